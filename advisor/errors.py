@@ -1,0 +1,122 @@
+"""Every error a user may read, with where it happened, its cause and the next step."""
+
+from typing import Any
+
+MAX_USER_TEXT = 200
+
+
+class AdvisorError(Exception):
+    """A wrong situation, told as message, place, cause and hint, with the exit code of its kind.
+
+    Args:
+        message: One line that says what is wrong with the user's own words in it.
+        where: ``file:line``, option, variable or URL without password.
+        cause: The lower error in one line, if it says more.
+        hint: A command or an edit that can be copied.
+        code: The short name of this error in JSON; the class's own by default.
+    """
+
+    code = "error"
+    exit_code = 70
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        cause: str | None = None,
+        hint: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.cause = cause
+        self.hint = hint
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        """The four parts in the order in which the command line prints them."""
+        lines = [self.message]
+        if self.where:
+            lines.append(f"  --> {self.where}")
+        if self.cause:
+            lines.append(f"  cause: {self.cause}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The value of ``error`` under ``--format json``."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "where": self.where,
+            "cause": self.cause,
+            "hint": self.hint,
+            "exit_code": self.exit_code,
+        }
+
+
+class UsageError(AdvisorError, ValueError):
+    """A command, option, configuration or argument that cannot be meant."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class ArgumentError(AdvisorError, TypeError):
+    """A Python call whose arguments are missing or of the wrong kind."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class TargetError(AdvisorError, RuntimeError):
+    """The user's own program fails although nothing was changed."""
+
+    code = "target"
+    exit_code = 3
+
+
+class NoValidTrial(AdvisorError, RuntimeError):
+    """Nothing that was measured can be used."""
+
+    code = "no_valid_trial"
+    exit_code = 4
+
+
+class EnvironmentProblem(AdvisorError, RuntimeError):
+    """Storage or machine do not allow it."""
+
+    code = "environment"
+    exit_code = 5
+
+
+class SituationError(AdvisorError, RuntimeError):
+    """A Python call made at the wrong moment or place."""
+
+    code = "usage"
+    exit_code = 2
+
+
+def clean(text: str, limit: int = MAX_USER_TEXT) -> str:
+    """User text made safe for a message: no control or bidirectional characters, cut at ``limit``.
+
+    Newlines become spaces, lone surrogates are shown as ``\\xff`` escapes.
+    """
+    shown = text.encode("utf-8", "surrogateescape" if _has_byte_surrogates(text) else "backslashreplace")
+    readable = shown.decode("utf-8", "backslashreplace")
+    kept = "".join(" " if c in "\r\n\t" else c for c in readable if c in "\r\n\t" or not _is_control(c))
+    return kept if len(kept) <= limit else kept[: limit - 3] + "..."
+
+
+def _has_byte_surrogates(text: str) -> bool:
+    surrogates = [ord(c) for c in text if 0xD800 <= ord(c) <= 0xDFFF]
+    return bool(surrogates) and all(0xDC80 <= c <= 0xDCFF for c in surrogates)
+
+
+def _is_control(character: str) -> bool:
+    code = ord(character)
+    return code < 0x20 or 0x7F <= code < 0xA0 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069

@@ -1,0 +1,313 @@
+"""What ``tune`` found: the contents of ``result.json``, as values with a schema.
+
+The schema in ``result.schema.json`` is generated from here (``python -m advisor.result``); a test
+holds the two together. Ratios are candidate over baseline, larger is better; no NaN or Infinity is
+ever written.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from advisor.errors import UsageError, clean
+
+SCHEMA_VERSION = 1
+
+Value = int | str
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Record(BaseModel):
+    """A part of a result. Unknown fields of newer minor versions are kept."""
+
+    model_config = ConfigDict(extra="allow", populate_by_name=True, ser_json_inf_nan="null")
+
+
+class Interval(Record):
+    """A measured quantity with the bounds of its confidence interval."""
+
+    estimate: Finite
+    low: Finite
+    high: Finite
+
+
+class Ratio(Interval):
+    """Candidate over baseline, larger is better; ``quads`` ABBA quads over ``instances`` processes."""
+
+    quads: int = 0
+    instances: int = 0
+    confidence: Finite = 0.99
+
+
+class Rate(Interval):
+    """Work per second."""
+
+    unit: Literal["samples/s", "steps/s"] = "samples/s"
+
+
+class Loss(Record):
+    """Losses of the first steps; ``None`` when none could be seen."""
+
+    first: Finite | None = None
+    last: Finite | None = None
+    steps: int = 0
+
+
+class Target(Record):
+    """What was run. ``launches`` counts the processes started for it."""
+
+    path: str
+    kind: Literal["script", "workload", "trace", "objects"]
+    args: list[str] = []
+    digest: str = ""
+    launches: int = 0
+
+
+class Noise(Record):
+    """The baseline compared with itself."""
+
+    aa_ratio: Ratio
+    smallest_detectable: Finite
+    contended: bool = False
+    thread_collapse: bool = False
+    excluded_slots: dict[str, int] = {}
+
+
+class Baseline(Record):
+    """The user's own setting, measured."""
+
+    config: dict[str, Value]
+    step_ms: Interval
+    throughput: Rate
+    peak_bytes: int = 0
+    loss: Loss = Loss()
+
+
+class ProfileSummary(Record):
+    """Where the time of one baseline step goes; ``overhead`` is the share that watching adds."""
+
+    phases_ms: dict[str, Finite]
+    periodic_s: dict[str, Finite] = {}
+    epoch_s: Finite | None = None
+    overhead: Finite = 0.0
+
+
+class Place(Record):
+    """A place in the user's program."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+class Ceiling(Record):
+    """The share of the step that could go at most, and where that figure comes from."""
+
+    share: Finite
+    low: Finite
+    high: Finite
+    source: Literal["replay", "timeline", "model"] = Field(alias="from")
+
+
+class Finding(Record):
+    """What one rule said about the run."""
+
+    rule: str
+    kind: Literal["waste", "headroom", "risk"]
+    state: Literal["opportunity", "diagnostic", "passed", "not_applicable", "error"]
+    severity: Literal["high", "medium", "low"] | None = None
+    title: str = ""
+    location: Place | None = None
+    ceiling: Ceiling | None = None
+    explains: str | None = None
+    evidence: dict[str, Any] = {}
+    advice: str = ""
+    knobs: list[str] = []
+    outcome: Literal["confirmed", "no_effect", "harmful", "not_tested"] = "not_tested"
+    measured: Interval | None = None
+
+
+Cause = Literal[
+    "user_error", "oom_device", "oom_host", "shm_full", "disk_full", "timeout", "hang_collective", "killed",
+    "crash_signal", "device_error", "compile_failed", "compile_fell_back", "not_applied", "numerics_mismatch",
+    "non_finite", "interference", "throttled", "lost_lease", "storage", "environment", "internal",
+]  # fmt: skip
+
+
+class Trial(Record):
+    """One configuration measured. ``number`` 0 is the baseline."""
+
+    number: int
+    config: dict[str, Value]
+    process: Literal["own", "shared"] = "own"
+    stage: Literal["baseline", "screen", "search", "confirm", "ablate"] = "screen"
+    state: Literal["complete", "pruned", "failed"] = "complete"
+    cause: Cause | None = None
+    message: str = ""
+    marks: list[str] = []
+    applied: list[str] = []
+    refused: dict[str, str] = {}
+    step_ms: Interval | None = None
+    throughput: Rate | None = None
+    goodput: Interval | None = None
+    peak_bytes: int | None = None
+    loss: Loss | None = None
+    against_baseline: Ratio | None = None
+    startup_s: Finite | None = None
+    compile_s: Finite | None = None
+    log: str | None = None
+
+
+class Adopted(Record):
+    """One change of the recommendation, and how to write it."""
+
+    knob: str
+    from_: Value = Field(alias="from")
+    to: Value
+    semantics: Literal["exact", "rounding", "precision", "training"]
+    contribution: Ratio | None = None
+    numerics: Literal["identical", "within_noise", "drifts", "not_checked"] = "not_checked"
+    snippet: str = ""
+    environment: dict[str, str] = {}
+
+
+class Proposal(Record):
+    """Something that helped in the measurement but is not recommended by itself, and why."""
+
+    knob: str
+    to: Value
+    reason: str
+    measured: Ratio | None = None
+    snippet: str = ""
+
+
+class Recommendation(Record):
+    """The verdict. Under ``keep`` there are no changes and ``config`` is the baseline's."""
+
+    verdict: Literal["change", "keep"]
+    config: dict[str, Value]
+    speedup: Ratio
+    memory_ratio: Interval | None = None
+    numerics: Literal["identical", "within_noise", "drifts", "not_checked"] = "not_checked"
+    numerics_reason: str = ""
+    break_even_steps: int | None = None
+    compile_cold_s: Finite | None = None
+    reason: str = ""
+    changes: list[Adopted] = []
+    proposals: list[Proposal] = []
+
+
+class Untried(Record):
+    """A knob or value that was not tried, and why."""
+
+    knob: str
+    value: Value | None = None
+    reason: str
+
+
+class Budget(Record):
+    """What was spent and what ended the search."""
+
+    seconds: Finite
+    trials: int
+    stopped_by: Literal["budget", "trials", "converged", "failures", "interrupted"]
+
+
+class ResultData(Record):
+    """The whole of ``result.json``."""
+
+    schema_version: Literal[1] = 1
+    advisor_version: str
+    command: list[str]
+    created: str = ""
+    study: str = ""
+    target: Target
+    machine: dict[str, Any]
+    objective: Literal["goodput", "throughput", "memory", "latency", "energy"] = "goodput"
+    min_gain: Finite = 0.02
+    noise: Noise
+    baseline: Baseline
+    profile: ProfileSummary
+    findings: list[Finding] = []
+    trials: list[Trial] = []
+    recommendation: Recommendation
+    not_tried: list[Untried] = []
+    warnings: list[str] = []
+    budget: Budget
+
+    def to_json(self) -> str:
+        """The document as text: UTF-8 safe (lone surrogates escaped), indented, with a final newline."""
+        plain = self.model_dump(mode="json", by_alias=True)
+        return json.dumps(_writable(plain), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_result(path: Path) -> ResultData:
+    """Read a ``result.json``, or the one in a report folder.
+
+    Raises:
+        UsageError: No such file, or not a result of advisor.
+    """
+    file = path / "result.json" if path.is_dir() else path
+    name = clean(str(file))
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file", hint="`advisor tune TARGET` writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {name}", cause=clean(str(error))) from None
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is not JSON", cause=clean(str(error))) from None
+    if not isinstance(data, dict) or "schema_version" not in data:
+        raise UsageError(
+            f"{name} is not a result of advisor (no schema_version)", hint="`advisor tune TARGET` writes one"
+        )
+    if data["schema_version"] != SCHEMA_VERSION:
+        raise UsageError(
+            f"{name} has schema version {clean(str(data['schema_version']))}, this is {SCHEMA_VERSION}",
+            hint="upgrade advisor",
+        )
+    try:
+        return ResultData.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{name} is not a result of advisor", where=where, cause=first["msg"]) from None
+
+
+def write_atomically(path: Path, content: str) -> None:
+    """Replace ``path`` by ``content`` so that a reader sees the old or the new file, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of ``result.json``."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ResultData.model_json_schema()}
+
+
+def _writable(value: Any) -> Any:
+    """Text without lone surrogates: bytes that were not UTF-8 become ``\\xff`` escapes."""
+    if isinstance(value, str):
+        return clean(value, limit=1_000_000) if any(0xD800 <= ord(c) <= 0xDFFF for c in value) else value
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    if isinstance(value, dict):
+        return {_writable(key): _writable(item) for key, item in value.items()}
+    return value
+
+
+if __name__ == "__main__":
+    text = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+    write_atomically(Path(__file__).with_name("result.schema.json"), text)

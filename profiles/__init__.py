@@ -1,0 +1,1 @@
+"""Facts: what the machine is, and what a run did."""

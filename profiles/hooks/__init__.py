@@ -1,0 +1,1 @@
+"""How a torch process is observed from inside, through torch's public extension points."""

@@ -1,0 +1,187 @@
+"""The clock of a run: what one step is, how long it took, and where its time went.
+
+Four kinds of tick, strongest first: optimizer, backward, root forward, loader. The highest kind ever
+seen closes steps; the count starts over when a higher one appears. Phases nest, and each is charged
+its self time, so that LBFGS or Lightning, which run forward and backward inside ``optimizer.step()``,
+do not turn the whole step into "optimizer".
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+KINDS = ("loader", "forward", "backward", "optimizer")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One closed step. Times in nanoseconds; ``phases_ns`` is self time by phase.
+
+    ``cpu_ns`` is the CPU time of this process with all its threads, without loader workers.
+    ``flags`` may hold ``evaluation``, ``save``, ``epoch``, ``compile``, ``skipped_update``.
+    """
+
+    index: int
+    kind: str
+    wall_ns: int
+    cpu_ns: int
+    phases_ns: dict[str, int]
+    flags: frozenset[str]
+    loader_samples: int
+    root_samples: int
+    sequence: str
+    backwards: int
+
+
+@dataclass
+class _Open:
+    """The step being measured."""
+
+    wall_start: int
+    cpu_start: int
+    phases: dict[str, int] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    loader_samples: int = 0
+    root_samples: int = 0
+    sequence: str = ""
+    backwards: int = 0
+
+
+class Clock:
+    """Counts steps and charges time to phases; told by the hooks, read by nobody while it runs.
+
+    Args:
+        on_step: Called after each closed step, between two steps of the program. It may block: the
+            next step's time starts when it returns.
+        training_only: Forward and loader ticks never close a step (inference must be asked for).
+    """
+
+    def __init__(
+        self,
+        on_step: Callable[[Step], None],
+        *,
+        training_only: bool = True,
+        wall_ns: Callable[[], int] = time.perf_counter_ns,
+        cpu_ns: Callable[[], int] = time.process_time_ns,
+    ) -> None:
+        self._on_step = on_step
+        self._wall_ns = wall_ns
+        self._cpu_ns = cpu_ns
+        self._weakest = KINDS.index("backward") if training_only else 0
+        self._rank = -1
+        self._stack: list[tuple[str, int]] = []
+        self._phase_start = wall_ns()
+        self._step = _Open(self._phase_start, cpu_ns())
+        self._process = os.getpid()
+        self._in_update = 0
+        self._updaters: list[int] = []
+        self.steps = 0
+        self.first_tick_ns: int | None = None
+
+    @property
+    def kind(self) -> str | None:
+        """The kind that closes steps; ``None`` before the first tick."""
+        return KINDS[self._rank] if self._rank >= 0 else None
+
+    @property
+    def in_update(self) -> bool:
+        """Whether an ``optimizer.step()`` is running."""
+        return self._in_update > 0
+
+    def push(self, phase: str) -> None:
+        """Time from now on belongs to ``phase``, until the matching ``pop``."""
+        now = self._wall_ns()
+        if self._stack:
+            self._charge(self._stack[-1][0], now)
+        self._stack.append((phase, now))
+        self._phase_start = now
+
+    def pop(self) -> int:
+        """End the innermost phase; returns its duration, nested phases included, in nanoseconds."""
+        now = self._wall_ns()
+        phase, began = self._stack.pop()
+        self._charge(phase, now)
+        self._phase_start = now
+        return now - began
+
+    def flag(self, name: str) -> None:
+        """Mark the step being measured."""
+        self._step.flags.add(name)
+
+    def count_samples(self, *, loader: int = 0, root: int = 0) -> None:
+        """Samples that a loader delivered, or that entered a root in training."""
+        self._step.loader_samples += loader
+        self._step.root_samples += root
+
+    def begin_update(self) -> None:
+        """``optimizer.step()`` begins: nothing ticks until it ends."""
+        self._in_update += 1
+        self.push("optimizer")
+
+    def end_update(self, optimizer: object) -> None:
+        """``optimizer.step()`` returned. The optimizer seen first closes the step."""
+        self.pop()
+        self._in_update -= 1
+        key = id(optimizer)
+        if key not in self._updaters:
+            self._updaters.append(key)
+        position = self._updaters.index(key)
+        self._step.sequence += str(min(position, 9))
+        if position == 0:
+            self._tick("optimizer")
+
+    def backward_done(self) -> None:
+        """An outermost backward returned."""
+        self._step.backwards += 1
+        self._tick("backward")
+
+    def forward_done(self) -> None:
+        """A root forward in training returned."""
+        self._tick("forward")
+
+    def batch_delivered(self) -> None:
+        """A loader gave a batch."""
+        self._tick("loader")
+
+    def restart(self) -> None:
+        """Forget what was measured of the present step: it starts now."""
+        now = self._wall_ns()
+        self._step = _Open(now, self._cpu_ns())
+        self._phase_start = now
+        self._stack = [(phase, now) for phase, _ in self._stack]
+
+    def _tick(self, kind: str) -> None:
+        if os.getpid() != self._process or self._in_update:
+            return
+        rank = KINDS.index(kind)
+        if rank < self._weakest or rank < self._rank:
+            return
+        if rank > self._rank:
+            self._rank = rank
+            self.steps = 0
+        now, cpu = self._wall_ns(), self._cpu_ns()
+        if self._stack:
+            self._charge(self._stack[-1][0], now)
+        if self.first_tick_ns is None:
+            self.first_tick_ns = now
+        closed = self._step
+        step = Step(
+            index=self.steps,
+            kind=kind,
+            wall_ns=now - closed.wall_start,
+            cpu_ns=cpu - closed.cpu_start,
+            phases_ns=closed.phases,
+            flags=frozenset(closed.flags),
+            loader_samples=closed.loader_samples,
+            root_samples=closed.root_samples,
+            sequence=closed.sequence,
+            backwards=closed.backwards,
+        )
+        self.steps += 1
+        self._on_step(step)
+        self.restart()
+
+    def _charge(self, phase: str, now: int) -> None:
+        self._step.phases[phase] = self._step.phases.get(phase, 0) + now - self._phase_start
+        self._phase_start = now

@@ -1,0 +1,244 @@
+"""The handle on an instrumented run: its events, and who has subscribed to them.
+
+Subscribers are knobs (and later strategies): a method named after an event is the subscription.
+
+=============  ==================================================================================
+``process``    ``(value)``: once torch is imported, and again at a live switch
+``loader``     ``(arguments, value)``: a DataLoader is constructed; edit the bound arguments
+``batches``    ``(iterator, value) -> iterator``: a training loader is iterated
+``transfer``   ``(tensor, device, value) -> tensor``: a batch goes to the device
+``model``      ``(root, value) -> module``: before the first step; transform in place
+``call``       ``(function, root, value) -> function``: replaces the root's bound forward, once
+``forward``    ``(root, value) -> context manager``: around every root forward in training
+``output``     ``(root, output, value) -> output``: what a root forward in training returned
+``backward``   ``(loss, value) -> loss``: before every backward
+``gradients``  ``(optimizer, value) -> bool | None``: before an update; ``False`` skips it
+``optimizer``  ``(optimizer, value)``: before its first step, and again at a live switch
+``step``       ``(optimizer, value) -> context manager | None``: around the update
+``clear``      ``(optimizer, value)``: gradients are cleared
+=============  ==================================================================================
+
+``environment`` is asked by the parent before the process exists. ``evaluation``, ``epoch``, ``save``
+and ``stop`` are flags of the clock: observed, never changed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+EVENTS = (
+    "environment", "process", "loader", "batches", "transfer", "model", "call", "forward", "output",
+    "backward", "gradients", "optimizer", "step", "clear",
+)  # fmt: skip
+
+Config = Mapping[str, int | str]
+
+
+class Subscriber(Protocol):
+    """What a run needs to know of a knob; events are looked up by name."""
+
+    layer: Any
+
+    def prepare(self, config: Any, present: Any) -> None:
+        """Told of the whole configuration before it takes effect."""
+
+
+class Refusal(Exception):
+    """Raised by a subscriber that cannot apply; the knobs' ``Refused`` is handed to ``Run``."""
+
+
+class Run:
+    """One training run in this process and the changes that act on it.
+
+    Args:
+        knobs: Subscribers by id.
+        present: The program's own setting of every knob. A knob at its present value is never
+            called, except to return to it after a live switch.
+        refusal: The exception type by which a subscriber declines.
+        training_dataset: Ordinal of the dataset whose loaders the ``loader`` event is for;
+            ``None`` means every loader.
+    """
+
+    def __init__(
+        self,
+        knobs: Mapping[str, Subscriber],
+        present: Config,
+        refusal: type[Exception] = Refusal,
+        training_dataset: int | None = None,
+    ) -> None:
+        self._knobs = dict(sorted(knobs.items(), key=lambda item: (item[1].layer, item[0])))
+        self._present = dict(present)
+        self._refusal = refusal
+        self.training_dataset = training_dataset
+        self.config: dict[str, int | str] = dict(present)
+        self.applied: set[str] = set()
+        self.refused: dict[str, str] = {}
+        self._changed: dict[str, int | str] = {}
+        self._subscribers: dict[str, list[tuple[str, Callable[..., Any], int | str]]] = {}
+        self._optimizers: list[Optimizer] = []
+        self._process_ready = False
+        self._subscribe()
+
+    @property
+    def asked(self) -> list[str]:
+        """Ids of the knobs that are to differ from the present setting."""
+        return list(self._changed)
+
+    def configure(self, config: Config) -> None:
+        """Take a configuration. Called before the program starts, and at a live switch between steps.
+
+        Knobs that return to the present setting at a switch are called once more at ``process`` and
+        ``optimizer`` with that value; at the other events they simply stop acting.
+        """
+        before = self.config
+        self.config = {**self._present, **config}
+        switched = [name for name in self._knobs if self.config.get(name) != before.get(name)]
+        self._changed = {
+            name: value for name, value in self.config.items()
+            if name in self._knobs and value != self._present.get(name)
+        }  # fmt: skip
+        for name in switched:
+            self.applied.discard(name)
+            self.refused.pop(name, None)
+        for name in self._changed:
+            self._guard(name, self._knobs[name].prepare, self.config, self._present, counts=False)
+        self._subscribe()
+        for name in switched:
+            value = self.config[name]
+            knob = self._knobs[name]
+            if self._process_ready and hasattr(knob, "process"):
+                self._guard(name, knob.process, value)
+            if hasattr(knob, "optimizer"):
+                for optimizer in self._optimizers:
+                    self._guard(name, knob.optimizer, optimizer, value)
+
+    def unanswered(self) -> list[str]:
+        """Knobs asked for that are neither applied nor refused: such a trial is invalid."""
+        return [name for name in self._changed if name not in self.applied and name not in self.refused]
+
+    def has(self, event: str) -> bool:
+        """Whether anyone acts on ``event`` now."""
+        return event in self._subscribers
+
+    def process(self) -> None:
+        """Torch has been imported."""
+        self._process_ready = True
+        for name, method, value in self._at("process"):
+            self._guard(name, method, value)
+
+    def loader(self, arguments: dict[str, Any]) -> None:
+        """A DataLoader for training is about to be constructed from ``arguments``."""
+        for name, method, value in self._at("loader"):
+            self._guard(name, method, arguments, value)
+
+    def batches(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        """A training loader is iterated."""
+        for name, method, value in self._at("batches"):
+            iterator = self._guard(name, method, iterator, value, default=iterator)
+        return iterator
+
+    def transfer(self, tensor: "Tensor", device: Any) -> "Tensor":
+        """A tensor of a batch goes to the device."""
+        for name, method, value in self._at("transfer"):
+            tensor = self._guard(name, method, tensor, device, value, default=tensor)
+        return tensor
+
+    def model(self, root: "Module") -> "Module":
+        """A root is known and the first step has not begun."""
+        for name, method, value in self._at("model"):
+            root = self._guard(name, method, root, value, default=root)
+        return root
+
+    def call(self, function: Callable[..., Any], root: "Module") -> Callable[..., Any]:
+        """What to call in place of the root's own bound forward."""
+        for name, method, value in self._at("call"):
+            function = self._guard(name, method, function, root, value, default=function)
+        return function
+
+    def forward(self, root: "Module") -> AbstractContextManager[Any]:
+        """Around a root forward in training."""
+        return self._contexts("forward", root)
+
+    def output(self, root: "Module", output: Any) -> Any:
+        """What a root forward in training returned."""
+        for name, method, value in self._at("output"):
+            output = self._guard(name, method, root, output, value, default=output)
+        return output
+
+    def backward(self, loss: "Tensor") -> "Tensor":
+        """Before a backward pass from a scalar loss."""
+        for name, method, value in self._at("backward"):
+            loss = self._guard(name, method, loss, value, default=loss)
+        return loss
+
+    def gradients(self, optimizer: "Optimizer") -> bool:
+        """Before an update; ``False`` means that it must be skipped."""
+        results = [self._guard(n, method, optimizer, value) for n, method, value in self._at("gradients")]
+        return all(result is not False for result in results)
+
+    def optimizer(self, optimizer: "Optimizer") -> None:
+        """An optimizer is about to make its first step."""
+        if any(known is optimizer for known in self._optimizers):
+            return
+        self._optimizers.append(optimizer)
+        for name, method, value in self._at("optimizer"):
+            self._guard(name, method, optimizer, value)
+
+    def step(self, optimizer: "Optimizer") -> AbstractContextManager[Any]:
+        """Around an update."""
+        return self._contexts("step", optimizer)
+
+    def clear(self, optimizer: "Optimizer") -> None:
+        """Gradients are cleared."""
+        for name, method, value in self._at("clear"):
+            self._guard(name, method, optimizer, value)
+
+    def _contexts(self, event: str, subject: Any) -> AbstractContextManager[Any]:
+        subscribers = self._at(event)
+        if not subscribers:
+            return nullcontext()
+        contexts = [self._guard(name, method, subject, value) for name, method, value in subscribers]
+        present = [context for context in contexts if context is not None]
+        if len(present) == 1:
+            return present[0]  # type: ignore[no-any-return]
+        return _together(present)
+
+    def _subscribe(self) -> None:
+        self._subscribers = {}
+        for name, knob in self._knobs.items():
+            if name not in self._changed or name in self.refused:
+                continue
+            for event in EVENTS:
+                method = getattr(knob, event, None)
+                if method is not None:
+                    self._subscribers.setdefault(event, []).append((name, method, self._changed[name]))
+
+    def _at(self, event: str) -> Sequence[tuple[str, Callable[..., Any], int | str]]:
+        return self._subscribers.get(event, ())
+
+    def _guard(
+        self, name: str, method: Callable[..., Any], *arguments: Any, default: Any = None, counts: bool = True
+    ) -> Any:
+        try:
+            result = method(*arguments)
+        except self._refusal as reason:
+            self.applied.discard(name)
+            self.refused[name] = str(reason)
+            self._subscribe()
+            return default
+        if counts and name not in self.refused:
+            self.applied.add(name)
+        return result
+
+
+@contextmanager
+def _together(contexts: Sequence[AbstractContextManager[Any]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield

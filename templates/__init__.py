@@ -1,0 +1,1 @@
+"""How a report looks: page, parts, one stylesheet, one small script."""

@@ -1,0 +1,106 @@
+"""The contract of a knob: what can be set, what it changes at which event, how to adopt it.
+
+A knob is one file in ``knobs/`` that defines one subclass. It defines only the events it needs; a
+method named after an event of a run (see ``advisor.profiles.run``) is the subscription.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from advisor.profiles.profile import Profile
+
+Value = int | str
+V = TypeVar("V", bound=int | str)
+
+Config = Mapping[str, Value]
+
+
+class Semantics(StrEnum):
+    """What a change may do to the numbers that are computed."""
+
+    EXACT = "exact"
+    ROUNDING = "rounding"
+    PRECISION = "precision"
+    TRAINING = "training"
+
+
+class Refused(Exception):
+    """A knob cannot apply here; the text says why, in the words of the report."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a user writes to adopt a value: a line of code, and variables to set."""
+
+    snippet: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Knob(Generic[V]):
+    """One thing that can be set about a run.
+
+    Class attributes:
+        semantics: What the change may do to the numbers.
+        live: It can be switched between two steps of one process. Its methods are then called again
+            with the new value, also with the present one to return to it.
+        loading: It changes how batches are made; compared over whole windows only.
+        named_only: Never tried unless the user names it.
+        acts_on: Parts of ``StepPhases`` that it can shorten at all; empty when unknown. Their share
+            of the step bounds the gain.
+        layer: Order among knobs at one event; lower ones are nearer to the user's code.
+    """
+
+    semantics: ClassVar[Semantics]
+    live: ClassVar[bool] = False
+    loading: ClassVar[bool] = False
+    named_only: ClassVar[bool] = False
+    acts_on: ClassVar[tuple[str, ...]] = ()
+    layer: ClassVar[int] = 0
+
+    def values(self) -> Sequence[V] | range:
+        """Every legal value, for checking what a user asks for; a ``range`` for whole numbers."""
+        raise NotImplementedError
+
+    def choices(self, profile: Profile) -> list[V]:
+        """What to try on this run, the present setting first.
+
+        Raises:
+            Refused: It cannot apply to this run or machine.
+        """
+        raise NotImplementedError
+
+    def check(self, value: V, profile: Profile) -> None:
+        """Raise ``Refused`` when a legal value cannot work on this run; used for values named by a user."""
+
+    def change(self, value: V) -> Change:
+        """What the user writes to adopt ``value``."""
+        raise NotImplementedError
+
+    def prepare(self, config: Config, present: Config) -> None:
+        """Called before a configuration takes effect, for a knob whose effect depends on others."""
+
+    def parse(self, text: str) -> V:
+        """The value spelt ``text`` on a command line.
+
+        Raises:
+            ValueError: Not a legal value; the message lists the legal ones.
+        """
+        legal = self.values()
+        if isinstance(legal, range):
+            try:
+                number = int(text)
+            except ValueError:
+                raise ValueError(f"'{text}' is not a whole number") from None
+            if number not in legal:
+                raise ValueError(f"{number} is not between {legal.start} and {legal.stop - 1}")
+            return number  # type: ignore[return-value]  # a knob with a range is a Knob[int]
+        for value in legal:
+            if str(value) == text:
+                return value
+        names = ", ".join(f"'{value}'" for value in legal)
+        raise ValueError(f"'{text}' is not one of {names}")
+
+
+AnyKnob = Knob[Any]
