@@ -78,6 +78,7 @@ class TargetError(AdvisorError, RuntimeError):
 
     code = "target"
     exit_code = 3
+    trace = ""  # the user's own traceback, shown as it would be without advisor
 
 
 class NoValidTrial(AdvisorError, RuntimeError):

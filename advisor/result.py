@@ -6,6 +6,7 @@ ever written.
 """
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from advisor.errors import UsageError, clean
+from advisor.tuners.failures import Cause
 
 SCHEMA_VERSION = 1
 
@@ -130,13 +132,6 @@ class Finding(Record):
     measured: Interval | None = None
 
 
-Cause = Literal[
-    "user_error", "oom_device", "oom_host", "shm_full", "disk_full", "timeout", "hang_collective", "killed",
-    "crash_signal", "device_error", "compile_failed", "compile_fell_back", "not_applied", "numerics_mismatch",
-    "non_finite", "interference", "throttled", "lost_lease", "storage", "environment", "internal",
-]  # fmt: skip
-
-
 class Trial(Record):
     """One configuration measured. ``number`` 0 is the baseline."""
 
@@ -228,6 +223,7 @@ class ResultData(Record):
     machine: dict[str, Any]
     objective: Literal["goodput", "throughput", "memory", "latency", "energy"] = "goodput"
     min_gain: Finite = 0.02
+    seed: int | None = None
     noise: Noise
     baseline: Baseline
     profile: ProfileSummary
@@ -240,7 +236,7 @@ class ResultData(Record):
 
     def to_json(self) -> str:
         """The document as text: UTF-8 safe (lone surrogates escaped), indented, with a final newline."""
-        plain = self.model_dump(mode="json", by_alias=True)
+        plain = self.model_dump(by_alias=True)  # its JSON mode refuses lone surrogates
         return json.dumps(_writable(plain), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -298,10 +294,12 @@ def schema() -> dict[str, Any]:
 
 
 def _writable(value: Any) -> Any:
-    """Text without lone surrogates: bytes that were not UTF-8 become ``\\xff`` escapes."""
+    """What JSON can hold: lone surrogates become ``\\xff`` escapes, NaN and Infinity null."""
     if isinstance(value, str):
         return clean(value, limit=1_000_000) if any(0xD800 <= ord(c) <= 0xDFFF for c in value) else value
-    if isinstance(value, list):
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list | tuple):
         return [_writable(item) for item in value]
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}

@@ -43,7 +43,8 @@ class StepPhases:
         """Share (0 to 1) of the step that the named parts take together."""
         if self.step_ms <= 0:
             return 0.0
-        return min(1.0, sum(getattr(self, f"{part}_ms") for part in parts) / self.step_ms)
+        taken: float = sum(getattr(self, f"{part}_ms") for part in parts)
+        return min(1.0, taken / self.step_ms)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,9 @@ Config = Mapping[str, int | str]
 class Subscriber(Protocol):
     """What a run needs to know of a knob; events are looked up by name."""
 
-    layer: Any
+    @property
+    def layer(self) -> int:
+        """Order among subscribers; lower ones are nearer to the user's code."""
 
     def prepare(self, config: Any, present: Any) -> None:
         """Told of the whole configuration before it takes effect."""
@@ -116,6 +118,16 @@ class Run:
             if hasattr(knob, "optimizer"):
                 for optimizer in self._optimizers:
                     self._guard(name, knob.optimizer, optimizer, value)
+
+    def settle(self, present: Config) -> None:
+        """Learn the program's own settings, once they have been observed: those count as unchanged.
+
+        What was asked for before stays asked for where it differs.
+        """
+        self._present = dict(present)
+        self.config = {**present, **self._changed}
+        self._changed = {name: value for name, value in self._changed.items() if value != present.get(name)}
+        self._subscribe()
 
     def unanswered(self) -> list[str]:
         """Knobs asked for that are neither applied nor refused: such a trial is invalid."""

@@ -71,6 +71,14 @@ class Knob(Generic[V]):
         """
         raise NotImplementedError
 
+    def present(self, profile: Profile) -> V:
+        """The program's own setting, also where there is nothing to propose.
+
+        Raises:
+            Refused: The program has no such setting.
+        """
+        return self.choices(profile)[0]
+
     def check(self, value: V, profile: Profile) -> None:
         """Raise ``Refused`` when a legal value cannot work on this run; used for values named by a user."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 KINDS = ("loader", "forward", "backward", "optimizer")
+PATIENCE = 500  # weaker ticks without the expected stronger one, before they count after all
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Clock:
         self._process = os.getpid()
         self._in_update = 0
         self._updaters: list[int] = []
+        self._suppressed = 0
         self.steps = 0
         self.first_tick_ns: int | None = None
 
@@ -131,6 +133,11 @@ class Clock:
         if position == 0:
             self._tick("optimizer")
 
+    def cancel_update(self) -> None:
+        """``optimizer.step()`` was left by an exception: no update, no tick."""
+        self.pop()
+        self._in_update -= 1
+
     def backward_done(self) -> None:
         """An outermost backward returned."""
         self._step.backwards += 1
@@ -144,6 +151,13 @@ class Clock:
         """A loader gave a batch."""
         self._tick("loader")
 
+    def expect(self, kind: str) -> None:
+        """The program has what produces ticks of ``kind`` (it made an optimizer): wait for those.
+
+        Without this, a loop that accumulates gradients would be counted by its first backwards.
+        """
+        self._weakest = max(self._weakest, KINDS.index(kind))
+
     def restart(self) -> None:
         """Forget what was measured of the present step: it starts now."""
         now = self._wall_ns()
@@ -155,7 +169,7 @@ class Clock:
         if os.getpid() != self._process or self._in_update:
             return
         rank = KINDS.index(kind)
-        if rank < self._weakest or rank < self._rank:
+        if rank < self._rank or (rank < self._weakest and not self._out_of_patience(kind)):
             return
         if rank > self._rank:
             self._rank = rank
@@ -181,6 +195,12 @@ class Clock:
         self.steps += 1
         self._on_step(step)
         self.restart()
+
+    def _out_of_patience(self, kind: str) -> bool:
+        if kind != "backward":
+            return False
+        self._suppressed += 1
+        return self._suppressed > PATIENCE
 
     def _charge(self, phase: str, now: int) -> None:
         self._step.phases[phase] = self._step.phases.get(phase, 0) + now - self._phase_start

@@ -1,0 +1,53 @@
+# Every target makes .venv and installs what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Two OpenMP threads collapse when another process is busy; only tests about threads use more.
+TEST_ENV := OMP_NUM_THREADS=1
+PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check lint format types layers bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
+
+install: $(READY) ## make .venv with everything that developing needs
+
+# torch comes with the rest from the constraints file: a request without it may bring another build.
+$(READY): pyproject.toml setup.cfg constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip setuptools
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[postgres]' --group dev
+	touch $@
+
+demo: $(READY) ## run the main job on the ResNet-18 example; leaves demo-report/
+	$(BIN)/advisor tune examples/resnet18_fashion.py --budget 3m --out demo-report
+
+test: $(READY) ## run the tests (under 10 minutes)
+	$(PYTEST) -q
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY) ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY)
+	$(BIN)/mypy --strict -p advisor
+	$(BIN)/mypy --strict tests
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+check: lint types layers test ## lint, format, types, layers and tests: what CI runs
+
+bench: $(READY) ## fixed cost of a trial and imports of the command line; wants a quiet machine
+	$(BIN)/python benchmarks/fixed_cost.py
+
+clean: ## remove what make and the tests leave
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-report advisor-report build

@@ -1,0 +1,161 @@
+"""The result put together from what the stages found."""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from advisor.baseline import Baseline
+from advisor.confirmation import Outcome, break_even_steps
+from advisor.keeping import as_loss, as_ratio, rate, step_interval
+from advisor.result import (
+    Adopted, Baseline as BaselineData, Budget, Interval, Loss, Noise, ProfileSummary, Proposal, Recommendation,
+    ResultData, Target, Trial, Untried,
+)  # fmt: skip
+from advisor.settings import Settings
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.proposals import Measured
+from advisor.tuners.search import StoppedBy
+from advisor.tuners.space import NotTried, Space
+
+PARTS = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "other")
+WORTH_A_PROPOSAL = 1.02  # ratio; the lower bound must exceed it
+
+
+def result(
+    settings: Settings, baseline: Baseline, space: Space, outcome: Outcome, trials: list[Trial],
+    not_tried: Sequence[NotTried], warnings: list[str], study: str, *, digest: str, launches: int,
+    stopped_by: StoppedBy, seconds: float, batches: Sequence[Measured],
+) -> ResultData:  # fmt: skip
+    """The whole of ``result.json``."""
+    request = settings.target
+    profile = baseline.profile
+    sampled = bool(profile.run and profile.run.samples_per_step)
+    return ResultData(
+        advisor_version=version("torch-advisor"),
+        command=list(settings.command),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        study=study,
+        target=Target(
+            path=request.name, kind="script" if request.kind == "module" else request.kind,
+            args=list(request.args), digest=digest, launches=launches,
+        ),
+        machine=profile.machine.as_json(),
+        objective=settings.objective,
+        min_gain=settings.min_gain,
+        noise=Noise(
+            aa_ratio=as_ratio(baseline.aa), smallest_detectable=_detectable(baseline, outcome),
+            contended=baseline.contended, thread_collapse=baseline.thread_collapse,
+        ),
+        baseline=BaselineData(
+            config=dict(space.present),
+            step_ms=step_interval(baseline.slots),
+            throughput=rate(baseline.slots, sampled),
+            peak_bytes=_peak(baseline),
+            loss=_loss(outcome),
+        ),
+        profile=_summary(baseline),
+        trials=trials,
+        recommendation=_recommendation(settings, baseline, space, outcome, batches),
+        not_tried=_untried(not_tried, outcome, space),
+        warnings=warnings,
+        budget=Budget(seconds=seconds, trials=len(trials), stopped_by=stopped_by),
+    )  # fmt: skip
+
+
+def _recommendation(
+    settings: Settings, baseline: Baseline, space: Space, outcome: Outcome, batches: Sequence[Measured]
+) -> Recommendation:
+    changed = [name for name, value in outcome.config.items() if value != space.present[name]]
+    speedup = outcome.decision.estimate if outcome.decision is not None else baseline.aa
+    whole = outcome.numerics.get("")
+    kept = outcome.verdict == "keep"
+    return Recommendation(
+        verdict=outcome.verdict,
+        config=dict(outcome.config),
+        speedup=as_ratio(speedup),
+        memory_ratio=None if kept else _memory_ratio(outcome),
+        numerics=whole.verdict if whole is not None else "not_checked",
+        numerics_reason=whole.reason if whole is not None else "",
+        break_even_steps=None if kept else break_even_steps(outcome, baseline),
+        compile_cold_s=outcome.compile_s,
+        reason=outcome.reason,
+        changes=[] if kept else [_adopted(name, outcome, space) for name in changed],
+        proposals=_proposals(settings, space, outcome, batches),
+    )
+
+
+def _adopted(name: str, outcome: Outcome, space: Space) -> Adopted:
+    value = outcome.config[name]
+    change = KNOBS[name].change(value)
+    estimate = outcome.contributions.get(name)
+    numerics = outcome.numerics.get(name) or outcome.numerics.get("")
+    return Adopted(
+        knob=name, **{"from": space.present[name]}, to=value, semantics=KNOBS[name].semantics.value,
+        contribution=None if estimate is None else as_ratio(estimate),
+        numerics="not_checked" if numerics is None else numerics.verdict,
+        snippet=change.snippet, environment=change.environment,
+    )  # fmt: skip
+
+
+def _proposals(
+    settings: Settings, space: Space, outcome: Outcome, batches: Sequence[Measured]
+) -> list[Proposal]:
+    """The best larger batch, if it clearly gives more throughput."""
+    best = max(batches, key=lambda measured: measured.estimate.estimate, default=None)
+    if best is None or math.exp(best.estimate.low) < WORTH_A_PROPOSAL:
+        return []
+    learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
+    return [
+        Proposal(
+            knob="batch_size", to=best.batch_size, measured=as_ratio(best.estimate),
+            reason="throughput only: a larger batch changes what is learnt per sample, and the convergence "
+            f"is not verified; with it goes the learning rate rule {best.lr_scaling}",
+            snippet=f"{KNOBS['batch_size'].change(best.batch_size).snippet}; {learning_rate}",
+        )
+    ]  # fmt: skip
+
+
+def _untried(not_tried: Sequence[NotTried], outcome: Outcome, space: Space) -> list[Untried]:
+    entries = [Untried(knob=entry.knob, value=entry.value, reason=entry.reason) for entry in not_tried]
+    for name, reason in outcome.rejected.items():
+        entries.append(Untried(knob=name, value=None, reason=f"tried, not recommended: {reason}"))
+    return entries
+
+
+def _detectable(baseline: Baseline, outcome: Outcome) -> float:
+    """What the last confirmation could have shown, or what a usual one would."""
+    if outcome.decision is None:
+        return baseline.detectable
+    estimate = outcome.decision.estimate
+    half = math.expm1(min(10.0, (estimate.high - estimate.low) / 2))
+    return max(half, 0.001)
+
+
+def _peak(baseline: Baseline) -> int:
+    memory = baseline.profile.memory
+    if memory is None:
+        return 0
+    return memory.device_peak_bytes or memory.host_peak_bytes
+
+
+def _loss(outcome: Outcome) -> Loss:
+    if outcome.reference is None or not outcome.reference.losses:
+        return Loss()
+    return as_loss(outcome.reference.losses)
+
+
+def _memory_ratio(outcome: Outcome) -> Interval | None:
+    """Peak memory of the winner over the baseline's, from the runs of the numerics gate."""
+    peaks = outcome.reference.peaks if outcome.reference is not None else ()
+    if not peaks or not outcome.winner_peaks or min(peaks) <= 0:
+        return None
+    ratios = sorted(winner / peak for winner in outcome.winner_peaks for peak in peaks)
+    return Interval(estimate=ratios[len(ratios) // 2], low=ratios[0], high=ratios[-1])
+
+
+def _summary(baseline: Baseline) -> ProfileSummary:
+    phases, run = baseline.profile.phases, baseline.profile.run
+    parts = {} if phases is None else {part: getattr(phases, f"{part}_ms") for part in PARTS}
+    periodic = {} if run is None else {"evaluation": run.evaluation_s, "save": run.save_s}
+    return ProfileSummary(phases_ms=parts, periodic_s=periodic, epoch_s=None if run is None else run.epoch_s)

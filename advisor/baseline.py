@@ -1,0 +1,243 @@
+"""The first run of the target, unchanged: what it is, what a step costs, and how noisy the machine is."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from advisor.errors import TargetError, UsageError
+from advisor.profiles.profile import Profile, StepPhases
+from advisor.settings import Settings
+from advisor.tuners.duel import Arena
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.launch import Launcher, Session, SessionEnded
+from advisor.tuners.measure import Estimate, Slot, median, robust_sigma, slot_steps, smallest_detectable, within
+
+PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync")
+NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
+AA_QUADS = (6, 24)  # at least, at most
+AA_SHARE = 0.12  # of the budget
+PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be told
+CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
+COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
+FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
+SHORT_DROP = 3  # first steps of a short program, not measured
+SHORT_LAUNCHES = 6  # of a short program, to compare it with itself
+
+PROFILE = TypeAdapter(Profile)
+
+
+@dataclass
+class Baseline:
+    """The user's own setting, measured.
+
+    Attributes:
+        aa: Log ratio of the baseline over itself.
+        detectable: Smallest relative difference that a confirmation of usual length would show.
+        slots: All clean slots, for step time and throughput.
+        max_steps: How many steps one launch has, when the program came to its end.
+    """
+
+    profile: Profile
+    session: Session | None
+    slots: list[Slot]
+    aa: Estimate
+    aa_sigma: float
+    detectable: float
+    contended: bool
+    thread_collapse: bool
+    losses: tuple[float, ...] = ()
+    peak_bytes: int = 0
+    max_steps: int | None = None
+    seconds: float = 0.0
+    startup_s: float = 0.0
+    files: list[str] = field(default_factory=list)
+    connections: list[str] = field(default_factory=list)
+
+    @property
+    def step_s(self) -> float:
+        """Median seconds of a step."""
+        return median([value for slot in self.slots for value in slot.step_s])
+
+
+def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseline:
+    """Run the target with nothing changed but ``--fix``; its process stays alive for live knobs.
+
+    Args:
+        launcher: Starts the process.
+        arena: Learns step time and period here.
+        settings: Budget, steps and fixed knobs.
+
+    Raises:
+        TargetError: It fails, has no training step, or ends too early.
+        UsageError: The budget is below one baseline run.
+    """
+    began = time.monotonic()
+    session = launcher.start(0, settings.fixed, {})
+    try:
+        startup_s = session.first_step()
+        warm = arena.warm_up(session, settings.budget_s / 5)
+    except TrialFailed as failed:
+        raise target_error(failed.failure, session) from None
+    except SessionEnded as ended:
+        return _short(launcher, arena, settings, ended.outcome, began)
+    step_s = median(list(warm[-1].step_s))
+    _check_budget(settings, startup_s, step_s, time.monotonic() - began)
+    try:
+        return _measure(launcher, arena, settings, session, startup_s, step_s, began)
+    except TrialFailed as failed:
+        raise target_error(failed.failure, session) from None
+    except SessionEnded as ended:
+        return _short(launcher, arena, settings, ended.outcome, began)
+
+
+def _measure(
+    launcher: Launcher, arena: Arena, settings: Settings, session: Session, startup_s: float, step_s: float,
+    began: float,
+) -> Baseline:  # fmt: skip
+    launcher.limits.step_s = step_s
+    launcher.limits.start_s = max(60.0, 5 * startup_s)
+    arena.step_s, arena.fixed_steps = step_s, settings.steps
+    phase_steps = settings.steps or min(200, max(10, round(1.0 / step_s)))
+    slots = [session.slot(phase_steps, drop=0)]
+    phases = phases_of(session.last)
+    facts = session.facts()["profile"]
+    arena.period = max(1, int((facts["run"] or {}).get("period", 1)))
+    ratios, more = _compare_with_itself(arena, session, settings)
+    max_steps = None if session.alive or session.outcome is None else int(session.outcome["steps"])
+    profile = replace(PROFILE.validate_python(facts), phases=phases)
+    return _baseline(
+        profile, session, slots + more, more, ratios, settings, max_steps=max_steps, startup_s=startup_s,
+        seconds=time.monotonic() - began,
+    )  # fmt: skip
+
+
+def _short(
+    launcher: Launcher, arena: Arena, settings: Settings, outcome: Mapping[str, Any], began: float
+) -> Baseline:
+    """A program that ends before one process gives enough: launched several times, one window each."""
+    total = int(outcome["steps"])
+    needed = NEEDED_STEPS if settings.steps is None else settings.steps + SHORT_DROP + 1
+    if total < needed:
+        raise too_short(outcome, settings)
+    steps = settings.steps or (total - SHORT_DROP - 1)
+    slots: list[Slot] = []
+    facts: Mapping[str, Any] = {}
+    message: Mapping[str, Any] = {}
+    startup_s = 0.0
+    for _ in range(SHORT_LAUNCHES):
+        session = launcher.start(0, settings.fixed, {})
+        try:
+            slots.append(session.window(steps, drop=SHORT_DROP))
+            message, startup_s = session.last, session.startup_s or 0.0
+            facts = session.facts()["profile"]
+            session.stop()
+        except TrialFailed as failed:
+            raise target_error(failed.failure, session) from None
+        except SessionEnded as ended:
+            raise too_short(ended.outcome, settings) from None
+        finally:
+            session.kill()
+    arena.max_steps, arena.fixed_steps = total, settings.steps
+    arena.step_s = median([value for slot in slots for value in slot.step_s])
+    launcher.limits.step_s = arena.step_s
+    pairs = zip(slots[::2], slots[1::2], strict=True)
+    ratios = [math.log(a.seconds_per_unit / b.seconds_per_unit) for a, b in pairs]
+    profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
+    return _baseline(
+        profile, None, slots, slots, ratios, settings, max_steps=total, startup_s=startup_s,
+        seconds=time.monotonic() - began,
+    )  # fmt: skip
+
+
+def _baseline(
+    profile: Profile, session: Session | None, slots: list[Slot], loaded: list[Slot], ratios: list[float],
+    settings: Settings, *, max_steps: int | None, startup_s: float, seconds: float,
+) -> Baseline:  # fmt: skip
+    wall = sum(sum(slot.step_s) for slot in loaded)
+    cpu = sum(slot.cpu_s for slot in loaded)
+    other = sum(slot.other_cpu_s for slot in loaded) / max(wall, 1e-9)
+    threads = profile.run.num_threads if profile.run else 1
+    contended = other > CONTENDED_SHARE
+    sigma = robust_sigma(ratios)
+    return Baseline(
+        profile=profile,
+        session=session if session is not None and session.alive else None,
+        slots=slots,
+        aa=within(ratios, settings.confidence),
+        aa_sigma=sigma,
+        detectable=max(FLOOR, smallest_detectable(sigma, PLANNED_QUADS)),
+        contended=contended,
+        thread_collapse=contended and threads >= 2 and cpu / max(wall, 1e-9) < COLLAPSED * threads,
+        max_steps=max_steps,
+        seconds=seconds,
+        startup_s=startup_s,
+    )
+
+
+def _compare_with_itself(
+    arena: Arena, session: Session, settings: Settings
+) -> tuple[list[float], list[Slot]]:
+    """A/A quads: log ratios and slots."""
+    least, most = AA_QUADS
+    quad_s = 4 * arena.step_s * (arena.steps() + 1)
+    count = max(least, min(most, int(AA_SHARE * settings.budget_s / quad_s)))
+    ratios, (first, second), _ = arena.quads((session, session), (None, None), count)
+    return ratios, first + second
+
+
+def phases_of(message: Mapping[str, Any]) -> StepPhases:
+    """Mean parts of a step from one slot message."""
+    steps = len(message["wall_ns"])
+    step_ms = sum(message["wall_ns"]) / steps / 1e6
+    parts = {name: message["phases_ns"].get(name, 0) / steps / 1e6 for name in PHASES}
+    other = max(0.0, step_ms - sum(parts.values()))
+    return StepPhases(step_ms=step_ms, steps=steps, other_ms=other, **{f"{k}_ms": v for k, v in parts.items()})
+
+
+def target_error(failure: Failure, session: Session | None) -> TargetError:
+    """The user's own failure, as it is shown: the traceback that they would have seen."""
+    log = "" if session is None else str(session.folder / "stderr.log")
+    if failure.cause == "timeout" and "start" in failure.message:
+        return TargetError(
+            f"no training step found: optimizer.step() was not called ({failure.message})",
+            hint="write a workload: `advisor init`", code="no_training_step",
+        )  # fmt: skip
+    text = failure.trace.rstrip()
+    error = TargetError(
+        failure.message.splitlines()[0] if failure.message else failure.cause,
+        where=failure.where,
+        cause=failure.cause,
+        hint=f"it fails without advisor too; its output is in {log}" if log else None,
+        code=failure.cause,
+    )
+    error.trace = text
+    return error
+
+
+def too_short(outcome: Mapping[str, Any], settings: Settings) -> TargetError:
+    """The program ended before it could be measured."""
+    steps = int(outcome["steps"])
+    if steps == 0:
+        return TargetError(
+            "no training step found: the program ended without an optimizer.step() or backward()",
+            hint="write a workload: `advisor init`", code="no_training_step",
+        )  # fmt: skip
+    needed = NEEDED_STEPS if settings.steps is None else settings.steps
+    return TargetError(
+        f"only {steps} steps ran; {needed} are needed",
+        hint="`--steps 5`, or let the script run longer", code="too_few_steps",
+    )  # fmt: skip
+
+
+def _check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: float) -> None:
+    least = spent_s + AA_QUADS[0] * 4 * 2 * step_s
+    if least > settings.budget_s:
+        minutes = max(1, round(10 * least / 60))
+        raise UsageError(
+            f"one baseline run takes {least:.0f} s; the budget is {settings.budget_s:.0f} s",
+            where="--budget", hint=f"`--budget {minutes}m`, or fewer `--steps`",
+        )  # fmt: skip

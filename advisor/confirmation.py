@@ -1,0 +1,259 @@
+"""From a nominee to a verdict: reduced to what matters, its numbers checked, confirmed on fresh processes."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.baseline import Baseline
+from advisor.settings import Progress, Settings
+from advisor.tuners import ablate, gate
+from advisor.tuners.duel import Arena, Duel
+from advisor.tuners.failures import TrialFailed
+from advisor.tuners.knob import Value
+from advisor.tuners.measure import MIN_INSTANCES, Decision, Estimate, confirm
+from advisor.tuners.record import Recorder, TrialRecord
+from advisor.tuners.space import Space
+
+INSTANCE_S = 2.0  # measured seconds per instance and arm aimed at
+MIN_QUADS, MAX_QUADS = 3, 12
+LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
+MIN_LEARNING_STEPS = 3
+HEADROOM = 0.08  # of a memory limit, that must stay free
+
+Config = dict[str, Value]
+
+
+@dataclass
+class Outcome:
+    """What is recommended and why.
+
+    Attributes:
+        config: The baseline's under ``keep``.
+        decision: The last confirmation; ``None`` when nothing came so far.
+        contributions: Log ratio that each change gives, by removal.
+        numerics: Per change and, under ``""``, for the whole.
+        reason: Why nothing is recommended, or what limits it.
+        rejected: Nominated changes that the gate or a limit took out, with the reason.
+    """
+
+    config: Config
+    verdict: Literal["change", "keep"] = "keep"
+    decision: Decision | None = None
+    contributions: dict[str, Estimate] = field(default_factory=dict)
+    numerics: dict[str, gate.Verdict] = field(default_factory=dict)
+    reason: str = ""
+    rejected: dict[str, str] = field(default_factory=dict)
+    reference: gate.Reference | None = None
+    winner_peaks: tuple[int, ...] = ()
+    compile_s: float | None = None
+    step_ratio: float | None = None
+
+
+@dataclass
+class Confirmation:
+    """Decides about one nominee within what is left of the budget."""
+
+    arena: Arena
+    space: Space
+    baseline: Baseline
+    settings: Settings
+    recorder: Recorder
+    progress: Progress
+    deadline: float
+    next_number: int
+    clock: Callable[[], float] = time.monotonic
+
+    def decide(self, nominee: Config) -> Outcome:
+        """Reduce, check and confirm.
+
+        Args:
+            nominee: What the search would recommend; may be the baseline itself.
+        """
+        base = dict(self.space.present)
+        outcome = Outcome(base)
+        changed = self._changed(nominee)
+        if not changed:
+            outcome.reason = "no change was worth confirming"
+            return outcome
+        try:
+            winner = self._reduce(nominee, outcome)
+            winner = self._gate(winner, outcome)
+            if self._changed(winner):
+                self._confirm(winner, outcome)
+        except TrialFailed as failed:
+            outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
+        return outcome
+
+    def _changed(self, config: Config) -> list[str]:
+        return [name for name, value in config.items() if value != self.space.present[name]]
+
+    def _reduce(self, nominee: Config, outcome: Outcome) -> Config:
+        changed = [name for name in self._changed(nominee) if name != "lr_scaling"]
+        if len(changed) < 2 or self.clock() > self.deadline:
+            return nominee
+        self.progress.say(f"taking {len(changed)} changes out one by one")
+        winner, removals = ablate.removals(
+            self.arena, nominee, self.space.present, detectable=math.log1p(self.baseline.detectable),
+            level=self.settings.confidence, first_number=self.next_number, deadline=self.deadline,
+        )  # fmt: skip
+        for removal in removals:
+            outcome.contributions[removal.knob] = removal.contribution
+            if not removal.needed:
+                outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
+        return winner
+
+    def _gate(self, winner: Config, outcome: Outcome) -> Config:
+        """Leave out changes whose numbers drift; the rest goes on."""
+        steps = self._learning_steps()
+        self.progress.say(f"comparing the numbers of the first {steps} steps")
+        outcome.reference = gate.reference(self.arena, self.space.present, steps)
+        whole = self._judge(winner, outcome, steps)
+        if whole.verdict == "drifts":
+            config = dict(winner)
+            for name in self._changed(winner):
+                single = self.space.complete({name: winner[name]})
+                verdict = self._judge(single, outcome, steps)
+                outcome.numerics[name] = verdict
+                if verdict.verdict == "drifts":
+                    outcome.rejected[name] = verdict.reason
+                    config = ablate.without(config, self.space.present, name)
+            if config == winner:
+                outcome.rejected.update({name: whole.reason for name in self._changed(winner)})
+                config = dict(self.space.present)
+            winner = config
+            if self._changed(winner):
+                whole = self._judge(winner, outcome, steps)
+                if whole.verdict == "drifts":
+                    outcome.rejected.update({name: whole.reason for name in self._changed(winner)})
+                    winner = dict(self.space.present)
+            if not self._changed(winner):
+                outcome.reason = f"the numbers drift: {whole.reason}"
+        outcome.numerics[""] = whole
+        return winner
+
+    def _judge(self, config: Config, outcome: Outcome, steps: int) -> gate.Verdict:
+        assert outcome.reference is not None  # _gate has made it
+        changed = self._changed(config)
+        learned = gate.learn(self.arena, config, steps)
+        outcome.winner_peaks = (learned.peak_bytes,)
+        if learned.compile_s:
+            outcome.compile_s = max(outcome.compile_s or 0.0, learned.compile_s)
+        roots = self.baseline.profile.roots
+        draws = gate.own_draws(
+            changed,
+            has_dropout=any(root.has_dropout for root in roots),
+            loader_is_live=self.arena.launcher.target.kind in ("script", "module"),
+        )
+        semantics = gate.widest([self.arena.knobs[name].semantics for name in changed])
+        return gate.judge(outcome.reference, learned.losses, semantics, own_draws=draws)
+
+    def _confirm(self, winner: Config, outcome: Outcome) -> None:
+        limit = self._memory_problem(outcome)
+        if limit is not None:
+            outcome.reason = limit
+            return
+        how = self.arena.how(self.space.present, winner, fresh=True)
+        quads = self._quads()
+        number, self.next_number = self.next_number, self.next_number + 1
+        record = TrialRecord(number, dict(winner), "confirm")
+        key = self.space.key(winner)
+        self.recorder.begin(record, key, 0.0)
+        self.progress.say(f"confirming {self._described(winner)} on fresh processes")
+        last_s = [0.0]
+
+        def instance(index: int) -> Sequence[float] | None:
+            if index >= MIN_INSTANCES and self.clock() + last_s[0] > self.deadline:
+                return None
+            duel = self.arena.duel(
+                self.space.present, winner, how=how, quads=quads, swapped=index % 2 == 1, number=number
+            )
+            last_s[0] = duel.seconds
+            self._keep(record, duel, outcome)
+            return duel.log_ratios
+
+        decision, collected = confirm(
+            instance, min_gain=self.settings.min_gain, level=self.settings.confidence
+        )
+        outcome.decision = decision
+        record.against_baseline = decision.estimate
+        self.recorder.record(record, key)
+        outcome.step_ratio = math.exp(decision.estimate.estimate)
+        if decision.verdict != "confirmed":
+            outcome.reason = self._why_not(decision, winner)
+        elif self._unpaid_compile(winner, outcome):
+            outcome.reason = f"compilation is not paid back within {self.settings.steps_planned} steps"
+        else:
+            outcome.verdict, outcome.config = "change", dict(winner)
+            changed = self._changed(winner)
+            if len(changed) == 1:
+                outcome.contributions[changed[0]] = decision.estimate
+
+    def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
+        record.slots += duel.second
+        record.startup_s = duel.startup_s
+        record.applied = duel.second_message.get("applied", record.applied)
+        if duel.second_outcome is not None:
+            record.outcome = duel.second_outcome
+            seconds = float(duel.second_outcome["compile"]["seconds"])
+            outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
+
+    def _quads(self) -> int:
+        """Quads of one instance: enough for about two seconds of each arm."""
+        slot_s = self.arena.steps() * self.arena.step_s
+        return max(MIN_QUADS, min(MAX_QUADS, round(INSTANCE_S / (2 * slot_s))))
+
+    def _learning_steps(self) -> int:
+        """Steps of the gate's runs that a tenth of the budget allows."""
+        affordable = LEARNING_SHARE * self.settings.budget_s / 5 / self.arena.step_s
+        steps = max(MIN_LEARNING_STEPS, min(gate.STEPS, int(affordable)))
+        return steps if self.arena.max_steps is None else min(steps, self.arena.max_steps - 1)
+
+    def _memory_problem(self, outcome: Outcome) -> str | None:
+        limit = self.settings.max_memory
+        memory = self.baseline.profile.memory
+        if limit is None and memory is not None and memory.device_total_bytes:
+            limit = int(memory.device_total_bytes * (1 - HEADROOM))
+        peak = max(outcome.winner_peaks, default=0)
+        if limit is not None and peak > limit:
+            return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
+        return None
+
+    def _unpaid_compile(self, winner: Config, outcome: Outcome) -> bool:
+        planned = self.settings.steps_planned
+        if planned is None or not str(winner.get("execution", "")).startswith("compile"):
+            return False
+        steps = break_even_steps(outcome, self.baseline)
+        return steps is None or steps > planned
+
+    def _why_not(self, decision: Decision, winner: Config) -> str:
+        ratio, low, high = decision.estimate.ratio
+        told = f"{self._described(winner)} gave {ratio:.3f}x ({low:.3f} to {high:.3f})"
+        if decision.estimate.instances < MIN_INSTANCES:
+            return f"{told}: the budget ended before the confirmation was complete"
+        return f"{told}: not above the {self.settings.min_gain:.0%} that is asked for beyond noise"
+
+    def _described(self, config: Config) -> str:
+        return ", ".join(f"{name}={config[name]}" for name in self._changed(config))
+
+
+def break_even_steps(outcome: Outcome, baseline: Baseline) -> int | None:
+    """Steps after which the time spent compiling is won back; ``None`` when it never is."""
+    if not outcome.compile_s or not outcome.step_ratio or outcome.step_ratio <= 1:
+        return None
+    return math.ceil(outcome.compile_s / (baseline.step_s * (1 - 1 / outcome.step_ratio)))
+
+
+def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
+    """Seconds that reduction, gate and confirmation of an average nominee will need."""
+    launch = baseline.startup_s + 8 * arena.step_s
+    slot = (arena.steps() + 1) * arena.step_s
+    pair = 2 * launch + 4 * MIN_QUADS * slot
+    workers = arena.queue_depth(arena.present) > 0
+    if workers:
+        pair = max(pair, 2 * (launch + 2 * sum(arena.window_steps(arena.present)) * arena.step_s))
+    gate_s = 5 * (baseline.startup_s + min(gate.STEPS, 10) * arena.step_s)
+    return min(0.6 * settings.budget_s, MIN_INSTANCES * pair + gate_s)
+
+

@@ -1,0 +1,112 @@
+"""Where trials go while a study runs: the list of this run, the store, and the progress display."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from advisor.result import Interval, Loss, Rate, Ratio, Trial
+from advisor.settings import Progress
+from advisor.store import Store
+from advisor.tuners.gate import parse_losses
+from advisor.tuners.knob import Value
+from advisor.tuners.measure import Estimate, Slot, median, within
+from advisor.tuners.record import TrialRecord
+
+WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
+
+
+@dataclass
+class Keeping:
+    """Keeps every trial of one run, and in the store if there is one.
+
+    Attributes:
+        baseline: The configuration that others are shown against.
+        deadline: Monotonic time at which the search ends, for the display.
+        sampled: Work is counted in samples (else in steps).
+    """
+
+    progress: Progress
+    clock: Callable[[], float]
+    deadline: float
+    store: Store | None = None
+    study: str = ""
+    baseline: dict[str, Value] = field(default_factory=dict)
+    sampled: bool = True
+    trials: list[Trial] = field(default_factory=list)
+
+    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+        """Note that a trial runs, so that it is not lost when we are killed."""
+        different = {k: v for k, v in trial.config.items() if v != self.baseline.get(k)}
+        text = ", ".join(f"{name}={value}" for name, value in different.items()) or "the baseline"
+        best = f"{math.exp(score):.2f}x (unconfirmed)" if score > 0 else "the baseline"
+        self.progress.trial(trial.number, text, best, max(0.0, self.deadline - self.clock()))
+        if self.store is not None:
+            self.store.begin(self.study, trial.number, trial.config, key, trial.stage)
+
+    def record(self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None) -> None:
+        """Keep a finished trial; when this returns it is acknowledged."""
+        kept = as_trial(trial, self.sampled)
+        self.trials.append(kept)
+        if self.store is not None:
+            self.store.record(self.study, kept, key, asked=asked, value=value)
+
+
+
+
+def as_trial(record: TrialRecord, sampled: bool) -> Trial:
+    """A trial as the result shows it."""
+    outcome = record.outcome
+    losses = parse_losses(outcome) if outcome is not None else ()
+    return Trial(
+        number=record.number, config=record.config, process=record.process, stage=record.stage,
+        state=record.state, cause=record.cause, message=record.message, marks=record.marks,
+        applied=record.applied, refused=record.refused,
+        step_ms=step_interval(record.slots) if record.slots else None,
+        throughput=rate(record.slots, sampled) if record.slots else None,
+        peak_bytes=None if outcome is None else outcome["device_peak_bytes"] or outcome["peak_bytes"],
+        loss=as_loss(losses) if losses else None,
+        against_baseline=None if record.against_baseline is None else as_ratio(record.against_baseline),
+        startup_s=record.startup_s,
+        compile_s=None if outcome is None else outcome["compile"]["seconds"] or None,
+        log=record.log,
+    )  # fmt: skip
+
+
+def as_ratio(estimate: Estimate) -> Ratio:
+    """A log ratio as a ratio with finite bounds."""
+    low, centre, high = (
+        math.exp(max(-WIDEST, min(WIDEST, value))) for value in (estimate.low, estimate.estimate, estimate.high)
+    )
+    return Ratio(
+        estimate=centre, low=low, high=high, quads=estimate.quads, instances=estimate.instances,
+        confidence=estimate.level,
+    )  # fmt: skip
+
+
+def step_interval(slots: list[Slot], level: float = 0.99) -> Interval:
+    """Milliseconds of a step: median over slots with its interval."""
+    values = [sum(slot.step_s) / len(slot.step_s) * 1e3 for slot in slots]
+    return _interval(values, level)
+
+
+def rate(slots: list[Slot], sampled: bool, level: float = 0.99) -> Rate:
+    """Work per second over slots."""
+    values = [1 / slot.seconds_per_unit for slot in slots]
+    return Rate(**_interval(values, level).model_dump(), unit="samples/s" if sampled else "steps/s")
+
+
+def as_loss(losses: tuple[float, ...]) -> Loss:
+    """First and last of the losses seen; what is not finite is left out."""
+    first, last = losses[0], losses[-1]
+    return Loss(
+        first=first if math.isfinite(first) else None, last=last if math.isfinite(last) else None, steps=len(losses)
+    )
+
+
+def _interval(values: list[float], level: float) -> Interval:
+    if len(values) < 3:
+        return Interval(estimate=median(values), low=min(values), high=max(values))
+    estimate = within(values, level)
+    return Interval(
+        estimate=estimate.estimate, low=max(estimate.low, min(values)), high=min(estimate.high, max(values))
+    )

@@ -1,0 +1,339 @@
+"""What a report shows, part by part, as text and drawings ready to be placed by a template."""
+
+import shlex
+from dataclasses import dataclass
+
+from advisor import charts, wording
+from advisor.charts import Bar, Chart
+from advisor.conditions import Fact, as_json, conditions, limits, machine, reproduce
+from advisor.result import Adopted, Finding, Place, ResultData, Trial
+from advisor.wording import shown, shown_block
+
+MOST_ROWS = 2000  # what a browser sorts at once; the rest is in result.json
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure at the top, as ``(when, text)`` lines: now, and changed."""
+
+    name: str
+    lines: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """One change of the recommendation; ``environment`` holds ``NAME=value``, quoted for a shell."""
+
+    knob: str
+    before: str
+    after: str
+    semantics: str
+    meaning: str
+    contribution: str
+    snippet: str
+    environment: list[str]
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial. The ``_value`` fields are what a column is sorted by; ``None`` stands last."""
+
+    number: int
+    stage: str
+    state: str
+    cause: str | None
+    settings: list[str]
+    ratio: str
+    ratio_value: float | None
+    step: str
+    step_value: float | None
+    memory: str
+    memory_value: float | None
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Failures:
+    """All failed trials of one cause."""
+
+    cause: str
+    meaning: str
+    trials: list[tuple[int, str, str]]
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """What one rule said."""
+
+    rule: str
+    state: str
+    kind: str
+    severity: str
+    title: str
+    place: str
+    gain: str
+    advice: str
+    outcome: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Legend:
+    """One part of the step in the legend of its bar."""
+
+    name: str
+    ms: str
+    share: str
+    colour: str
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything a report shows; a template only places it."""
+
+    target: str
+    sentence: str
+    headline: str
+    found: bool
+    reason: str
+    pays_back: str | None
+    next_step: str
+    reproduce: str
+    disturbances: list[str]
+    warnings: list[str]
+    tiles: list[Tile]
+    changes: list[ChangeRow]
+    patch: str
+    before_after: list[Chart]
+    confirmed: bool
+    step: Chart
+    legend: list[Legend]
+    periodic: list[Fact]
+    findings: list[FindingRow]
+    trials: list[TrialRow]
+    trials_total: int
+    summary: str
+    progress: Chart | None
+    failures: list[Failures]
+    proposals: list[tuple[str, str, str, str]]
+    not_tried: list[tuple[str, str, str]]
+    conditions: list[Fact]
+    machine: list[Fact]
+    limits: list[str]
+
+
+def page(result: ResultData, patch: str, prefix: str = "") -> Page:
+    """Everything that ``result`` says, in the order of the report.
+
+    Args:
+        result: What ``tune`` found.
+        patch: Text of ``changes.patch``.
+        prefix: Put before every id of a drawing, so that several results fit on one page.
+    """
+    found = result.recommendation
+    return Page(
+        target=shown(result.target.path) or "(unnamed)",
+        sentence=wording.sentence(result),
+        headline=wording.headline(result),
+        found=found.verdict == "change",
+        reason=shown(found.reason, 1000),
+        pays_back=wording.pays_back(result),
+        next_step=wording.next_step(result),
+        reproduce=reproduce(result),
+        disturbances=wording.disturbances(result),
+        warnings=[text for text in (shown(warning, 500) for warning in result.warnings) if text],
+        tiles=tiles(result),
+        changes=[change_row(change) for change in found.changes],
+        patch=patch,
+        before_after=_before_after(result, prefix),
+        confirmed=winner(result) is not None,
+        step=charts.step_bar(f"{prefix}step", result.profile.phases_ms),
+        legend=legend(result),
+        periodic=_periodic(result),
+        findings=[_finding_row(finding) for finding in result.findings],
+        trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],
+        trials_total=len(result.trials),
+        summary=wording.states(result.trials),
+        progress=_progress(result, prefix),
+        failures=failures(result.trials),
+        proposals=[
+            (
+                shown(p.knob),
+                wording.setting(p.to),
+                wording.ratio(p.measured),
+                _with_snippet(p.reason, p.snippet),
+            )
+            for p in found.proposals
+        ],
+        not_tried=[
+            (shown(u.knob), "any" if u.value is None else wording.setting(u.value), shown(u.reason, 500))
+            for u in result.not_tried
+        ],
+        conditions=conditions(result),
+        machine=machine(result.machine),
+        limits=limits(result),
+    )
+
+
+def change_row(change: Adopted) -> ChangeRow:
+    """One row of the table of changes."""
+    return ChangeRow(
+        knob=shown(change.knob),
+        before=wording.setting(change.from_),
+        after=wording.setting(change.to),
+        semantics=change.semantics,
+        meaning=f"{wording.SEMANTICS[change.semantics]}; {wording.NUMERICS[change.numerics]}",
+        contribution=wording.ratio(change.contribution),
+        snippet=shown_block(change.snippet),
+        environment=environment(change),
+    )
+
+
+def environment(change: Adopted) -> list[str]:
+    """``NAME=value`` for each variable to set, quoted for a shell."""
+    return [f"{shown(name)}={shlex.quote(shown(value))}" for name, value in change.environment.items()]
+
+
+def winner(result: ResultData) -> Trial | None:
+    """The last confirmation of the recommended configuration; estimates of a search flatter, so no other."""
+    confirmed = [
+        trial
+        for trial in result.trials
+        if trial.stage == "confirm"
+        and trial.state == "complete"
+        and trial.config == result.recommendation.config
+    ]
+    return confirmed[-1] if confirmed else None
+
+
+def tiles(result: ResultData) -> list[Tile]:
+    """The few figures at the top: what it was, and what the recommended setting measured."""
+    found, now = result.recommendation, result.baseline
+    after = winner(result) if found.verdict == "change" else None
+    throughput = [("now", wording.rate(now.throughput))]
+    step = [("now", wording.interval(now.step_ms, "ms"))]
+    memory = [("now", wording.mib(now.peak_bytes))]
+    if after:
+        throughput.append(("changed", wording.rate(after.throughput)))
+        step.append(("changed", wording.interval(after.step_ms, "ms")))
+        memory.append(("changed", wording.mib(after.peak_bytes)))
+    if found.verdict == "change":
+        last = Tile("Numbers the model computes", [("", wording.numerics(found))])
+    else:
+        last = Tile("Last comparison", [("", wording.ratio(found.speedup))])
+    return [Tile("Throughput", throughput), Tile("Time of a step", step), Tile("Peak memory", memory), last]
+
+
+def legend(result: ResultData) -> list[Legend]:
+    """The parts of a step, longest first."""
+    phases = result.profile.phases_ms
+    total = sum(phases.values())
+    return [
+        Legend(
+            charts.phase_words(phase), f"{wording.plain(ms)} ms", wording.share_of(ms, total),
+            *charts.phase_style(phase),
+        )
+        for phase, ms in sorted(phases.items(), key=lambda item: -item[1])
+        if ms > 0
+    ]  # fmt: skip
+
+
+def trial_row(trial: Trial, result: ResultData) -> TrialRow:
+    """One row of the table of trials."""
+    ratio = trial.against_baseline
+    return TrialRow(
+        number=trial.number,
+        stage=trial.stage,
+        state=trial.state,
+        cause=trial.cause,
+        settings=wording.differences(trial.config, result.baseline.config),
+        ratio=wording.short_ratio(ratio) if ratio else "",
+        ratio_value=ratio.estimate if ratio else None,
+        step=wording.interval(trial.step_ms, "ms") if trial.step_ms else "",
+        step_value=trial.step_ms.estimate if trial.step_ms else None,
+        memory=wording.mib(trial.peak_bytes) if trial.peak_bytes else "",
+        memory_value=trial.peak_bytes or None,
+        notes=_notes(trial),
+    )
+
+
+def failures(trials: list[Trial]) -> list[Failures]:
+    """Failed trials grouped by cause, the most frequent first."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.state == "failed":
+            groups.setdefault(trial.cause or "internal", []).append(trial)
+    return [
+        Failures(
+            cause,
+            wording.cause(group[0]),
+            [(t.number, shown(t.message, 300), shown(t.log or "", 300)) for t in group[:MOST_ROWS]],
+        )
+        for cause, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+
+
+def _before_after(result: ResultData, prefix: str) -> list[Chart]:
+    after = winner(result) if result.recommendation.verdict == "change" else None
+    now = result.baseline
+    rates = [Bar("now", now.throughput, present=True)]
+    if after and after.throughput and after.throughput.unit == now.throughput.unit:
+        rates.append(Bar("changed", after.throughput))
+    steps = [Bar("now", now.step_ms, present=True)]
+    if after and after.step_ms:
+        steps.append(Bar("changed", after.step_ms))
+    return [
+        charts.before_after(
+            f"{prefix}throughput", "Throughput, larger is better", now.throughput.unit, rates
+        ),
+        charts.before_after(f"{prefix}step-time", "Time of a step, smaller is better", "ms", steps),
+    ]
+
+
+def _progress(result: ResultData, prefix: str) -> Chart | None:
+    if not any(trial.against_baseline for trial in result.trials):
+        return None
+    return charts.progress(f"{prefix}progress", result.trials, result.noise.smallest_detectable)
+
+
+def _periodic(result: ResultData) -> list[Fact]:
+    facts = [
+        Fact(f"{charts.phase_words(name)} each time", wording.seconds(spent))
+        for name, spent in result.profile.periodic_s.items()
+        if spent > 0
+    ]
+    epoch = result.profile.epoch_s
+    return [*facts, Fact("one epoch", wording.seconds(epoch))] if epoch is not None else facts
+
+
+def _finding_row(finding: Finding) -> FindingRow:
+    gain = ""
+    if finding.measured:
+        gain = f"measured: {wording.interval(finding.measured, 'x')}"
+    elif finding.ceiling:
+        modelled = " (model, not measured)" if finding.ceiling.source == "model" else ""
+        gain = f"at most {wording.percent(finding.ceiling.share)} of the step could be gained{modelled}"
+    return FindingRow(
+        rule=shown(finding.rule), state=finding.state.replace("_", " "), kind=finding.kind,
+        severity=finding.severity or "", title=shown(finding.title, 300), gain=gain,
+        place=_place(finding.location),
+        advice=shown(finding.advice, 1000), outcome=finding.outcome.replace("_", " "),
+        evidence=", ".join(f"{shown(name, 80)} {as_json(value)}" for name, value in finding.evidence.items()),
+    )  # fmt: skip
+
+
+def _place(place: Place | None) -> str:
+    return f"{shown(place.file)}:{place.line}" if place else ""
+
+
+def _notes(trial: Trial) -> list[str]:
+    notes = [shown(mark, 80).replace("_", " ") for mark in trial.marks]
+    if trial.compile_s:
+        notes.append(f"compiled in {wording.seconds(trial.compile_s)}")
+    notes += [f"{shown(knob, 80)} refused: {shown(reason)}" for knob, reason in trial.refused.items()]
+    return [*notes, shown(trial.message)] if trial.message else notes
+
+
+def _with_snippet(reason: str, snippet: str) -> str:
+    return f"{shown(reason, 500)} ({shown(snippet, 500)})" if snippet else shown(reason, 500)

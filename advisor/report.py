@@ -1,0 +1,210 @@
+"""The faces of a result: one offline page, a Markdown digest, plain text, a fragment for notebooks."""
+
+import base64
+import hashlib
+import json
+import os
+import textwrap
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from advisor import digest, wording
+from advisor.conditions import reproduce
+from advisor.errors import EnvironmentProblem, UsageError, clean
+from advisor.page import change_row, page
+from advisor.patch import changes_patch
+from advisor.result import ResultData, write_atomically
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+FILES = ("report.html", "result.json", "report.md", "changes.patch")
+
+
+def render_html(result: ResultData) -> str:
+    """The report as one HTML file that needs nothing else: no request, styles and script inside."""
+    script = _asset("report.js")
+    digest_of_script = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        _templates()
+        .get_template("report.html.j2")
+        .render(
+            page=page(result, changes_patch(result)),
+            style=Markup(_asset("palette.css") + _asset("report.css")),
+            script=Markup(script),
+            script_digest=digest_of_script,
+        )
+    )
+
+
+def render_fragment(result: ResultData) -> str:
+    """Verdict, changes and the bar of one step as HTML without script, under 200 KB, for notebooks."""
+    identity = hashlib.sha256(result.to_json().encode()).hexdigest()[:8]
+    palette = _asset("palette.css").replace(":root", ".advisor-result")
+    return (
+        _templates()
+        .get_template("fragment.html.j2")
+        .render(
+            page=page(result, "", prefix=f"advisor-{identity}-"),
+            style=Markup(palette + _asset("fragment.css")),
+        )
+    )
+
+
+def render_markdown(result: ResultData) -> str:
+    """The digest for a pull request or a step summary."""
+    return digest.markdown(result)
+
+
+def render_text(result: ResultData, width: int) -> str:
+    """The result for a terminal: verdict, changes, baseline and noise, next step; no colour codes.
+
+    Args:
+        result: What ``tune`` found.
+        width: Longest line, at least 20 characters.
+    """
+    lines = [wording.verdict(result), *_reasons(result), *_changes(result), ""]
+    baseline = result.baseline
+    lines += [
+        f"Baseline: {wording.interval(baseline.step_ms, 'ms')} a step, {wording.rate(baseline.throughput)}, "
+        f"peak memory {wording.mib(baseline.peak_bytes)}",
+        f"Noise: {wording.noise(result)}",
+        *wording.disturbances(result),
+        f"{wording.states(result.trials)}; {wording.STOPPED[result.budget.stopped_by]} "
+        f"after {wording.seconds(result.budget.seconds)}",
+        *(f"warning: {wording.shown(warning, 500)}" for warning in result.warnings),
+    ]
+    for proposal in result.recommendation.proposals:
+        lines.append(
+            f"Not recommended by itself: {wording.shown(proposal.knob)}={wording.shown(proposal.to)}, "
+            f"{wording.short_ratio(proposal.measured)}: {wording.shown(proposal.reason, 500)}"
+        )
+    lines += ["", f"Next: {wording.next_step(result)}", f"Again: {reproduce(result)}"]
+    return "\n".join(_wrapped(line, max(width, 20)) for line in lines) + "\n"
+
+
+def check_folder(folder: Path) -> None:
+    """Make sure that a report may be written to ``folder``; writes nothing.
+
+    Raises:
+        UsageError: It is a file, or holds something that is not an earlier report.
+        EnvironmentProblem: Its parent does not exist, or it cannot be written to.
+    """
+    name = clean(str(folder))
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{name} is a file; --out is a directory", where="--out")
+        if not folder.exists():
+            _check_parent(folder)
+            return
+        entries = {entry.name for entry in folder.iterdir()}
+    except OSError as error:
+        raise EnvironmentProblem(f"cannot write to {name}", where="--out", cause=_reason(error)) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EnvironmentProblem(f"cannot write to {name}", where="--out")
+    if any(not _is_temporary(entry) for entry in entries) and not _is_ours(folder / "result.json"):
+        raise UsageError(
+            f"{name} exists and was not made by advisor", where="--out", hint="choose another --out"
+        )
+
+
+def write_report(result: ResultData, folder: Path) -> list[Path]:
+    """Write ``report.html``, ``result.json``, ``report.md`` and ``changes.patch``, each at once.
+
+    Everything is rendered before the first file is replaced. Returns the paths in that order.
+
+    Raises:
+        UsageError: ``folder`` is not one that a report may be written to.
+        EnvironmentProblem: It cannot be written to; files not yet replaced are as they were.
+    """
+    check_folder(folder)
+    contents = {
+        "result.json": result.to_json(),
+        "report.html": render_html(result),
+        "report.md": render_markdown(result),
+        "changes.patch": changes_patch(result),
+    }
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, content in contents.items():
+            write_atomically(folder / name, content)
+    except OSError as error:
+        raise EnvironmentProblem(f"cannot write to {clean(str(folder))}", cause=_reason(error)) from None
+    return [folder / name for name in FILES]
+
+
+def _check_parent(folder: Path) -> None:
+    parent = folder.parent
+    if not parent.is_dir():
+        raise EnvironmentProblem(f"no such directory: {clean(str(parent))}", where="--out")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise EnvironmentProblem(f"cannot write to {clean(str(parent))}", where="--out")
+
+
+def _is_temporary(name: str) -> bool:
+    """A file that ``write_atomically`` left when it was killed."""
+    return name.endswith(".tmp") and any(name.startswith(f".{file}.") for file in FILES)
+
+
+def _is_ours(file: Path) -> bool:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(data, dict) and "schema_version" in data and "advisor_version" in data
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+def _reasons(result: ResultData) -> list[str]:
+    reason, cost = wording.shown(result.recommendation.reason, 1000), wording.pays_back(result)
+    return [line for line in (reason, cost) if line]
+
+
+def _changes(result: ResultData) -> list[str]:
+    lines = []
+    for row in map(change_row, result.recommendation.changes):
+        lines.append(f"  {row.knob}: {row.before} -> {row.after} ({row.semantics}), {row.contribution}")
+        lines += [f"      {line}" for line in row.snippet.split("\n") if line]
+        lines += [f"      export {variable}" for variable in row.environment]
+    return ["", "Changes", *lines] if lines else []
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return (
+        "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))
+        if line
+        else ""
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("advisor.templates").joinpath(name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("advisor.templates", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_harmless,
+    )
+
+
+def _harmless(value: Any) -> Any:
+    """A net under ``shown``: whatever text reaches a template carries no control characters."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return wording.shown_block(value, 200_000)
+    return value

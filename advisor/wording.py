@@ -1,0 +1,339 @@
+"""Numbers and sentences of every face: the same quantity reads the same on page, terminal and digest.
+
+Digits follow the width of the interval; missing is said, never shown as zero; an interval of a ratio
+that holds 1 is "no clear difference". User text enters through ``shown`` or ``shown_block`` only.
+"""
+
+import math
+from collections.abc import Mapping
+
+from advisor.errors import clean
+from advisor.result import Interval, Rate, Ratio, Recommendation, ResultData, Trial, Value
+from advisor.tuners.failures import Cause
+
+MIB = 2**20
+MISSING = "not measured"
+NO_DIFFERENCE = "no clear difference"
+
+CAUSES: dict[Cause, str] = {
+    "user_error": "the program raised an exception",
+    "oom_device": "device memory ran out",
+    "oom_host": "host memory ran out",
+    "shm_full": "shared memory (/dev/shm) ran out",
+    "disk_full": "the disk is full",
+    "timeout": "a deadline passed",
+    "hang_collective": "ranks waited for each other without end",
+    "killed": "the process was killed",
+    "crash_signal": "the process crashed",
+    "device_error": "the device reported an error",
+    "compile_failed": "compilation failed",
+    "compile_fell_back": "compilation fell back to eager in silence",
+    "not_applied": "a change asked for did not take effect",
+    "numerics_mismatch": "the numbers differ beyond the noise of the run",
+    "non_finite": "a loss was NaN or infinite",
+    "interference": "other load disturbed the measurement",
+    "throttled": "the processor was throttled",
+    "lost_lease": "the worker lost its trial",
+    "storage": "the storage failed",
+    "environment": "the machine or its set-up did not allow it",
+    "internal": "advisor itself failed",
+}
+
+SEMANTICS = {
+    "exact": "the same numbers",
+    "rounding": "sums in another order",
+    "precision": "fewer bits",
+    "training": "what is learnt can differ",
+}
+
+NUMERICS = {
+    "identical": "identical numbers",
+    "within_noise": "same numbers within noise",
+    "drifts": "the numbers drift",
+    "not_checked": "numbers not checked",
+}
+
+STOPPED = {
+    "budget": "the time budget was used up",
+    "trials": "the number of trials was reached",
+    "converged": "nothing was left to try",
+    "failures": "too many trials failed",
+    "interrupted": "the search was interrupted",
+}
+
+# What a ratio is a ratio of; larger is better in each, so the last three name what shrinks.
+GAINS = {
+    "throughput": "throughput",
+    "goodput": "goodput",
+    "memory": "less peak memory",
+    "latency": "shorter latency",
+    "energy": "less energy",
+}
+
+
+def shown(text: object, limit: int = 200) -> str:
+    """One line of user text that any output can carry: no control, bidirectional or non-characters."""
+    return "".join(c for c in clean(str(text), limit) if not _is_noncharacter(c))
+
+
+def shown_block(text: str, limit: int = 4000) -> str:
+    """User text of several lines, each as in ``shown``; cut at ``limit`` characters in all."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    block = "\n".join(shown(line, limit) for line in lines)
+    return block if len(block) <= limit else block[: limit - 3] + "..."
+
+
+def decimals(low: float, high: float, most: int = 4) -> int:
+    """How many decimals an interval can bear: those that still tell its ends apart, plus a little."""
+    width = abs(high - low)
+    if width <= 0:
+        return min(most, 2)
+    return max(0, min(most, math.ceil(-math.log10(width / 3) - 1e-9)))
+
+
+def number(value: float, digits: int) -> str:
+    """A figure with ``digits`` decimals; a rounded minus zero reads 0."""
+    text = f"{value:.{digits}f}"
+    return text[1:] if float(text) == 0 and text.startswith("-") else text
+
+
+def plain(value: float) -> str:
+    """A figure without an interval: three significant digits, never an exponent."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    return number(value, max(0, min(4, digits)))
+
+
+def percent(share: float) -> str:
+    """A share (0 to 1) as ``34 %``, one decimal below 10 %."""
+    size = abs(100 * share)
+    return f"{number(100 * share, 0 if size >= 9.95 or size == 0 else 1)} %"
+
+
+def share_of(part: float, whole: float) -> str:
+    """``part`` as a share of ``whole`` in percent; a trace of it reads ``under 0.1 %``."""
+    if whole <= 0 or part <= 0:
+        return "0 %"
+    return percent(part / whole) if part / whole >= 0.0005 else "under 0.1 %"
+
+
+def mib(count: float | None) -> str:
+    """Bytes as MiB; none and zero were not measured."""
+    return f"{_mib_number(count)} MiB" if count else MISSING
+
+
+def seconds(value: float) -> str:
+    """A duration in s, or in min and s from two minutes on."""
+    if value < 120:
+        return f"{number(value, 1 if value < 10 else 0)} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s"
+
+
+def interval(value: Interval | None, unit: str) -> str:
+    """``12.4 ms (12.1 to 12.7)``."""
+    if value is None:
+        return MISSING
+    digits = decimals(value.low, value.high)
+    low, high = number(value.low, digits), number(value.high, digits)
+    return f"{number(value.estimate, digits)} {unit} ({low} to {high})"
+
+
+def rate(value: Rate | None) -> str:
+    """``5160 samples/s (5080 to 5240)``."""
+    return MISSING if value is None else interval(value, value.unit)
+
+
+def holds_one(value: Interval) -> bool:
+    """Whether the interval of a ratio allows that nothing changed."""
+    return value.low <= 1 <= value.high
+
+
+def ratio(value: Ratio | None, gain: str = "") -> str:
+    """``1.42x (1.38 to 1.46, 99 %, 20 quads in 6 processes)``, or ``no clear difference (0.98 to 1.05)``.
+
+    Args:
+        value: Candidate over baseline.
+        gain: What it is a ratio of, put before the bracket when there is a difference.
+    """
+    if value is None:
+        return MISSING
+    low, estimate, high = ratio_parts(value)
+    if holds_one(value):
+        return f"{NO_DIFFERENCE} ({low} to {high})"
+    return f"{estimate}x{' ' + gain if gain else ''} ({low} to {high}, {evidence(value)})"
+
+
+def short_ratio(value: Ratio | None) -> str:
+    """``1.42x (1.38 to 1.46)``: a ratio in a table whose conditions are told elsewhere."""
+    if value is None or holds_one(value):
+        return ratio(value)
+    low, estimate, high = ratio_parts(value)
+    return f"{estimate}x ({low} to {high})"
+
+
+def ratio_parts(value: Interval) -> tuple[str, str, str]:
+    """Low, estimate and high as text. An end that differs from 1 is not rounded to 1 if four digits help."""
+    digits = decimals(value.low, value.high)
+    while digits < 4 and any(end != 1 and float(number(end, digits)) == 1 for end in (value.low, value.high)):
+        digits += 1
+    return number(value.low, digits), number(value.estimate, digits), number(value.high, digits)
+
+
+def evidence(value: Ratio) -> str:
+    """``99 %, 20 quads in 6 processes``."""
+    parts = [f"{100 * value.confidence:.4g} %"]
+    quads = f"{value.quads} quad{'' if value.quads == 1 else 's'}" if value.quads else ""
+    processes = f"{value.instances} process{'' if value.instances == 1 else 'es'}" if value.instances else ""
+    if quads or processes:
+        parts.append(" in ".join(part for part in (quads, processes) if part))
+    return ", ".join(parts)
+
+
+def memory(value: Interval | None) -> str:
+    """``peak memory +6 % (+5 to +7)`` from candidate over baseline, smaller is better here."""
+    if value is None:
+        return "peak memory not compared"
+    if holds_one(value):
+        bounds = ratio_parts(value)
+        return f"{NO_DIFFERENCE} in peak memory ({bounds[0]} to {bounds[2]})"
+    low, estimate, high = (100 * (end - 1) for end in (value.low, value.estimate, value.high))
+    digits = decimals(low, high, most=1)
+    return f"peak memory {_signed(estimate, digits)} % ({_signed(low, digits)} to {_signed(high, digits)})"
+
+
+def numerics(recommendation: Recommendation) -> str:
+    """What is known about the numbers the model computes, in words."""
+    words = NUMERICS[recommendation.numerics]
+    reason = shown(recommendation.numerics_reason)
+    return f"{words}: {reason}" if reason else words
+
+
+def gain_of(result: ResultData) -> str:
+    """What the speed-up is a ratio of: goodput only where the global batch was changed."""
+    if result.objective == "goodput":
+        batch = result.recommendation.config.get("batch_size"), result.baseline.config.get("batch_size")
+        return GAINS["goodput"] if batch[0] != batch[1] else GAINS["throughput"]
+    return GAINS[result.objective]
+
+
+def verdict(result: ResultData) -> str:
+    """The one sentence that opens every face."""
+    said = sentence(result)
+    if result.recommendation.verdict == "keep":
+        return f"Keep what you have: {said[0].lower()}{said[1:]}"
+    return said
+
+
+def sentence(result: ResultData) -> str:
+    """The verdict as it reads under its ``headline``."""
+    found = result.recommendation
+    if found.verdict == "keep":
+        seen = percent(result.noise.smallest_detectable)
+        return f"No change was confirmed. The smallest difference that could have been seen is {seen}."
+    return f"{ratio(found.speedup, gain_of(result))}, {memory(found.memory_ratio)}, {numerics(found)}."
+
+
+def headline(result: ResultData) -> str:
+    """The verdict in a few words, for a heading."""
+    found = result.recommendation
+    if found.verdict == "keep":
+        return "Keep what you have"
+    count = len(found.changes)
+    changes = f"{count} change{'' if count == 1 else 's'}"
+    if holds_one(found.speedup):
+        return f"{changes}: {NO_DIFFERENCE}"
+    return f"{changes}: {ratio_parts(found.speedup)[1]}x {gain_of(result)}"
+
+
+def noise(result: ResultData) -> str:
+    """The baseline against itself, and what could be seen through that noise."""
+    return (
+        f"the baseline against itself: {ratio(result.noise.aa_ratio)}; differences from "
+        f"{percent(result.noise.smallest_detectable)} up could be seen"
+    )
+
+
+def disturbances(result: ResultData) -> list[str]:
+    """Plain words about what disturbed the measurements; empty when nothing did."""
+    said = []
+    if result.noise.contended:
+        said.append(
+            "The machine was contended: other load ran beside the measurements and widens every interval."
+        )
+    if result.noise.thread_collapse:
+        said.append(
+            "Thread collapse: the threads of a step shared too few processors and spun. "
+            "Comparisons against such a baseline flatter every change that uses fewer threads."
+        )
+    return said
+
+
+def excluded_slots(result: ResultData) -> str:
+    """``other load 3, throttled 0``: measured slots that were left out, by reason."""
+    excluded = result.noise.excluded_slots
+    return ", ".join(f"{shown(name).replace('_', ' ')} {count}" for name, count in excluded.items()) or "none"
+
+
+def pays_back(result: ResultData) -> str | None:
+    """What compilation costs before it pays, or ``None`` when nothing is compiled."""
+    found = result.recommendation
+    parts = []
+    if found.compile_cold_s is not None:
+        parts.append(f"{seconds(found.compile_cold_s)} of compilation on a cold start")
+    if found.break_even_steps:
+        parts.append(f"pays back after {found.break_even_steps} steps")
+    return ", ".join(parts) or None
+
+
+def setting(value: Value) -> str:
+    """A knob's value as text; the empty one is said."""
+    return shown(value) or "(empty)"
+
+
+def differences(config: Mapping[str, Value], baseline: Mapping[str, Value]) -> list[str]:
+    """``knob=value`` for each setting of ``config`` that is not the baseline's."""
+    return [
+        f"{shown(knob, 80)}={shown(value, 80)}"
+        for knob, value in config.items()
+        if knob not in baseline or baseline[knob] != value
+    ]
+
+
+def cause(trial: Trial) -> str:
+    """Why a trial has no usable measurement, in words; empty when it has one."""
+    return CAUSES[trial.cause] if trial.cause else ""
+
+
+def states(trials: list[Trial]) -> str:
+    """``14 trials: 9 complete, 3 dropped early, 2 failed``."""
+    words = {"complete": "complete", "pruned": "dropped early", "failed": "failed"}
+    counts = {word: sum(trial.state == state for trial in trials) for state, word in words.items()}
+    listed = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{len(trials)} trial{'' if len(trials) == 1 else 's'}" + (f": {listed}" if listed else "")
+
+
+def next_step(result: ResultData) -> str:
+    """One action, and how to take it back."""
+    changes = result.recommendation.changes
+    if result.recommendation.verdict == "keep" or not changes:
+        return "Nothing to change. A longer --budget sees smaller differences."
+    back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
+    edits = "the change above" if len(changes) == 1 else f"the {len(changes)} changes above"
+    return f"Make {edits}; changes.patch lists them. To undo: {back}."
+
+
+def _mib_number(count: float) -> str:
+    size = count / MIB
+    return number(size, 0 if size >= 100 else 1)
+
+
+def _signed(value: float, digits: int) -> str:
+    text = number(value, digits)
+    return text if text.startswith("-") or float(text) == 0 else f"+{text}"
+
+
+def _is_noncharacter(character: str) -> bool:
+    code = ord(character)
+    return 0xFDD0 <= code <= 0xFDEF or code & 0xFFFE == 0xFFFE

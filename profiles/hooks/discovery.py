@@ -1,0 +1,124 @@
+"""Which modules a program calls from outside any other module, watched until the first backward.
+
+Not by global forward hooks: those run after the forward has been looked up, so the first call would
+escape, and a compiled module warns of them. ``Module.__call__`` is wrapped for that short time instead,
+and stands unwrapped while an outermost module runs: dynamo never meets the wrapper.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from advisor.profiles.hooks.patches import Patch, Scope, untraced
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+DYNAMO_COPIES = ("torch._dynamo.utils", "torch._dynamo.variables.nn_module")
+DEVICES = ("cpu", "cuda")
+
+
+class Discovery:
+    """Reports modules with trainable parameters that are called while no other one runs.
+
+    Args:
+        scope: What is watched.
+        found: Told of a module in training with gradients, before it runs.
+        evaluate: Runs ``(function, args, kwargs)`` of a module in evaluation, or without gradients.
+        busy: Whether a root is running.
+        autocast: Told whenever an enabled autocast is entered.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        found: Callable[["Module"], None],
+        evaluate: Callable[[Callable[..., Any], Any, Any], Any],
+        busy: Callable[[], bool],
+        autocast: Callable[[], None],
+    ) -> None:
+        import torch
+
+        self._scope = scope
+        self._found = found
+        self._evaluate = evaluate
+        self._busy = busy
+        self._autocast = autocast
+        self._call = Patch(torch.nn.Module, "__call__", self._wrap_call)
+        self._enter = Patch(torch.autocast, "__enter__", self._wrap_enter)
+        self._on = False
+
+    def install(self) -> None:
+        """Watch calls from now on."""
+        self._call.install()
+        self._enter.install()
+        self._on = True
+
+    def remove(self) -> None:
+        """Watch no longer; called at every backward, so it returns at once when off."""
+        if not self._on:
+            return
+        self._on = False
+        self._call.remove()
+        self._enter.remove()
+        self._mend_dynamo()
+
+    @contextmanager
+    def _suspended(self) -> Iterator[None]:
+        import torch
+
+        self._mend_dynamo()
+        torch.nn.Module.__call__ = self._call.original  # type: ignore[method-assign]  # as it was
+        try:
+            yield
+        finally:
+            if self._on:
+                torch.nn.Module.__call__ = self._call.replacement  # type: ignore[method-assign]  # ours
+
+    def _mend_dynamo(self) -> None:
+        """Dynamo remembers ``Module.__call__`` when it is imported, which may have been ours."""
+        for name in DYNAMO_COPIES:
+            module: Any = sys.modules.get(name)
+            if getattr(module, "unpatched_nn_module_call", None) is self._call.replacement:
+                module.unpatched_nn_module_call = self._call.original
+
+    def _wrap_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        import torch
+        from torch.compiler import is_compiling
+
+        def call(module: "Module", *args: Any, **kwargs: Any) -> Any:
+            if (
+                is_compiling()
+                or not self._on
+                or self._busy()
+                or not self._scope.here()
+                or not _trainable(module)
+            ):
+                return original(module, *args, **kwargs)
+            with self._suspended():
+                if not (module.training and torch.is_grad_enabled()):
+                    return self._evaluate(original, (module, *args), kwargs)
+                self._found(module)
+                return original(module, *args, **kwargs)
+
+        return untraced(call)
+
+    def _wrap_enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def enter(context: Any) -> Any:
+            if self._on and context._enabled and self._scope.here():
+                self._autocast()
+            return original(context)
+
+        return enter
+
+
+def autocast_enabled() -> bool:
+    """Whether autocast is on for any device at this moment."""
+    import torch
+
+    return any(torch.is_autocast_enabled(device) for device in DEVICES)
+
+
+def _trainable(module: "Module") -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())

@@ -1,0 +1,101 @@
+"""Replacing an attribute of a module or class for a while, and putting back exactly what was there."""
+
+import functools
+import os
+import weakref
+from _thread import get_ident
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+
+class Patch:
+    """One attribute replaced by a wrapper of it.
+
+    Args:
+        owner: The module or class.
+        name: The attribute; it may be inherited, then removing deletes ours again.
+        make: Given what was there, returns the replacement. It must go on working as a mere passage
+            after removal: programs keep references to it.
+    """
+
+    def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        self._owner = owner
+        self._name = name
+        self._make = make
+        self._own = False
+        self.installed = False
+        self.original: Any = None
+        self.replacement: Any = None
+
+    @property
+    def label(self) -> str:
+        """The attribute's name as a user would write it, such as ``torch.save``."""
+        owner = getattr(self._owner, "__qualname__", None) or self._owner.__name__
+        return f"{owner}.{self._name}"
+
+    @property
+    def overwritten(self) -> bool:
+        """Whether another tool has put something else there since."""
+        return self.installed and vars(self._owner).get(self._name) is not self.replacement
+
+    def install(self) -> None:
+        """Put the wrapper in place."""
+        self._own = self._name in vars(self._owner)
+        self.original = vars(self._owner)[self._name] if self._own else getattr(self._owner, self._name)
+        self.replacement = functools.update_wrapper(self._make(self.original), self.original)
+        setattr(self._owner, self._name, self.replacement)
+        self.installed = True
+
+    def remove(self) -> None:
+        """Put back what was there; what another tool has put over ours stays."""
+        if self.installed and not self.overwritten:
+            if self._own:
+                setattr(self._owner, self._name, self.original)
+            else:
+                delattr(self._owner, self._name)
+        self.installed = False
+
+
+class Scope:
+    """The process and the thread whose training is watched.
+
+    Events from forked children and from other threads, such as a prefetcher's, are not ours to time.
+    """
+
+    def __init__(self) -> None:
+        self.active = False
+        self._thread = get_ident()
+        self._settled = False
+
+    def enter(self) -> None:
+        """Start watching; a child forked from now on is not watched."""
+        self.active = True
+        this = weakref.ref(self)
+
+        def leave() -> None:
+            scope = this()
+            if scope is not None:
+                scope.active = False
+
+        os.register_at_fork(after_in_child=leave)
+
+    def here(self) -> bool:
+        """Whether the caller is what is watched."""
+        return self.active and get_ident() == self._thread
+
+    def settle(self) -> None:
+        """A backward or an update begins: the thread of the first one is the one that trains."""
+        if not self._settled and self.active:
+            self._settled = True
+            self._thread = get_ident()
+
+
+def untraced(function: FunctionType) -> FunctionType:
+    """Keep dynamo from compiling a wrapper of ours; the functions it calls are compiled as ever."""
+    # from C: torch._dynamo itself takes seconds to import, and most programs never need it
+    from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+
+    skip_this_alone = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.DEFAULT)
+    set_code_exec_strategy(function.__code__, skip_this_alone)
+    return function

@@ -1,0 +1,62 @@
+"""The tensors inside whatever a loader delivers or a module is called with."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+DEPTH = 8  # deeper nesting is no batch
+
+
+def each_tensor(value: Any, depth: int = DEPTH) -> Iterator["Tensor"]:
+    """Tensors in mappings, lists, tuples and dataclasses, in order."""
+    if isinstance(value, tensor_type()):
+        yield value
+        return
+    if depth == 0:
+        return
+    for part in _parts(value):
+        yield from each_tensor(part, depth - 1)
+
+
+def leading_size(value: Any, depth: int = DEPTH) -> int:
+    """Dimension 0 of the first tensor that has one; 0 without such a tensor."""
+    if isinstance(value, tensor_type()):  # on every step: no generator
+        return int(value.shape[0]) if value.ndim else 0
+    if depth:
+        for part in _parts(value):
+            size = leading_size(part, depth - 1)
+            if size:
+                return size
+    return 0
+
+
+def total_bytes(value: Any) -> int:
+    """Bytes of all elements, views counted in full."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in each_tensor(value))
+
+
+def inner_shapes(value: Any) -> tuple[tuple[int, ...], ...]:
+    """Shapes without dimension 0, which the last batch of an epoch has smaller anyway."""
+    return tuple(tuple(tensor.shape[1:]) for tensor in each_tensor(value))
+
+
+@cache
+def tensor_type() -> type["Tensor"]:
+    """``torch.Tensor``, without the price of an import statement on every step."""
+    from torch import Tensor
+
+    return Tensor
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        return iter(value)
+    if isinstance(value, Mapping):
+        return iter(value.values())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return (getattr(value, field.name) for field in dataclasses.fields(value))
+    return iter(())

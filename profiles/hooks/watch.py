@@ -1,0 +1,215 @@
+"""All taps of one process, installed together and removed together."""
+
+import resource
+import sys
+from typing import TYPE_CHECKING
+
+from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.loader_record import LoaderRecord
+from advisor.profiles.hooks.loaders import Loaders
+from advisor.profiles.hooks.losses import Losses
+from advisor.profiles.hooks.optimizers import Optimizers
+from advisor.profiles.hooks.patches import Scope
+from advisor.profiles.hooks.roots import Roots
+from advisor.profiles.hooks.saves import Saves
+from advisor.profiles.hooks.seeds import Seeds
+from advisor.profiles.machine import Machine, with_torch
+from advisor.profiles.profile import MemoryUse, Profile, RootFacts, RunFacts
+from advisor.profiles.run import Run
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+PRECISION_OF_BACKEND = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
+
+
+class Watch:
+    """Watches the training of this process and lets the subscribers of a run act on it.
+
+    Torch must have been imported. Processes forked later are not watched.
+
+    Args:
+        run: Receives the events.
+        clock: Receives ticks, phases and flags.
+        seed: Seeds Python, numpy and torch at ``install``.
+        seed_offset: Added to every seed that the program sets.
+        loss_limit: How many losses and gradient norms to keep.
+
+    Attributes:
+        record_grad_norms: Set before ``install`` to keep the gradient norm of each update.
+    """
+
+    def __init__(
+        self, run: Run, clock: Clock, *, seed: int | None = None, seed_offset: int = 0, loss_limit: int = 64
+    ) -> None:
+        self.record_grad_norms = False
+        self._run = run
+        self._clock = clock
+        self._limit = loss_limit
+        self._scope = Scope()
+        self._seeds = Seeds(self._scope, seed, seed_offset)
+        self._roots = Roots(run, clock, self._scope)
+        self._loaders = Loaders(run, clock, self._scope)
+        self._losses = Losses(
+            run, clock, self._scope, began=self._roots.settle, done=self._after_backward, limit=loss_limit
+        )
+        self._optimizers = Optimizers(run, clock, self._scope, self._before_first_update, self._after_update)
+        self._saves = Saves(run, clock, self._scope)
+        self._taps = (self._seeds, self._roots, self._loaders, self._losses, self._optimizers, self._saves)
+        self.default_threads: int | None = None
+
+    def install(self) -> None:
+        """Seed if asked, emit ``process``, then watch."""
+        import torch
+
+        self.default_threads = torch.get_num_threads()
+        self._optimizers.norm_limit = self._limit if self.record_grad_norms else 0
+        self._scope.enter()
+        self._seeds.install()
+        self._run.process()
+        for tap in self._taps[1:]:
+            tap.install()
+
+    def remove(self) -> None:
+        """Put everything back as it was before ``install``."""
+        self._scope.active = False
+        for tap in reversed(self._taps):
+            tap.remove()
+
+    def losses(self) -> list[float]:
+        """Losses per update of the optimizer seen first, or per backward where there is none.
+
+        Reads the device. What is not finite stays so.
+        """
+        return self._losses.values()
+
+    def grad_norms(self) -> list[float]:
+        """Total gradient norm before each update of the first optimizer, if recording was asked for."""
+        return [float(norm) for norm in self._optimizers.norms]
+
+    def loaders(self) -> list[LoaderRecord]:
+        """Every DataLoader constructed so far, with what it was asked for and what it got."""
+        return list(self._loaders.records)
+
+    def missing_patches(self) -> list[str]:
+        """Taps that another tool has replaced since: what they see may be incomplete."""
+        patches = [
+            *self._seeds.patches, *self._loaders.patches, *self._losses.patches, *self._losses.scaler.patches,
+            *self._optimizers.patches, *self._saves.patches, *self._roots.classes.values(),
+        ]  # fmt: skip
+        lost = ["torch.optim step hooks"] if self._optimizers.hooks_lost else []
+        return lost + [patch.label for patch in patches if patch.overwritten]
+
+    def profile(self, machine: Machine, target_kind: str) -> Profile:
+        """Everything seen so far; phases are left to whoever collects the steps.
+
+        Args:
+            machine: Completed with what torch knows, if that is still missing.
+            target_kind: ``script`` or ``workload``.
+        """
+        if machine.torch_default_threads is None and self.default_threads is not None:
+            machine = with_torch(machine, self.default_threads)
+        roots = self._roots.facts()
+        return Profile(
+            machine=machine,
+            target_kind=target_kind,
+            device=_device(roots),
+            loader=self._loaders.facts(),
+            roots=roots,
+            optimizers=tuple(self._optimizers.facts),
+            run=self._run_facts(roots),
+            memory=memory_use(),
+        )
+
+    def _before_first_update(self, optimizer: "Optimizer") -> None:
+        self._roots.own(optimizer)
+
+    def _after_update(self, optimizer: "Optimizer") -> None:
+        self._roots.settle()  # for losses that autograd.grad differentiates; else backward came first
+        self._losses.scaler.updates += 1
+        self._losses.close(optimizer)
+        self._loaders.credit()
+
+    def _after_backward(self) -> None:
+        if not self._optimizers.seen:
+            self._loaders.credit()
+
+    def _run_facts(self, roots: tuple[RootFacts, ...]) -> RunFacts:
+        import torch
+
+        steps = self._optimizers.updates if self._optimizers.seen else self._losses.backwards
+        sequence, period = repeating(self._optimizers.sequence)
+        loader = self._loaders.training()
+        samples, source = self._samples(loader, steps)
+        return RunFacts(
+            clock=self._clock.kind or "optimizer",
+            optimizer_sequence=sequence,
+            period=period,
+            backwards_per_step=self._losses.backwards / steps if steps else 1.0,
+            samples_per_step=samples,
+            sample_source=source,
+            own_autocast=self._roots.own_autocast or self._losses.own_autocast,
+            own_scaler=self._losses.scaler.used,
+            own_compile=any(root.already_compiled for root in roots) or self._dynamo_at_work(),
+            own_backward_transforms=self._losses.own_transforms,
+            deterministic=torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic,
+            matmul_precision=matmul_precision(),
+            num_threads=torch.get_num_threads(),
+            sum_reduced_loss=self._losses.sum_reduced,
+            steps_seen=self._clock.steps,
+            evaluation_s=self._roots.evaluation_s,
+            save_s=self._saves.seconds,
+            epoch_s=None if loader is None else loader.epoch_s,
+        )
+
+    def _samples(self, loader: LoaderRecord | None, steps: int) -> tuple[float | None, str | None]:
+        if not steps:
+            return None, None
+        if loader is not None and loader.samples_in_steps:
+            return loader.samples_in_steps / steps, "loader"
+        return (self._roots.samples / steps, "root") if self._roots.samples else (None, None)
+
+    def _dynamo_at_work(self) -> bool:
+        """Whether the program has compiled anything; a run that compiles for it cannot tell."""
+        utils = sys.modules.get("torch._dynamo.utils")
+        return utils is not None and not self._run.has("call") and utils.counters["frames"]["total"] > 0
+
+
+def repeating(sequence: list[int]) -> tuple[str, int]:
+    """The shortest part that repeats throughout, and how often the first optimizer updates in it.
+
+    ``010101`` is ``01`` with period 1, five updates of the first to one of the second ``000001`` with
+    period 5. Positions above 9 are written as 9.
+    """
+    if not sequence:
+        return "0", 1
+    text = "".join(str(min(position, 9)) for position in sequence)
+    length = next(n for n in range(1, len(text) + 1) if text[n:] == text[:-n] or n == len(text))
+    return text[:length], max(1, text[:length].count("0"))
+
+
+def matmul_precision() -> str:
+    """``highest``, ``high`` or ``medium``, whichever of torch's two interfaces set it."""
+    import torch
+
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # the program uses the newer interface, which the older one refuses to mix with
+        precision = torch.backends.cuda.matmul.fp32_precision
+        return PRECISION_OF_BACKEND.get(precision, "highest")
+
+
+def memory_use() -> MemoryUse:
+    """Highest memory of this process so far, and of the CUDA allocator where it is in use. In bytes."""
+    import torch
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if not torch.cuda.is_initialized():
+        return MemoryUse(peak)
+    total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    return MemoryUse(peak, torch.cuda.max_memory_allocated(), total)
+
+
+def _device(roots: tuple[RootFacts, ...]) -> str:
+    used = [device for root in roots for device in root.devices]
+    return used[0].partition(":")[0] if used else "cpu"

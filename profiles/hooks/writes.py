@@ -1,0 +1,186 @@
+"""What a program leaves behind or reaches out to: files it writes, connections, processes."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+LIMIT = 1000
+"""Names kept of each kind: enough to see what a program does, whatever it does in a loop."""
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+PSEUDO_FILES = ("/dev/", "/proc/", "/sys/")
+
+
+class Writes:
+    """Listens to the interpreter's audit events from ``install`` on, while ``active``.
+
+    An audit hook can never be removed, so it is switched off instead. Forked children carry it along
+    and are not listened to. What C++ or Rust code writes without Python (``torch.save`` with a path,
+    safetensors) is not heard.
+
+    Args:
+        ignored: Folders whose contents are nobody's business: scratch, the trial's own folder.
+
+    Attributes:
+        active: Whether events are recorded.
+        connections: ``host:port`` of addresses outside this machine, and names that were looked up.
+        processes: Names of the programs that were started, without their arguments.
+    """
+
+    def __init__(self, ignored: Sequence[Path] = ()) -> None:
+        self.active = False
+        self._process = os.getpid()
+        self._start = _present_folder()
+        self._ignored = tuple(
+            os.path.join(form(path), "") for path in ignored for form in (os.path.abspath, os.path.realpath)
+        )
+        self._files: dict[str, bool] = {}
+        self._connections: dict[str, None] = {}
+        self._processes: dict[str, None] = {}
+        self._hearers: dict[str, Callable[[tuple[Any, ...]], None]] = {
+            "open": self._opened,
+            "os.mkdir": self._made_folder,
+            "os.rename": self._renamed,
+            "os.remove": lambda args: self._removed(args[0], args[1]),
+            "os.rmdir": lambda args: self._removed(args[0], args[1]),
+            "os.link": lambda args: self._wrote(args[1], args[3]),
+            "os.symlink": lambda args: self._wrote(args[1], args[2]),
+            "os.truncate": lambda args: self._wrote(args[0]),
+            "sqlite3.connect": lambda args: self._wrote(args[0]),
+            "socket.connect": lambda args: self._reached(args[1]),
+            "socket.sendto": lambda args: self._reached(args[1]),
+            "socket.getaddrinfo": lambda args: self._reached(args[:2]),
+            "socket.gethostbyname": lambda args: self._reached((args[0], "")),
+            "subprocess.Popen": lambda args: self._started(args[0] or args[1]),
+            "os.exec": lambda args: self._started(args[0]),
+            "os.posix_spawn": lambda args: self._started(args[0]),
+            "os.system": lambda args: self._started("sh"),
+        }
+
+    @property
+    def files(self) -> list[str]:
+        """Files and folders opened for writing, created, renamed or removed, at most 1000.
+
+        Relative to the folder in which the program started where they lie inside it. What the program
+        created and removed again is not in it.
+        """
+        return [self._shown(path) for path in self._files]
+
+    @property
+    def connections(self) -> list[str]:
+        """Addresses and names outside this machine, in the order in which they were first met."""
+        return list(self._connections)
+
+    @property
+    def processes(self) -> list[str]:
+        """Programs that were started, in the order in which they were first met."""
+        return list(self._processes)
+
+    def install(self) -> None:
+        """Start listening. Belongs before any code of the user's."""
+        self.active = True
+        hearers = self._hearers
+
+        # Called for every event of the interpreter, id() among them: one look-up, then away.
+        def hear(event: str, args: tuple[Any, ...]) -> None:
+            if event in hearers and self.active and os.getpid() == self._process:
+                hearers[event](args)
+
+        sys.addaudithook(hear)
+
+    def _opened(self, args: tuple[Any, ...]) -> None:
+        path, _, flags = args
+        if isinstance(flags, int) and flags & WRITING:
+            self._wrote(path)
+
+    def _made_folder(self, args: tuple[Any, ...]) -> None:
+        path = _full(args[0], args[2])
+        if path is not None and not os.path.lexists(path):  # makedirs tries those that exist, too
+            self._wrote(path)
+
+    def _renamed(self, args: tuple[Any, ...]) -> None:
+        source, target, source_folder, target_folder = args
+        self._removed(source, source_folder)
+        self._wrote(target, target_folder)
+
+    def _removed(self, path: Any, folder: int = -1) -> None:
+        full = _full(path, folder)
+        if full is None or not os.path.lexists(full):
+            return
+        if self._files.get(full):
+            del self._files[full]
+        else:
+            self._note(full, created=False)
+
+    def _wrote(self, path: Any, folder: int = -1) -> None:
+        full = _full(path, folder)
+        if full is not None:
+            self._note(full, created=not os.path.lexists(full))
+
+    def _note(self, path: str, *, created: bool) -> None:
+        if path in self._files or len(self._files) >= LIMIT:
+            return
+        if path.startswith(PSEUDO_FILES) or "/__pycache__" in path or ":memory:" in path:
+            return
+        if created and not os.path.isdir(os.path.dirname(path)):
+            return  # an attempt that fails
+        if not os.path.join(path, "").startswith(self._ignored):
+            self._files[path] = created
+
+    def _reached(self, address: Any) -> None:
+        # Unix sockets have text addresses, netlink and vsock pairs of numbers.
+        if not isinstance(address, tuple) or len(address) < 2:
+            return
+        host, port = _text(address[0]), address[1]
+        if host and not _is_this_machine(host) and len(self._connections) < LIMIT:
+            shown = f"[{host}]" if ":" in host else host
+            self._connections[f"{shown}:{port}" if port else shown] = None
+
+    def _started(self, program: Any) -> None:
+        if isinstance(program, (list, tuple)) and program:
+            program = program[0]
+        name = _text(program)
+        if name and len(self._processes) < LIMIT:
+            self._processes[name] = None
+
+    def _shown(self, path: str) -> str:
+        inside = os.path.join(self._start, "")
+        return path[len(inside) :] if path.startswith(inside) and path != inside else path
+
+
+def _full(path: Any, folder: int = -1) -> str | None:
+    """The absolute path, ``folder`` being the descriptor it is relative to; None for what is no path."""
+    text = _text(path)
+    if not text:
+        return None
+    if os.path.isabs(text):
+        return os.path.normpath(text)
+    try:
+        base = os.getcwd() if folder < 0 else os.readlink(f"/proc/self/fd/{folder}")
+    except OSError:  # the folder is gone
+        return None
+    return os.path.normpath(os.path.join(base, text))
+
+
+def _text(value: Any) -> str | None:
+    """Text of a name or path as the audit events hand it over; None for descriptors and the rest."""
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, bytes):
+        return os.fsdecode(value)
+    return value if isinstance(value, str) else None
+
+
+def _present_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def _is_this_machine(host: str) -> bool:
+    name = host.lower().removeprefix("::ffff:").split("%")[0]
+    own = os.uname().nodename.lower()
+    return name.startswith("127.") or name in {"localhost", "::1", "::", "0.0.0.0", "0", own}

@@ -1,0 +1,117 @@
+"use strict";
+(function () {
+  function button(text, press) {
+    var made = document.createElement("button");
+    made.type = "button";
+    made.textContent = text;
+    made.addEventListener("click", press);
+    return made;
+  }
+
+  // A missing value stands last in both directions.
+  function compare(a, b, sign) {
+    if (a === "" || b === "") return (a === "") - (b === "");
+    var x = Number(a), y = Number(b);
+    return sign * (isNaN(x) || isNaN(y) ? a.localeCompare(b) : x - y);
+  }
+
+  function value(row, column) {
+    var cell = row.cells[column];
+    return cell.hasAttribute("data-value") ? cell.getAttribute("data-value") : cell.textContent.trim();
+  }
+
+  document.querySelectorAll("table.sortable").forEach(function (table) {
+    var heads = Array.prototype.slice.call(table.tHead.rows[0].cells);
+    heads.forEach(function (head, column) {
+      var text = head.textContent.trim();
+      head.textContent = "";
+      head.appendChild(button(text, function () {
+        var sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+        heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
+        head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
+        var body = table.tBodies[0];
+        var keyed = Array.prototype.map.call(body.rows, function (row) { return [value(row, column), row]; });
+        keyed.sort(function (a, b) { return compare(a[0], b[0], sign); });
+        keyed.forEach(function (pair) { body.appendChild(pair[1]); });
+      }));
+    });
+  });
+
+  document.querySelectorAll("table[data-filters]").forEach(function (table) {
+    var rows = Array.prototype.slice.call(table.tBodies[0].rows);
+    var pressed = {};
+    var bar = document.createElement("div");
+    bar.className = "filters";
+    var live = document.createElement("span");
+    live.setAttribute("aria-live", "polite");
+
+    function show() {
+      var count = 0;
+      rows.forEach(function (row) {
+        var keep = Object.keys(pressed).every(function (kind) {
+          return pressed[kind].length === 0 || pressed[kind].indexOf(row.getAttribute("data-" + kind)) >= 0;
+        });
+        row.hidden = !keep;
+        count += keep;
+      });
+      live.textContent = count + " of " + rows.length + " rows shown";
+    }
+
+    table.getAttribute("data-filters").split(" ").forEach(function (kind) {
+      var counts = {};
+      rows.forEach(function (row) {
+        var word = row.getAttribute("data-" + kind);
+        if (word) counts[word] = (counts[word] || 0) + 1;
+      });
+      pressed[kind] = [];
+      if (Object.keys(counts).length < 2 && kind !== "cause") return;
+      Object.keys(counts).forEach(function (word) {
+        var chip = button(word.replace(/_/g, " ") + " (" + counts[word] + ")", function () {
+          var on = chip.getAttribute("aria-pressed") !== "true";
+          chip.setAttribute("aria-pressed", String(on));
+          if (on) pressed[kind].push(word);
+          else pressed[kind].splice(pressed[kind].indexOf(word), 1);
+          show();
+        });
+        chip.className = "button";
+        chip.setAttribute("aria-pressed", "false");
+        bar.appendChild(chip);
+      });
+    });
+    if (!bar.children.length) return;
+    bar.appendChild(live);
+    show();
+    var holder = table.closest(".scroll") || table;
+    holder.parentNode.insertBefore(bar, holder);
+  });
+
+  function select(node) {
+    var range = document.createRange();
+    range.selectNodeContents(node);
+    var selection = window.getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+  }
+
+  document.querySelectorAll("[data-copy]").forEach(function (node) {
+    var copy = button("Copy", function () {
+      select(node);
+      var done = function () {
+        copy.textContent = "Copied";
+        setTimeout(function () { copy.textContent = "Copy"; }, 1500);
+      };
+      if (navigator.clipboard && navigator.clipboard.writeText) {
+        navigator.clipboard.writeText(node.textContent).then(done, function () { copy.textContent = "Selected"; });
+      } else {
+        copy.textContent = "Selected";
+      }
+    });
+    copy.className = "button";
+    copy.setAttribute("aria-label", "Copy " + node.getAttribute("data-copy"));
+    node.insertAdjacentElement("afterend", copy);
+  });
+
+  window.addEventListener("beforeprint", function () {
+    document.querySelectorAll("details").forEach(function (part) { part.open = true; });
+  });
+})();

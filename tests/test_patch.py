@@ -1,0 +1,56 @@
+"""The file of changes: instructions as comments, harmless to git and to a shell."""
+
+import subprocess
+from pathlib import Path
+
+from result_builder import a_hostile_result, a_keep, a_recommendation, a_result
+
+from advisor.patch import changes_patch
+
+
+def test_each_change_is_a_block_of_knob_values_code_and_environment() -> None:
+    assert changes_patch(a_result()) == (
+        "# 2 changes for train.py, to be made by hand.\n"
+        "#\n"
+        "# knob: num_workers\n"
+        "# from: 0\n"
+        "# to: 2\n"
+        "# code:\n"
+        "#     DataLoader(..., num_workers=2)\n"
+        "#\n"
+        "# knob: amp\n"
+        "# from: off\n"
+        "# to: bf16\n"
+        "# code:\n"
+        "#     with torch.autocast('cpu', dtype=torch.bfloat16):\n"
+        "#         loss = criterion(model(x), y)\n"
+        "# environment:\n"
+        "#     export ONEDNN_DEFAULT_FPMATH_MODE=BF16\n"
+    )
+
+
+def test_keep_says_in_one_line_that_there_is_nothing_to_change() -> None:
+    assert changes_patch(a_keep()) == "# Nothing to change: keep what you have.\n"
+
+
+def test_one_change_is_singular() -> None:
+    found = a_recommendation(changes=a_recommendation().changes[:1])
+    assert changes_patch(a_result(recommendation=found)).startswith("# 1 change for train.py")
+
+
+def test_hostile_names_cannot_leave_their_comment() -> None:
+    lines = changes_patch(a_hostile_result()).splitlines()
+    assert all(line.startswith("#") for line in lines)
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066" for line in lines for c in line)
+
+
+def test_git_and_a_shell_do_nothing_with_it(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    patch = tmp_path / "changes.patch"
+    patch.write_text(changes_patch(a_hostile_result()), encoding="utf-8")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    git = subprocess.run(["git", "apply", "--allow-empty", patch.name], cwd=tmp_path, capture_output=True)
+    shell = subprocess.run(["sh", patch.name], cwd=tmp_path, capture_output=True)
+    assert (git.returncode, shell.returncode, shell.stdout) == (0, 0, b"")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before

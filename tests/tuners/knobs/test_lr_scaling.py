@@ -1,0 +1,108 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from builders import a_loader, a_profile, an_optimizer
+
+from advisor.profiles.profile import Profile, RunFacts
+from advisor.profiles.run import Run
+from advisor.tuners.knob import AnyKnob, Refused
+from advisor.tuners.knobs.batch_size import BatchSize
+from advisor.tuners.knobs.lr_scaling import LrScaling
+
+
+def known(**facts: Any) -> Profile:
+    return replace(a_profile(loader=a_loader(), optimizers=(an_optimizer(),)), **facts)
+
+
+def a_configured(rule: str, batch_size: int) -> Run:
+    knobs: dict[str, AnyKnob] = {"lr_scaling": LrScaling(), "batch_size": BatchSize()}
+    run = Run(knobs, {"lr_scaling": "none", "batch_size": 32}, Refused)
+    run.configure({"lr_scaling": rule, "batch_size": batch_size})
+    return run
+
+
+def a_parameter() -> torch.nn.Parameter:
+    parameter = torch.nn.Parameter(torch.zeros(()))
+    parameter.grad = torch.ones(())
+    return parameter
+
+
+@pytest.mark.parametrize(
+    ("rule", "batch_size", "moved"), [("linear", 128, -0.4), ("sqrt", 128, -0.2), ("linear", 16, -0.05)]
+)
+def test_an_update_is_as_large_as_the_rule_says(rule: str, batch_size: int, moved: float) -> None:
+    parameter = a_parameter()
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    run = a_configured(rule, batch_size)
+    with run.step(optimizer):
+        optimizer.step()
+    assert parameter.item() == pytest.approx(moved)
+    assert run.applied == {"lr_scaling"}
+
+
+def test_the_rate_of_every_group_is_back_after_the_update() -> None:
+    optimizer = torch.optim.SGD(
+        [{"params": [a_parameter()], "lr": 0.1}, {"params": [a_parameter()], "lr": 0.3}]
+    )
+    run = a_configured("linear", 64)
+    with run.step(optimizer):
+        assert [group["lr"] for group in optimizer.param_groups] == [0.2, 0.6]
+    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.3]
+
+
+def test_the_rate_is_back_even_when_the_update_fails() -> None:
+    optimizer = torch.optim.SGD([a_parameter()], lr=0.1)
+    with pytest.raises(KeyError), a_configured("linear", 64).step(optimizer):
+        raise KeyError
+    assert optimizer.param_groups[0]["lr"] == 0.1
+
+
+def test_a_scheduler_sees_the_programs_own_rate() -> None:
+    parameter = a_parameter()
+    optimizer = torch.optim.SGD([parameter], lr=0.8)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+    run = a_configured("linear", 64)
+    for _ in range(2):
+        with run.step(optimizer):
+            optimizer.step()
+        scheduler.step()
+    assert scheduler.get_last_lr() == [0.2]
+    assert parameter.item() == pytest.approx(-1.6 - 0.8)
+
+
+def test_a_rate_in_a_shared_tensor_is_scaled_once_and_stays_the_same_object() -> None:
+    rate = torch.tensor(0.1)
+    first, second = a_parameter(), a_parameter()
+    groups = [{"params": [first], "lr": rate}, {"params": [second], "lr": rate}]
+    optimizer = torch.optim.SGD(groups, foreach=False)
+    with a_configured("linear", 128).step(optimizer):
+        optimizer.step()
+    assert (first.item(), second.item()) == pytest.approx((-0.4, -0.4))
+    assert rate.item() == pytest.approx(0.1)
+    assert optimizer.param_groups[0]["lr"] is rate
+
+
+def test_an_unchanged_batch_scales_nothing() -> None:
+    optimizer = torch.optim.SGD([a_parameter()], lr=0.1)
+    with a_configured("linear", 32).step(optimizer):
+        assert optimizer.param_groups[0]["lr"] == 0.1
+
+
+def test_a_summed_loss_is_not_scaled_linearly() -> None:
+    profile = known(run=RunFacts(sum_reduced_loss=True))
+    assert LrScaling().choices(profile) == ["none", "sqrt"]
+    with pytest.raises(Refused, match="summed over the batch"):
+        LrScaling().check("linear", profile)
+
+
+@pytest.mark.parametrize(
+    ("profile", "reason"),
+    [(known(optimizers=()), "without torch.optim"), (known(loader=None), "batch size cannot be changed")],
+)
+def test_without_an_optimizer_or_a_batch_size_there_is_nothing_to_scale(
+    profile: Profile, reason: str
+) -> None:
+    with pytest.raises(Refused, match=reason):
+        LrScaling().choices(profile)

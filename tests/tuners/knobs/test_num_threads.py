@@ -1,0 +1,65 @@
+from collections.abc import Iterator
+
+import pytest
+import torch
+from builders import a_gpu_profile, a_machine, a_profile, a_run
+
+from advisor.profiles.profile import RunFacts
+from advisor.tuners.knob import Change, Refused
+from advisor.tuners.knobs.num_threads import NumThreads
+
+
+@pytest.fixture
+def threads_kept() -> Iterator[int]:
+    before = torch.get_num_threads()
+    yield before
+    torch.set_num_threads(before)
+
+
+def test_powers_of_two_and_all_cpus_are_tried() -> None:
+    profile = a_profile(a_machine(cpus_allowed=6, physical_cores=6), run=RunFacts(num_threads=6))
+    assert NumThreads().choices(profile) == [6, 1, 2, 4]
+
+
+def test_second_hardware_threads_are_tried_only_all_together() -> None:
+    profile = a_profile(a_machine(cpus_allowed=16, physical_cores=8), run=RunFacts(num_threads=8))
+    assert NumThreads().choices(profile) == [8, 1, 2, 4, 16]
+
+
+def test_torchs_default_is_present_where_no_run_was_seen() -> None:
+    assert NumThreads().present(a_profile(a_machine(torch_default_threads=4))) == 4
+
+
+def test_one_cpu_leaves_nothing_to_try() -> None:
+    profile = a_profile(a_machine(cpus_allowed=1, physical_cores=8), run=RunFacts(num_threads=1))
+    with pytest.raises(Refused, match="one CPU"):
+        NumThreads().choices(profile)
+
+
+def test_a_model_on_the_gpu_is_left_alone() -> None:
+    with pytest.raises(Refused, match="on the GPU"):
+        NumThreads().choices(a_gpu_profile())
+
+
+def test_a_live_switch_changes_torch_and_comes_back(threads_kept: int) -> None:
+    torch.set_num_threads(1)
+    run = a_run({"num_threads": 1}, num_threads=NumThreads())
+    run.process()
+    run.configure({"num_threads": 2})
+    assert torch.get_num_threads() == 2
+    assert run.unanswered() == []
+    run.configure({})
+    assert torch.get_num_threads() == 1
+
+
+def test_a_program_that_sets_its_own_number_is_overruled_at_its_first_update(threads_kept: int) -> None:
+    run = a_run({"num_threads": 1}, num_threads=NumThreads())
+    run.configure({"num_threads": 2})
+    run.process()
+    torch.set_num_threads(1)
+    run.optimizer(torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]))
+    assert torch.get_num_threads() == 2
+
+
+def test_the_environment_can_be_set_instead() -> None:
+    assert NumThreads().change(2) == Change("torch.set_num_threads(2)", {"OMP_NUM_THREADS": "2"})

@@ -1,0 +1,87 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from builders import a_loader, a_machine, a_profile
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
+
+from advisor.tuners.knob import Refused
+from advisor.tuners.knobs.num_workers import NumWorkers
+
+
+class WhoReads(torch.utils.data.Dataset[int]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        info = get_worker_info()
+        return -1 if info is None else int(info.id)
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        yield from range(4)
+
+
+class OnGpu:
+    def __init__(self) -> None:
+        self.items = (torch.zeros(1, device="cuda"),)
+
+
+def test_no_workers_means_no_worker_options() -> None:
+    arguments: dict[str, Any] = {
+        "num_workers": 2, "prefetch_factor": 4, "persistent_workers": True, "timeout": 5,
+        "multiprocessing_context": "fork",
+    }  # fmt: skip
+    NumWorkers().loader(arguments, 0)
+    assert arguments == {"num_workers": 0}
+
+
+@pytest.mark.parametrize(("count", "readers"), [(0, {-1}), (2, {0, 1})])
+def test_a_real_loader_reads_with_as_many_processes(count: int, readers: set[int]) -> None:
+    arguments: dict[str, Any] = {
+        "dataset": WhoReads(),
+        "batch_size": 2,
+        "num_workers": 1,
+        "prefetch_factor": 2,
+    }
+    NumWorkers().loader(arguments, count)
+    assert {int(reader) for batch in DataLoader(**arguments) for reader in batch} == readers
+
+
+def test_the_present_number_comes_first_and_four_per_cpu_are_the_most() -> None:
+    profile = a_profile(a_machine(cpus_allowed=2), loader=a_loader(num_workers=2))
+    assert NumWorkers().choices(profile) == [2, 0, 1, 4, 8]
+
+
+def test_an_iterable_dataset_has_at_most_one_worker() -> None:
+    profile = a_profile(loader=a_loader(iterable=True))
+    assert NumWorkers().choices(profile) == [0, 1]
+    with pytest.raises(Refused, match="every record once per worker"):
+        NumWorkers().check(2, profile)
+
+
+def test_a_real_iterable_dataset_is_refused_before_it_repeats_records() -> None:
+    arguments: dict[str, Any] = {"dataset": Stream(), "batch_size": 2}
+    with pytest.raises(Refused, match="every record once per worker"):
+        NumWorkers().loader(arguments, 2)
+    assert arguments.get("num_workers") is None
+
+
+def test_items_in_the_main_process_memory_are_no_obstacle() -> None:
+    arguments: dict[str, Any] = {"dataset": TensorDataset(torch.zeros(4, 1))}
+    NumWorkers().loader(arguments, 1)
+    assert arguments["num_workers"] == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_items_on_the_gpu_cannot_be_read_by_workers() -> None:
+    with pytest.raises(Refused, match="tensors on the GPU"):
+        NumWorkers().loader({"dataset": OnGpu()}, 2)
+
+
+def test_without_a_loader_there_is_nothing_to_prepare() -> None:
+    with pytest.raises(Refused, match="no DataLoader"):
+        NumWorkers().choices(a_profile())

@@ -1,0 +1,256 @@
+"""Two configurations side by side: in one process, in two that take turns, or window by window.
+
+A duel gives log ratios of seconds per unit of work, positive where the second one is faster. Which way
+is used follows from what differs and from whether worker processes load the data: a paused program
+gives its workers time to run ahead, so loaders are compared over whole windows only.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.knob import AnyKnob, Value
+from advisor.tuners.launch import Launcher, Session, SessionEnded
+from advisor.tuners.measure import Slot, median, quad_log_ratio, settled, slot_steps
+
+LIVE, BATON, WINDOWS = "live", "baton", "windows"
+WARMUP_STEPS = 3  # at least
+MAX_WARMUP_WINDOWS = 12
+QUEUE_DEPTHS = 4  # windows last at least that many fillings of the loader's queue
+SLOT_LIMIT_S = 0.5
+HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
+MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
+
+
+@dataclass
+class Duel:
+    """What one instance (a process, or a pair of them) gave."""
+
+    how: str
+    log_ratios: list[float]
+    first: list[Slot] = field(default_factory=list)
+    second: list[Slot] = field(default_factory=list)
+    first_outcome: dict[str, Any] | None = None
+    second_outcome: dict[str, Any] | None = None
+    second_message: dict[str, Any] = field(default_factory=dict)
+    startup_s: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class Arena:
+    """Runs duels between configurations of one program.
+
+    Attributes:
+        present: The program's own setting of every knob.
+        step_s: Seconds of a baseline step; sets how long a slot is.
+        period: Steps after which the order of optimizers repeats.
+        workers: Reads the number of loader workers from a configuration.
+        queue_depth: Reads how many batches its workers can run ahead.
+        two_fit: Two processes at once fit into memory.
+        max_steps: Steps that one launch of the program has, when it is short.
+        fixed_steps: Steps of a slot, when the user set them.
+    """
+
+    launcher: Launcher
+    knobs: Mapping[str, AnyKnob]
+    present: Mapping[str, Value]
+    training_dataset: int | None = None
+    step_s: float = 0.1
+    period: int = 1
+    queue_depth: Callable[[Mapping[str, Value]], int] = lambda config: 0
+    two_fit: bool = True
+    max_steps: int | None = None
+    fixed_steps: int | None = None
+
+    def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
+        """The way in which two configurations are compared.
+
+        Args:
+            first: One configuration.
+            second: The other.
+            fresh: For a confirmation: with loader workers even live knobs need whole windows.
+        """
+        different = [name for name in first if first[name] != second.get(name)]
+        loading = any(self.knobs[name].loading for name in different)
+        workers = self.queue_depth(first) > 0 or self.queue_depth(second) > 0
+        if loading or (workers and (fresh or not self._live(different))):
+            return WINDOWS
+        if self._live(different):
+            return LIVE
+        return BATON if self.two_fit and self.max_steps is None else WINDOWS
+
+    def duel(
+        self, first: Mapping[str, Value], second: Mapping[str, Value], *, how: str, quads: int,
+        swapped: bool = False, number: int = 0, deadline: float = math.inf,
+    ) -> Duel:  # fmt: skip
+        """One instance: fresh processes, warmed up, then ``quads`` quads (one window each for windows).
+
+        Args:
+            first: The one that others are compared with.
+            second: The candidate.
+            how: ``live``, ``baton`` or ``windows``.
+            quads: How many quads at most.
+            swapped: The candidate takes the first turn and starts first.
+            number: Trial number for the records.
+            deadline: Monotonic time after which no further quad is begun.
+
+        Raises:
+            TrialFailed: Either program failed; ``Interrupted`` when asked to stop.
+        """
+        began = time.monotonic()
+        if how == WINDOWS:
+            result = self._windows(first, second, swapped, number)
+        else:
+            arms = (second, first) if swapped else (first, second)
+            result = self._turns(arms, how, quads, swapped, number, deadline)
+        result.seconds = time.monotonic() - began
+        return result
+
+    def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Session:
+        """Start one program under ``config``."""
+        environment: dict[str, str] = {}
+        for name, value in config.items():
+            setting = getattr(self.knobs[name], "environment", None)
+            if setting is not None and value != self.present.get(name):
+                environment.update(setting(value))
+        return self.launcher.start(
+            number, config, self.present, training_dataset=self.training_dataset, environment=environment, **options
+        )
+
+    def warm_up(self, session: Session, budget_s: float = math.inf) -> list[Slot]:
+        """Run windows until two agree within noise, at least three steps; all of them are returned."""
+        began = time.monotonic()
+        steps = max(WARMUP_STEPS, self.period)
+        windows = [session.slot(steps, drop=1)]
+        while len(windows) < MAX_WARMUP_WINDOWS and not settled([window.step_s for window in windows]):
+            if time.monotonic() - began > budget_s:
+                break
+            windows.append(session.slot(steps, drop=0))
+        return windows
+
+    def quads(
+        self, sessions: tuple[Session, Session], configs: tuple[Mapping[str, Value] | None, ...], quads: int,
+        deadline: float = math.inf,
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:  # fmt: skip
+        """Quads A B B A of running sessions: log ratios, and slots and last messages of both arms.
+
+        Args:
+            sessions: The process of each arm; the same one twice when both live in it.
+            configs: What to switch to before each arm's slots; ``None`` for a process of its own.
+            quads: How many at most.
+            deadline: Monotonic time after which no further quad is begun.
+
+        Raises:
+            SessionEnded: The program came to its end before the first quad was complete.
+        """
+        limit_s = max(SLOT_LIMIT_S, HOPELESS * self.steps() * self.step_s)
+        ratios: list[float] = []
+        slots: tuple[list[Slot], list[Slot]] = ([], [])
+        messages: list[dict[str, Any]] = [{}, {}]
+        while len(ratios) < quads and (not ratios or time.monotonic() < deadline):
+            try:
+                collected: tuple[list[Slot], list[Slot]] = ([], [])
+                for arm in (0, 1, 1, 0):
+                    collected[arm].append(
+                        sessions[arm].slot(self.steps(), drop=1, config=configs[arm], limit_s=limit_s)
+                    )
+                    messages[arm] = sessions[arm].last
+            except SessionEnded:
+                if not ratios:
+                    raise
+                break
+            (a1, a2), (b1, b2) = collected
+            ratios.append(
+                quad_log_ratio(
+                    a1.seconds_per_unit, b1.seconds_per_unit, b2.seconds_per_unit, a2.seconds_per_unit
+                )
+            )
+            for arm in (0, 1):
+                slots[arm].extend(collected[arm])
+        return ratios, slots, (messages[0], messages[1])
+
+    def steps(self) -> int:
+        """Steps of one slot."""
+        return self.fixed_steps or slot_steps(self.step_s, self.period)
+
+    def window_steps(self, *configs: Mapping[str, Value]) -> tuple[int, int]:
+        """Steps dropped and measured in a window, the same for all configurations compared."""
+        depth = max(self.queue_depth(config) for config in configs)
+        measured = max(QUEUE_DEPTHS * depth, 2 * self.steps(), 12)
+        measured = math.ceil(measured / self.period) * self.period
+        drop = max(WARMUP_STEPS, depth)
+        if self.max_steps is not None:
+            measured = min(measured, max(self.period, self.max_steps - drop - 2))
+        return drop, measured
+
+    def _turns(
+        self, arms: tuple[Mapping[str, Value], Mapping[str, Value]], how: str, quads: int, swapped: bool,
+        number: int, deadline: float,
+    ) -> Duel:  # fmt: skip
+        live = how == LIVE
+        sessions: list[Session] = []
+        try:
+            sessions = [self.start(config, number) for config in (arms[:1] if live else arms)]
+            startup = [session.first_step() for session in sessions]
+            for session in sessions:
+                self.warm_up(session)
+            if live:
+                sessions = [sessions[0], sessions[0]]
+                sessions[0].slot(max(2, self.period), drop=1, config=arms[1])
+            ratios, slots, messages = self.quads(
+                (sessions[0], sessions[1]), arms if live else (None, None), quads, deadline
+            )
+            outcomes = [None, None] if live else [self._outcome(session) for session in sessions]
+            if live and sessions[0].alive:
+                sessions[0].stop()
+        except SessionEnded as ended:
+            raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
+        finally:
+            for session in sessions:
+                session.kill()
+        sign, order = (-1, (1, 0)) if swapped else (1, (0, 1))
+        return Duel(
+            how, [sign * ratio for ratio in ratios], slots[order[0]], slots[order[1]],
+            outcomes[order[0]], outcomes[order[1]], messages[order[1]], startup[0],
+        )  # fmt: skip
+
+    def _windows(
+        self, first: Mapping[str, Value], second: Mapping[str, Value], swapped: bool, number: int
+    ) -> Duel:
+        drop, steps = self.window_steps(first, second)
+        limit_s = max(10.0, HOPELESS * steps * self.step_s)
+        slots: list[Slot] = []
+        outcomes: list[dict[str, Any]] = []
+        message: dict[str, Any] = {}
+        startup = 0.0
+        for config in (second, first) if swapped else (first, second):
+            session = self.start(config, number)
+            try:
+                slots.append(session.window(steps, drop=drop, limit_s=limit_s))
+                if config is second:
+                    message, startup = session.last, session.startup_s or 0.0
+                outcomes.append(session.stop())
+            except SessionEnded as ended:
+                raise TrialFailed(
+                    Failure("user_error", f"the program ended before {drop + steps} steps")
+                ) from ended
+            finally:
+                session.kill()
+        a, b = (1, 0) if swapped else (0, 1)
+        ratio = math.log(slots[a].seconds_per_unit / slots[b].seconds_per_unit)
+        return Duel(WINDOWS, [ratio], [slots[a]], [slots[b]], outcomes[a], outcomes[b], message, startup)
+
+    def _outcome(self, session: Session) -> dict[str, Any] | None:
+        return session.stop() if session.alive else None
+
+    def _live(self, names: list[str]) -> bool:
+        return all(self.knobs[name].live for name in names)
+
+
+def step_median(slots: list[Slot]) -> float:
+    """Median seconds of a step over slots."""
+    return median([value for slot in slots for value in slot.step_s])

@@ -1,0 +1,179 @@
+"""The numerics gate: does a configuration compute the same numbers as the baseline, within its noise?
+
+Both run the same first steps from the same seed. The yardstick is the baseline's own: the same seed
+again, and two other seeds. Bounds by semantics are those of knobs.md, section 5.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from advisor.tuners.duel import Arena
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.launch import SessionEnded
+
+STEPS = 20
+SEEDS = (1, 2)  # offsets of the other baseline seeds
+SAME = 1e-6  # relative: equal to the last printed digits
+REASSOCIATION = 1e-4  # relative, for other orders of summation
+FIRST_LOSS = 2.0**-6  # relative, of the first loss under fewer bits: a few roundings of bfloat16
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``identical``, ``within_noise``, ``drifts`` or ``not_checked``, and the figures behind it."""
+
+    verdict: Literal["identical", "within_noise", "drifts", "not_checked"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The first steps of one run: losses, and the highest memory of host and device in bytes."""
+
+    losses: tuple[float, ...]
+    peak_bytes: int
+    compile_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Losses of the baseline: the run, the same run again, and runs from other seeds."""
+
+    losses: tuple[float, ...]
+    again: tuple[float, ...]
+    seeds: tuple[tuple[float, ...], ...]
+    peaks: tuple[int, ...] = ()
+
+    @property
+    def repeat_noise(self) -> float:
+        """Mean relative difference of the same seed run twice."""
+        return _distance(self.losses, self.again)
+
+    @property
+    def seed_noise(self) -> float:
+        """Largest mean relative difference between the baseline's seeds; 0 when all are equal."""
+        return max((_distance(self.losses, other) for other in self.seeds), default=0.0)
+
+
+def reference(arena: Arena, base: Mapping[str, Value], steps: int = STEPS) -> Reference:
+    """Run the baseline for its first steps: twice from one seed, and from two others."""
+    first, again = (learn(arena, base, steps) for _ in range(2))
+    others = [learn(arena, base, steps, seed_offset=offset) for offset in SEEDS]
+    peaks = tuple(run.peak_bytes for run in (first, again, *others))
+    return Reference(first.losses, again.losses, tuple(other.losses for other in others), peaks)
+
+
+def learn(arena: Arena, config: Mapping[str, Value], steps: int = STEPS, seed_offset: int = 0) -> Learning:
+    """The first ``steps`` updates under ``config``, on fixed batches where the program allows it.
+
+    Raises:
+        TrialFailed: The program failed, or a knob was neither applied nor refused.
+    """
+    session = arena.start(config, 0, learning_steps=steps, seed_offset=seed_offset)
+    try:
+        session.first_step()
+        if steps > 1:
+            session.slot(steps - 1, drop=0)
+        outcome = session.stop()
+    except SessionEnded as ended:
+        outcome = ended.outcome
+    finally:
+        session.kill()
+    if outcome["unanswered"]:
+        raise TrialFailed(
+            Failure("not_applied", f"neither applied nor refused: {', '.join(outcome['unanswered'])}")
+        )
+    peak = outcome["device_peak_bytes"] or outcome["peak_bytes"]
+    return Learning(parse_losses(outcome)[:steps], int(peak), float(outcome["compile"]["seconds"]))
+
+
+def parse_losses(outcome: Mapping[str, Any]) -> tuple[float, ...]:
+    """The losses of an outcome; NaN and infinities travel as text."""
+    return tuple(float(value) for value in outcome["losses"])
+
+
+def judge(baseline: Reference, candidate: Sequence[float], semantics: Semantics, *, own_draws: bool) -> Verdict:
+    """Compare a candidate's losses with the baseline's.
+
+    Args:
+        baseline: Losses of the baseline and its noise.
+        candidate: Losses of the first steps under the change.
+        semantics: The widest of all changed knobs.
+        own_draws: The change draws other random numbers by nature (dropout masks under another memory
+            layout, a compiler's own generator, augmentation in workers): seed noise is the yardstick.
+    """
+    if semantics is Semantics.TRAINING:
+        return Verdict("not_checked", "what is learnt changes by design; a few steps cannot judge it")
+    if not baseline.losses or not candidate:
+        return Verdict("not_checked", "the program computes no scalar loss that could be seen")
+    if not all(map(math.isfinite, candidate)):
+        if all(map(math.isfinite, baseline.losses)):
+            return Verdict("drifts", "a loss is NaN or infinite")
+        return Verdict("not_checked", "the baseline's own losses are not finite")
+    count = min(len(candidate), len(baseline.losses))
+    distance = _distance(baseline.losses, candidate)
+    first = _relative(baseline.losses[0], candidate[0])
+    told = f"losses of the first {count} steps differ by {distance:.1g} relative"
+    noise = f"the baseline's own: {baseline.repeat_noise:.1g} repeated, {baseline.seed_noise:.1g} other seeds"
+    if distance <= max(SAME, baseline.repeat_noise) and first <= SAME:
+        return Verdict("identical", f"{told} ({noise})")
+    bound = _bound(baseline, semantics, own_draws)
+    first_bound = FIRST_LOSS if semantics is Semantics.PRECISION else REASSOCIATION
+    if own_draws:
+        first_bound = max(first_bound, baseline.seed_noise)
+    if distance <= bound and first <= first_bound:
+        return Verdict("within_noise", f"{told} ({noise})")
+    return Verdict("drifts", f"{told}, the first by {first:.1g}; allowed were {bound:.1g} ({noise})")
+
+
+def _bound(baseline: Reference, semantics: Semantics, own_draws: bool) -> float:
+    if own_draws:
+        return max(REASSOCIATION, baseline.seed_noise)
+    if semantics is Semantics.EXACT:
+        return max(SAME, baseline.repeat_noise)
+    if semantics is Semantics.ROUNDING:
+        return max(REASSOCIATION, 2 * baseline.repeat_noise)
+    return max(REASSOCIATION, FIRST_LOSS, baseline.seed_noise)
+
+
+def own_draws(changed: Sequence[str], *, has_dropout: bool, loader_is_live: bool) -> bool:
+    """Whether the changed knobs draw other random numbers than the baseline by nature.
+
+    Args:
+        changed: Ids of the changed knobs.
+        has_dropout: The model has dropout.
+        loader_is_live: Batches come from the program's own loader (scripts), not from fixed ones.
+    """
+    if has_dropout and {"channels_last", "execution"} & set(changed):
+        return True
+    return loader_is_live and bool({"num_workers", "in_order"} & set(changed))
+
+
+def widest(semantics: Sequence[Semantics]) -> Semantics:
+    """The semantics that allows most, ``exact`` for none."""
+    order = list(Semantics)
+    return max(semantics, key=order.index, default=Semantics.EXACT)
+
+
+def require_finite(losses: Sequence[float]) -> None:
+    """Raise ``TrialFailed`` with cause ``non_finite`` when a loss is NaN or infinite."""
+    if not all(map(math.isfinite, losses)):
+        raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
+
+
+def _distance(first: Sequence[float], second: Sequence[float]) -> float:
+    pairs = list(zip(first, second, strict=False))
+    if not pairs:
+        return 0.0
+    differences = [_relative(a, b) for a, b in pairs]
+    finite = [difference for difference in differences if math.isfinite(difference)]
+    return sum(finite) / len(finite) if finite else math.inf
+
+
+def _relative(reference_value: float, value: float) -> float:
+    if reference_value == value or (math.isnan(reference_value) and math.isnan(value)):
+        return 0.0
+    return abs(value - reference_value) / max(abs(reference_value), abs(value), 1e-12)

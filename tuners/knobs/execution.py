@@ -1,0 +1,133 @@
+"""How a model's forward is executed: eagerly, compiled, or by TorchScript."""
+
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from advisor.profiles.profile import Profile
+from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.torchscript import Traced, scripted
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+COMPILE = "compile"
+FOR_CUDA = ("compile-reduce-overhead", "compile-max-autotune-no-cudagraphs", "compile-max-autotune")
+JIT = ("jit_script", "jit_trace")
+NO_JIT_IN_SCRIPTS = (
+    "a trace freezes the train flag and control flow, and torch marks jit as deprecated; "
+    "it is tried on workload files only"
+)
+
+
+class Execution(Knob[str]):
+    """Runs the forward of each root as it is, through `torch.compile`, or through TorchScript.
+
+    `compile` measured on a CPU: U-Net 1.43 to 1.46; ViT, GPT-2, recommender 1.0 to 1.14; small MLP
+    **0.82**, BERT 0.94; an LSTM stays eager without a word. The first step took 24 to 154 s on a loaded
+    machine, 5 s with a warm cache, so the cost, the steady state and the steps until it pays are told
+    apart. GPU figures of others: 3.9 to 6.1 on a small model bound by launches, 0.93 on an 8B model.
+    `reduce-overhead` and `max-autotune` record CUDA graphs: shapes must stay the same, memory grows.
+
+    `jit_script` and `jit_trace` gave 0.91 to 1.05: no gain where it was measured. torch marks both as
+    deprecated. A trace is refused when the forward decides by values, hooks are refused by both.
+
+    Compiled code draws other random numbers, so a model that samples is compared with the noise between
+    seeds. Varying shapes compile again; after eight times torch goes back to eager.
+    """
+
+    semantics = Semantics.ROUNDING
+    acts_on = ("forward", "backward")
+    layer = -1  # innermost: only the program's own forward may be compiled, never a wrapper
+
+    def __init__(self) -> None:
+        self._traced: weakref.WeakKeyDictionary[Module, Traced] = weakref.WeakKeyDictionary()
+
+    def values(self) -> list[str]:
+        return ["eager", COMPILE, *FOR_CUDA, *JIT]
+
+    def present(self, profile: Profile) -> str:
+        own = profile.run is not None and profile.run.own_compile
+        if own or any(root.already_compiled for root in profile.roots):
+            raise Refused("torch.compile is already called by the program")
+        if any(root.scripted for root in profile.roots):
+            raise Refused("the model is already scripted or traced")
+        return "eager"
+
+    def choices(self, profile: Profile) -> list[str]:
+        present = self.present(profile)
+        tried = (COMPILE, *FOR_CUDA, *JIT) if profile.device.startswith("cuda") else (COMPILE, *JIT)
+        refusals = {value: _refusal(value, profile) for value in tried}
+        if all(refusals.values()):
+            raise Refused("; ".join(dict.fromkeys(reason for reason in refusals.values() if reason)))
+        return [present, *(value for value, reason in refusals.items() if not reason)]
+
+    def check(self, value: str, profile: Profile) -> None:
+        self.present(profile)
+        reason = _refusal(value, profile)
+        if reason:
+            raise Refused(reason)
+
+    def call(self, function: Callable[..., Any], root: "Module", value: str) -> Callable[..., Any]:
+        """What to call in place of ``function``, the root's own bound forward.
+
+        Raises:
+            Refused: The root is compiled already, or TorchScript cannot take it.
+        """
+        if getattr(root, "_compiled_call_impl", None) is not None or hasattr(root, "_orig_mod"):
+            raise Refused("torch.compile is already called by the program")
+        if value.startswith(COMPILE):
+            return _compiled(function, value)
+        if value == "jit_script":
+            return scripted(function, root)
+        if value == "jit_trace":
+            traced = self._traced[root] = Traced(function, root)
+            return traced
+        return function
+
+    def output(self, root: "Module", output: Any, value: str) -> Any:
+        """The output as it is.
+
+        Raises:
+            Refused: A trace was given up during the forward that made it.
+        """
+        traced = self._traced.get(root)
+        if traced is not None and traced.failure is not None:
+            raise Refused(traced.failure)
+        return output
+
+    def change(self, value: str) -> Change:
+        match value:
+            case "eager":
+                return Change("# call the model as it is")
+            case "compile":
+                return Change("model = torch.compile(model)")
+            case "jit_script":
+                return Change("model = torch.jit.script(model)")
+            case "jit_trace":
+                return Change("model = torch.jit.trace(model, example_inputs)  # one for training only")
+        return Change(f'model = torch.compile(model, mode="{_mode(value)}")')
+
+
+def _mode(value: str) -> str | None:
+    """torch's name of the mode; ``None`` for its default."""
+    return value.removeprefix(COMPILE).removeprefix("-") or None
+
+
+def _compiled(function: Callable[..., Any], value: str) -> Callable[..., Any]:
+    import torch
+
+    with warnings.catch_warnings():  # torch's compiler imports what torch marks as deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compiled: Callable[..., Any] = torch.compile(function, mode=_mode(value))
+    return compiled
+
+
+def _refusal(value: str, profile: Profile) -> str | None:
+    if value in JIT and profile.target_kind == "script":
+        return NO_JIT_IN_SCRIPTS
+    on_cpu = not profile.device.startswith("cuda")
+    if value.startswith(COMPILE) and on_cpu and not profile.machine.has_compiler:
+        return "no C++ compiler was found, which torch.compile needs on a CPU"
+    return None

@@ -1,0 +1,76 @@
+"""Workers that live on from one epoch to the next."""
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from advisor.profiles.profile import Profile
+from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
+
+MOST_ITERATORS = 2  # frameworks build a second loader from the first; a third means one per epoch
+
+
+class PersistentWorkers(Knob[str]):
+    """Keeps worker processes alive between epochs, so their start is paid once.
+
+    It helps when epochs are short: with four workers on items that wait for storage, 1.92 times against
+    1.42 times without it. It costs the memory of idle workers while the program evaluates. Changes that
+    the program makes to its dataset between epochs do not reach workers that are already running.
+
+    Together with pinned memory it leaks threads and processes where a loader is built anew for every
+    epoch (pytorch #91252), so there it is refused. Without workers it does nothing.
+    """
+
+    semantics = Semantics.EXACT
+    loading = True
+    acts_on = ("input_wait",)
+    layer = 1  # looks at what num_workers and pin_memory have decided
+
+    def __init__(self) -> None:
+        self._iterators: weakref.WeakSet[Iterator[Any]] = weakref.WeakSet()
+        self._count = 0
+
+    def values(self) -> list[str]:
+        return ["off", "on"]
+
+    def present(self, profile: Profile) -> str:
+        if profile.loader is None:
+            raise Refused("the program uses no DataLoader")
+        return "on" if profile.loader.persistent_workers else "off"
+
+    def choices(self, profile: Profile) -> list[str]:
+        present = self.present(profile)
+        return [present, "off" if present == "on" else "on"]
+
+    def check(self, value: str, profile: Profile) -> None:
+        self.present(profile)
+
+    def prepare(self, config: Config, present: Config) -> None:
+        """Iterators are counted from here on."""
+        self._iterators.clear()
+        self._count = 0
+
+    def loader(self, arguments: dict[str, Any], value: str) -> None:
+        """Set the lifetime of the workers of one loader that has any."""
+        if arguments.get("num_workers"):
+            arguments["persistent_workers"] = value == "on"
+
+    def batches(self, iterator: Iterator[Any], value: str) -> Iterator[Any]:
+        """The iterator as it is; a loader with persistent workers gives the same one in every epoch.
+
+        Raises:
+            Refused: Loaders are built anew again and again, with pinned memory.
+        """
+        kept = getattr(iterator, "_persistent_workers", False) and getattr(iterator, "_pin_memory", False)
+        if value == "on" and kept and iterator not in self._iterators:
+            self._iterators.add(iterator)
+            self._count += 1
+            if self._count > MOST_ITERATORS:
+                raise Refused(
+                    "the program builds a new loader for every epoch; with pinned memory "
+                    "persistent workers would pile up (pytorch #91252)"
+                )
+        return iterator
+
+    def change(self, value: str) -> Change:
+        return Change(f"DataLoader(..., persistent_workers={value == 'on'})")

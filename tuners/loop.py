@@ -1,0 +1,139 @@
+"""The reference training loop that runs a workload: plain torch, observed by the same hooks as a script."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from advisor.workload import Workload
+
+if TYPE_CHECKING:
+    import torch
+
+
+def train(workload: Workload, device_name: str = "auto", batches: int | None = None) -> None:
+    """Train until stopped from outside (a hook ends the process), or for ``batches`` micro-batches.
+
+    Args:
+        workload: What to train.
+        device_name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; the workload's own device when ``auto``.
+        batches: Record this many micro-batches once, with no workers, and train on exactly those:
+            for comparing numbers, where the data must not depend on how it is loaded.
+    """
+    import torch
+
+    device = torch.device(_device(device_name if device_name != "auto" else workload.device))
+    model = workload.model()
+    model.to(device)
+    model.train()
+    optimizer = workload.optimizer(model.parameters())
+    scheduler = workload.scheduler(optimizer) if workload.scheduler else None
+    loader = make_loader(workload, plain=batches is not None)
+    pending = 0
+    for batch in _batches(workload, model, loader, batches):
+        loss = _loss(workload, model, _to(batch, device))
+        (loss / workload.accumulation if workload.accumulation > 1 else loss).backward()
+        pending += 1
+        if pending < workload.accumulation:
+            continue
+        pending = 0
+        if workload.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), workload.clip_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        if scheduler is not None:
+            scheduler.step()
+
+
+def make_loader(workload: Workload, *, plain: bool = False) -> "torch.utils.data.DataLoader[Any]":
+    """The DataLoader as the workload describes it; ``plain`` leaves out workers and pinning."""
+    from torch.utils.data import DataLoader, IterableDataset
+
+    dataset = workload.dataset()
+    arguments: dict[str, Any] = {"batch_size": workload.batch_size, "drop_last": workload.drop_last}
+    if not isinstance(dataset, IterableDataset):
+        arguments["shuffle"] = workload.shuffle
+    if workload.collate is not None:
+        arguments["collate_fn"] = workload.collate
+    if not plain:
+        arguments["num_workers"] = workload.num_workers
+        arguments["pin_memory"] = workload.pin_memory
+        if workload.num_workers > 0:
+            arguments["persistent_workers"] = workload.persistent_workers
+            if workload.prefetch_factor is not None:
+                arguments["prefetch_factor"] = workload.prefetch_factor
+    return DataLoader(dataset, **arguments)
+
+
+def _batches(
+    workload: Workload, model: "torch.nn.Module", loader: Iterable[Any], count: int | None
+) -> Iterator[Any]:
+    if count is not None:
+        yield from itertools.islice(_epochs(loader, None, model), count)
+        return
+    yield from _epochs(loader, workload.evaluate, model)
+
+
+def _epochs(loader: Iterable[Any], evaluate: Any, model: "torch.nn.Module") -> Iterator[Any]:
+    while True:
+        empty = True
+        for batch in loader:
+            empty = False
+            yield batch
+        if empty:
+            raise ValueError(
+                "the dataset gives no batch: it has fewer items than one batch of "
+                f"{getattr(loader, 'batch_size', None)}, or is used up"
+            )
+        if evaluate is not None:
+            import torch
+
+            model.eval()
+            with torch.no_grad():
+                evaluate(model)
+            model.train()
+
+
+def _loss(workload: Workload, model: "torch.nn.Module", batch: Any) -> "torch.Tensor":
+    if workload.step is not None:
+        loss = workload.step(model, batch)
+    else:
+        assert workload.loss is not None  # Workload refuses to be made without both
+        inputs, target = batch
+        loss = workload.loss(model(inputs), target)
+    return check_loss(loss)
+
+
+def check_loss(loss: Any) -> "torch.Tensor":
+    """The loss itself, if it can be trained on.
+
+    Raises:
+        TypeError: It is no tensor.
+        ValueError: It has several elements, needs no gradient, or is not finite at all.
+    """
+    import torch
+
+    if not isinstance(loss, torch.Tensor):
+        raise TypeError(f"step must return one finite scalar that needs grad, got {type(loss).__name__}")
+    if loss.numel() != 1:
+        raise ValueError(f"step must return one finite scalar that needs grad, got tensor(shape {list(loss.shape)})")
+    if not loss.requires_grad:
+        raise ValueError("step must return one finite scalar that needs grad, got one without a graph")
+    return loss
+
+
+def _to(batch: Any, device: "torch.device") -> Any:
+    """The batch on the device; ``cpu`` batches pass as they are."""
+    if device.type == "cpu":
+        return batch
+    from torch.utils._pytree import tree_map_only
+    import torch
+
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name

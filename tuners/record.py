@@ -1,0 +1,53 @@
+"""One trial as the search sees it, before it is written anywhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from advisor.tuners.failures import Cause
+from advisor.tuners.knob import Value
+from advisor.tuners.measure import Estimate, Slot
+
+
+Stage = Literal["baseline", "screen", "search", "confirm", "ablate"]
+
+
+@dataclass
+class TrialRecord:
+    """One configuration measured.
+
+    ``against_baseline`` is a log ratio; ``step_s`` and ``rate`` come from the trial's own slots.
+    """
+
+    number: int
+    config: dict[str, Value]
+    stage: Stage
+    process: Literal["own", "shared"] = "own"
+    state: Literal["complete", "pruned", "failed"] = "complete"
+    cause: Cause | None = None
+    message: str = ""
+    marks: list[str] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    against_baseline: Estimate | None = None
+    outcome: Mapping[str, Any] | None = None
+    applied: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    startup_s: float | None = None
+    log: str | None = None
+
+
+class Recorder(Protocol):
+    """Where finished trials go."""
+
+    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+        """A trial is about to run; ``score`` is the best log ratio so far."""
+
+    def record(self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None) -> None:
+        """Keep one finished trial; when this returns it is acknowledged.
+
+        Args:
+            trial: What was measured.
+            key: Canonical text of its configuration.
+            asked: Optuna's number of the trial.
+            value: What Optuna will be told, finite.
+        """

@@ -1,0 +1,268 @@
+"""What may be tried: knobs, narrowed by the profile, by the user, and by constraints over all of them."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from math import prod
+
+from advisor.errors import UsageError
+from advisor.profiles.profile import Profile
+from advisor.tuners.constraints import (
+    CONSTRAINTS,
+    SUMMED,
+    UNLESS_NAMED,
+    batch_ratio,
+    learning_rate_rule,
+    num_workers,
+)
+from advisor.tuners.knob import AnyKnob, Config, Refused, Value
+
+NEED_WORKERS = ("prefetch_factor", "persistent_workers")
+NEED_BATCH = ("batch_size", "lr_scaling")
+
+
+@dataclass(frozen=True)
+class NotTried:
+    """A knob, or one value of it, that is left out, and why."""
+
+    knob: str
+    value: Value | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """All configurations that may be tried on one program.
+
+    Attributes:
+        present: The baseline: what the program does by itself, or what the user fixed.
+        own: What the program does by itself, fixed knobs included where it is known.
+        choices: What to try of each searched knob, the present setting first; in the order of ids.
+        not_tried: What was left out.
+        profile: The program as it is; constraints compare with it.
+        named: Knobs whose values the user named; habits of the search do not restrict those.
+    """
+
+    present: dict[str, Value]
+    own: dict[str, Value]
+    choices: dict[str, list[Value]]
+    not_tried: list[NotTried]
+    profile: Profile
+    named: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        """Number of combinations of all choices, also of those that constraints exclude."""
+        return prod(len(values) for values in self.choices.values())
+
+    def complete(self, partial: Config) -> dict[str, Value]:
+        """``partial`` with the present setting for the rest.
+
+        The learning rate's rule follows a changed batch size where nobody named another one.
+        """
+        config = {**self.present, **partial}
+        decides = "lr_scaling" in self.choices and not {"lr_scaling"} & (self.named | partial.keys())
+        if decides and batch_ratio(config, self.profile) != 1.0:
+            config["lr_scaling"] = learning_rate_rule(self.profile)
+        return config
+
+    def check(self, config: Config) -> str | None:
+        """Why this configuration is not allowed; ``None`` if it is. The present one always is."""
+        full = self.complete(config)
+        habits = [
+            rule for name, rule in UNLESS_NAMED.items() if name in self.choices and name not in self.named
+        ]
+        for rule in (*CONSTRAINTS, *habits):
+            reason = rule(full, self.profile)
+            # what the baseline does already is no reason against a change elsewhere
+            if reason and reason != rule(self.present, self.profile):
+                return reason
+        return None
+
+    def key(self, config: Config) -> str:
+        """One text for all configurations that mean the same: knobs without effect count as present."""
+        full = self.complete(config)
+        loader = self.profile.loader
+        inert: tuple[str, ...] = ()
+        if loader is not None and num_workers(full, loader) == 0:
+            inert += NEED_WORKERS
+        if batch_ratio(full, self.profile) == 1.0:
+            inert += ("lr_scaling",)
+        full.update({name: self.present[name] for name in inert if name in self.present})
+        return json.dumps(full, sort_keys=True)
+
+
+def build_space(
+    knobs: Mapping[str, AnyKnob],
+    profile: Profile,
+    *,
+    named: Mapping[str, Sequence[Value] | None] | None = None,
+    fixed: Mapping[str, Value] | None = None,
+    keep_batch: bool = False,
+    max_batch: int | None = None,
+    detectable: float = 0.0,
+    planned_steps: int | None = None,
+) -> Space:
+    """Decide what may be tried.
+
+    Args:
+        knobs: The registry, by id.
+        profile: What is known about the program and the machine.
+        named: Knobs that the user asks for, with values or ``None`` for the knob's own choices; nothing
+            named means every knob that applies.
+        fixed: Settings for the baseline and all candidates alike; these knobs are not searched.
+        keep_batch: Leave out the batch size and its learning rate.
+        max_batch: Largest batch size to try.
+        detectable: Smallest gain (share of the step, 0 to 1) that can be told from noise. A knob that was
+            not named and cannot gain as much is left out.
+        planned_steps: Steps that the user's training will make; the program's own length where ``None``.
+
+    Raises:
+        UsageError: An unknown knob, one both named and fixed, or a fixed value that cannot apply.
+    """
+    asked, settings = dict(named or {}), dict(fixed or {})
+    _check_names(knobs, asked, settings)
+    if planned_steps is not None and profile.run is not None:
+        profile = replace(profile, run=replace(profile.run, steps_total=planned_steps))
+    own, not_tried, choices = _own(knobs, profile, asked, settings), list[NotTried](), {}
+    for name, value in settings.items():
+        _check_fixed(name, knobs[name], value, own.get(name), profile)
+    for name in sorted(asked or knobs):
+        if name in settings or (name not in asked and knobs[name].named_only):
+            continue
+        left_out, values = _choose(name, knobs[name], profile, asked, detectable, keep_batch)
+        too_large = [v for v in values[1:] if name == "batch_size" and max_batch and int(v) > max_batch]
+        left_out += [NotTried(name, v, f"more than --max-batch {max_batch}") for v in too_large]
+        values = [value for value in values if value not in too_large]
+        not_tried += left_out
+        if len(values) > 1:
+            choices[name] = values
+    explicit = frozenset(name for name, values in asked.items() if values)
+    if "lr_scaling" in choices and "lr_scaling" not in explicit:
+        rule = learning_rate_rule(profile)
+        choices["lr_scaling"] = list(dict.fromkeys(["none", rule]))
+        if rule == "none":
+            not_tried.append(NotTried("lr_scaling", None, SUMMED))
+    present = {**{name: values[0] for name, values in choices.items()}, **settings}
+    return _without_hopeless(Space(present, own, choices, not_tried, profile, explicit))
+
+
+def _check_names(
+    knobs: Mapping[str, AnyKnob], asked: Mapping[str, object], settings: Mapping[str, object]
+) -> None:
+    for option, names in (("--knob", asked), ("--fix", settings)):
+        for name in names:
+            if name not in knobs:
+                close = get_close_matches(name, knobs, n=1)
+                meant = f"{option} {close[0]}, or " if close else ""
+                raise UsageError(f"unknown knob '{name}'", where=option, hint=f"{meant}advisor knobs")
+    for name in asked:
+        if name in settings:
+            raise UsageError(
+                f"--fix {name} and --knob {name} contradict each other",
+                hint=f"leave out one of the two {name}",
+            )
+
+
+def _own(
+    knobs: Mapping[str, AnyKnob],
+    profile: Profile,
+    asked: Mapping[str, object],
+    settings: Mapping[str, object],
+) -> dict[str, Value]:
+    """The program's own setting of every knob that has one."""
+    own: dict[str, Value] = {}
+    for name, knob in knobs.items():
+        if knob.named_only and name not in asked and name not in settings:
+            continue
+        try:
+            own[name] = knob.present(profile)
+        except Refused:
+            continue  # told where the knob's choices are asked for
+    return own
+
+
+def _check_fixed(name: str, knob: AnyKnob, value: Value, own: Value | None, profile: Profile) -> None:
+    if value == own:
+        return
+    try:
+        knob.check(value, profile)
+    except Refused as reason:
+        raise UsageError(f"{name}={value} cannot apply", where="--fix", cause=str(reason)) from None
+
+
+def _choose(
+    name: str,
+    knob: AnyKnob,
+    profile: Profile,
+    asked: Mapping[str, Sequence[Value] | None],
+    detectable: float,
+    keep_batch: bool,
+) -> tuple[list[NotTried], list[Value]]:
+    """What is left out of one knob, and its values, the present one first; no values if it is left out."""
+    if keep_batch and name in NEED_BATCH:
+        return [NotTried(name, None, "the batch size is kept (--keep-batch)")], []
+    values = asked.get(name)
+    if values:
+        return _named_values(name, knob, profile, values)
+    try:
+        choices: list[Value] = list(knob.choices(profile))
+    except Refused as reason:
+        return [NotTried(name, None, str(reason))], []
+    if name not in asked and knob.acts_on and profile.phases is not None:
+        share = profile.phases.share(*knob.acts_on)
+        if share < detectable:
+            reason_text = (
+                f"at most {share * 100:.1f} % of the step could be gained, "
+                f"less than the {detectable * 100:.3g} % that can be told from noise"
+            )
+            return [NotTried(name, None, reason_text)], []
+    return [], choices
+
+
+def _named_values(
+    name: str, knob: AnyKnob, profile: Profile, values: Sequence[Value]
+) -> tuple[list[NotTried], list[Value]]:
+    try:
+        own: Value = knob.present(profile)
+    except Refused as reason:
+        return [NotTried(name, None, str(reason))], []
+    left_out, kept = [], [own]
+    for value in dict.fromkeys(values):
+        if value == own:
+            continue
+        try:
+            knob.check(value, profile)
+        except Refused as reason:
+            left_out.append(NotTried(name, value, str(reason)))
+        else:
+            kept.append(value)
+    if len(kept) == 1 and not left_out:
+        left_out.append(NotTried(name, own, "this is the present setting"))
+    return left_out, kept
+
+
+def _without_hopeless(space: Space) -> Space:
+    """Leave out values that no configuration allows, alone or together with one other change."""
+    not_tried = list(space.not_tried)
+    choices: dict[str, list[Value]] = {}
+    for name, values in space.choices.items():
+        kept = [values[0]]
+        for value in values[1:]:
+            if any(space.check(config) is None for config in _around(space, name, value)):
+                kept.append(value)
+            else:
+                not_tried.append(NotTried(name, value, space.check({name: value}) or ""))
+        if len(kept) > 1:
+            choices[name] = kept
+    searched_or_fixed = {k: v for k, v in space.present.items() if k in choices or k not in space.choices}
+    return replace(space, present=searched_or_fixed, choices=choices, not_tried=not_tried)
+
+
+def _around(space: Space, name: str, value: Value) -> Iterator[Config]:
+    yield {name: value}
+    for other, values in space.choices.items():
+        if other != name:
+            for changed in values[1:]:
+                yield {name: value, other: changed}
