@@ -36,6 +36,7 @@ def result(
         command=list(settings.command),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         study=study,
+        seed=settings.seed,
         target=Target(
             path=request.name, kind="script" if request.kind == "module" else request.kind,
             args=list(request.args), digest=digest, launches=launches,

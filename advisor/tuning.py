@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor import assemble
-from advisor.baseline import PROFILE, Baseline, run_baseline, target_error
+from advisor.baseline import FLOOR, PROFILE, Baseline, run_baseline, target_error
 from advisor.confirmation import Confirmation, Outcome, reserve_s
 from advisor.contract import (
     default_study_name, digest_of_target, digests_of_target, refuse_if_changed, study_contract,
@@ -209,6 +209,7 @@ class _Tuning:
             raise TargetError("interrupted before the baseline was measured", code="interrupted") from None
         arena.training_dataset = baseline.profile.loader.dataset if baseline.profile.loader else None
         arena.max_steps = baseline.max_steps
+        arena.sigma = max(baseline.aa_sigma, FLOOR)
         arena.queue_depth = queue_depth
         memory = baseline.profile.memory
         if memory is not None:

@@ -104,6 +104,7 @@ class Run:
             name: value for name, value in self.config.items()
             if name in self._knobs and value != self._present.get(name)
         }  # fmt: skip
+        declined = {name for name in switched if name in self.refused and name not in self._changed}
         for name in switched:
             self.applied.discard(name)
             self.refused.pop(name, None)
@@ -111,6 +112,8 @@ class Run:
             self._guard(name, self._knobs[name].prepare, self.config, self._present, counts=False)
         self._subscribe()
         for name in switched:
+            if name in declined:  # what never acted has nothing to take back
+                continue
             value = self.config[name]
             knob = self._knobs[name]
             if self._process_ready and hasattr(knob, "process"):

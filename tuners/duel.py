@@ -47,8 +47,8 @@ class Arena:
     Attributes:
         present: The program's own setting of every knob.
         step_s: Seconds of a baseline step; sets how long a slot is.
+        sigma: Spread of one quad's log ratio, from the baseline against itself.
         period: Steps after which the order of optimizers repeats.
-        workers: Reads the number of loader workers from a configuration.
         queue_depth: Reads how many batches its workers can run ahead.
         two_fit: Two processes at once fit into memory.
         max_steps: Steps that one launch of the program has, when it is short.
@@ -60,6 +60,7 @@ class Arena:
     present: Mapping[str, Value]
     training_dataset: int | None = None
     step_s: float = 0.1
+    sigma: float = 0.05
     period: int = 1
     queue_depth: Callable[[Mapping[str, Value]], int] = lambda config: 0
     two_fit: bool = True

@@ -118,10 +118,10 @@ def judge(baseline: Reference, candidate: Sequence[float], semantics: Semantics,
     first = _relative(baseline.losses[0], candidate[0])
     told = f"losses of the first {count} steps differ by {distance:.1g} relative"
     noise = f"the baseline's own: {baseline.repeat_noise:.1g} repeated, {baseline.seed_noise:.1g} other seeds"
-    if distance <= max(SAME, baseline.repeat_noise) and first <= SAME:
+    if max(distance, first) <= max(SAME, baseline.repeat_noise):
         return Verdict("identical", f"{told} ({noise})")
     bound = _bound(baseline, semantics, own_draws)
-    first_bound = FIRST_LOSS if semantics is Semantics.PRECISION else REASSOCIATION
+    first_bound = max(FIRST_LOSS if semantics is Semantics.PRECISION else REASSOCIATION, 2 * baseline.repeat_noise)
     if own_draws:
         first_bound = max(first_bound, baseline.seed_noise)
     if distance <= bound and first <= first_bound:

@@ -1,7 +1,7 @@
 """Writes below one folder stay invisible to everyone but the trial that makes them.
 
 A mount namespace with an overlay: the folder is read as it is, what is written lands in a scratch folder.
-Standard library only, and runnable as a file, because it works between fork and exec of a trial.
+Standard library only, because it works between fork and exec of a trial.
 Linux, with or without root (``man 2 unshare``, kernel document ``filesystems/overlayfs``; without root 5.11).
 """
 
@@ -35,7 +35,8 @@ def probe(directory: Path | None = None, scratch: Path | None = None) -> str | N
     with tempfile.TemporaryDirectory(prefix="advisor-probe-", dir=scratch) as name:
         folder, trial = Path(name), Path(name, "scratch")
         (folder / "empty").mkdir()
-        command = [sys.executable, "-I", "-S", __file__, str(directory or folder / "empty"), str(trial)]
+        command = [sys.executable, "-P", "-m", "advisor.tuners.isolation"]
+        command += [str(directory or folder / "empty"), str(trial)]
         try:
             tried = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, errors="replace")
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -128,6 +128,20 @@ def within(log_ratios: Sequence[float], level: float, seed: int = 0) -> Estimate
     return Estimate(centre, min(low, centre), max(high, centre), level, count, 1)
 
 
+def single(log_ratio: float, sigma: float, level: float) -> Estimate:
+    """A lone observation, with the spread that the baseline showed against itself.
+
+    Args:
+        log_ratio: What was observed.
+        sigma: Spread of such observations.
+        level: Two-sided confidence.
+    """
+    from statistics import NormalDist
+
+    half = NormalDist().inv_cdf(0.5 + level / 2) * sigma
+    return Estimate(log_ratio, log_ratio - half, log_ratio + half, level, 1, 1)
+
+
 def between(instances: Sequence[Sequence[float]], level: float) -> Estimate:
     """Interval over processes: a t-interval on the medians of each, so that their own bias is in it."""
     medians = [median(quads) for quads in instances]

@@ -14,7 +14,7 @@ from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.launch import Session, SessionEnded
-from advisor.tuners.measure import Estimate, Slot, between, median, within
+from advisor.tuners.measure import Estimate, Slot, between, median, single, within
 from advisor.tuners.record import Recorder, Stage, TrialRecord
 from advisor.tuners.space import NotTried, Space
 
@@ -235,9 +235,12 @@ class Search:
             if record.refused or median(duel.log_ratios) < WORTH or self.clock() > self.deadline:
                 break
         _check_outcome(record.outcome)
-        if len(instances) == 1:
-            return within(instances[0] * 2 if len(instances[0]) == 1 else instances[0], SCREEN_LEVEL)
-        return between(instances, SCREEN_LEVEL)
+        if len(instances) > 1:
+            return between(instances, SCREEN_LEVEL)
+        return within(instances[0], SCREEN_LEVEL) if len(instances[0]) > 1 else self._lone(instances[0][0])
+
+    def _lone(self, log_ratio: float) -> Estimate:
+        return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
 
     def _race_live(self, config: Config, record: TrialRecord) -> Estimate:
         ratios: list[float] = []
@@ -248,14 +251,14 @@ class Search:
             record.slots += slots
             record.applied, record.refused = message["applied"], message["refused"]
             if ratios[0] < HOPELESS:
-                return within(ratios * 2, SCREEN_LEVEL)
+                break
             if len(ratios) >= 2:
                 estimate = within(ratios, SCREEN_LEVEL)
                 if record.refused or estimate.high < WORTH or estimate.low > WORTH:
                     break
             if self.clock() > self.deadline:
                 break
-        return estimate or within(ratios * 2, SCREEN_LEVEL)
+        return estimate or self._lone(ratios[0])
 
     def _live_quads(self, config: Config, quads: int) -> tuple[list[float], list[Slot], dict[str, Any]]:
         """Quads in the shared process; a program that came to its end is started again once."""

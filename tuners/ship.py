@@ -33,7 +33,7 @@ def pack(arguments: dict[str, Any]) -> bytes:
     import cloudpickle
 
     try:
-        return bytes(cloudpickle.dumps(arguments))
+        return bytes(cloudpickle.dumps({"path": sys.path, "arguments": cloudpickle.dumps(arguments)}))
     except Exception as error:  # pickling raises whatever a reducer raises
         raise ArgumentError(
             f"cannot start it in another process: {_culprit(arguments)}",
@@ -46,7 +46,9 @@ def unpack(data: bytes) -> Workload:
     """The workload inside a payload made by ``pack``; every live object is wrapped as a factory."""
     import cloudpickle
 
-    arguments: dict[str, Any] = cloudpickle.loads(data)
+    shipped: dict[str, Any] = cloudpickle.loads(data)
+    sys.path += [folder for folder in shipped["path"] if folder not in sys.path]
+    arguments: dict[str, Any] = cloudpickle.loads(shipped["arguments"])
     return as_workload(arguments)
 
 

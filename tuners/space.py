@@ -57,19 +57,17 @@ class Space:
         return prod(len(values) for values in self.choices.values())
 
     def complete(self, partial: Config) -> dict[str, Value]:
-        """``partial`` with the present setting for the rest.
+        """``partial`` with the present setting for the rest, in the one form in which it is tried.
 
-        The learning rate's rule follows a changed batch size where nobody named another one.
+        Knobs without effect beside the others go back to their present setting. The learning rate's rule
+        follows the batch size, whatever ``partial`` says, unless a user named the rules to try.
         """
-        config = {**self.present, **partial}
-        decides = "lr_scaling" in self.choices and not {"lr_scaling"} & (self.named | partial.keys())
-        if decides and batch_ratio(config, self.profile) != 1.0:
-            config["lr_scaling"] = learning_rate_rule(self.profile)
-        return config
+        config = self._merged(partial, decided="lr_scaling" in self.named)
+        return {**config, **{name: self.present[name] for name in self._inert(config)}}
 
     def check(self, config: Config) -> str | None:
-        """Why this configuration is not allowed; ``None`` if it is. The present one always is."""
-        full = self.complete(config)
+        """Why this configuration is not allowed as it is; ``None`` if it is. The present one always is."""
+        full = self._merged(config, decided="lr_scaling" in config)
         habits = [
             rule for name, rule in UNLESS_NAMED.items() if name in self.choices and name not in self.named
         ]
@@ -81,16 +79,24 @@ class Space:
         return None
 
     def key(self, config: Config) -> str:
-        """One text for all configurations that mean the same: knobs without effect count as present."""
-        full = self.complete(config)
+        """One text for all configurations that mean the same: sorted JSON of the completed one."""
+        return json.dumps(self.complete(config), sort_keys=True)
+
+    def _merged(self, partial: Config, *, decided: bool) -> dict[str, Value]:
+        config = {**self.present, **partial}
+        if not decided and "lr_scaling" in self.choices and batch_ratio(config, self.profile) != 1.0:
+            config["lr_scaling"] = learning_rate_rule(self.profile)
+        return config
+
+    def _inert(self, config: Config) -> list[str]:
+        """Knobs of the configuration that do nothing beside the others."""
         loader = self.profile.loader
         inert: tuple[str, ...] = ()
-        if loader is not None and num_workers(full, loader) == 0:
+        if loader is not None and num_workers(config, loader) == 0:
             inert += NEED_WORKERS
-        if batch_ratio(full, self.profile) == 1.0:
+        if batch_ratio(config, self.profile) == 1.0:
             inert += ("lr_scaling",)
-        full.update({name: self.present[name] for name in inert if name in self.present})
-        return json.dumps(full, sort_keys=True)
+        return [name for name in inert if name in self.present]
 
 
 def build_space(

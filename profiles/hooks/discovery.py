@@ -2,7 +2,7 @@
 
 Not by global forward hooks: those run after the forward has been looked up, so the first call would
 escape, and a compiled module warns of them. ``Module.__call__`` is wrapped for that short time instead,
-and stands unwrapped while an outermost module runs: dynamo never meets the wrapper.
+and stands unwrapped while an outermost module runs or dynamo compiles: dynamo never meets the wrapper.
 """
 
 import sys
@@ -47,11 +47,15 @@ class Discovery:
         self._autocast = autocast
         self._call = Patch(torch.nn.Module, "__call__", self._wrap_call)
         self._enter = Patch(torch.autocast, "__enter__", self._wrap_enter)
+        self._compile = Patch(torch, "compile", self._wrap_compile)
         self._on = False
+        self._pauses = 0
+        self._dynamo: Any = None
 
     def install(self) -> None:
         """Watch calls from now on."""
         self._call.install()
+        self._compile.install()
         self._enter.install()
         self._on = True
 
@@ -61,20 +65,36 @@ class Discovery:
             return
         self._on = False
         self._call.remove()
+        self._compile.remove()
         self._enter.remove()
         self._mend_dynamo()
+        if self._dynamo is not None:
+            self._dynamo.remove_start_callback(self._pause)
+            self._dynamo.remove_end_callback(self._resume)
+            self._dynamo = None
 
     @contextmanager
     def _suspended(self) -> Iterator[None]:
-        import torch
-
-        self._mend_dynamo()
-        torch.nn.Module.__call__ = self._call.original  # type: ignore[method-assign]  # as it was
+        self._pause()
         try:
             yield
         finally:
-            if self._on:
-                torch.nn.Module.__call__ = self._call.replacement  # type: ignore[method-assign]  # ours
+            self._resume()
+
+    def _pause(self, *_: Any) -> None:
+        import torch
+
+        self._pauses += 1
+        self._mend_dynamo()
+        if self._on:
+            torch.nn.Module.__call__ = self._call.original  # type: ignore[method-assign]  # as it was
+
+    def _resume(self, *_: Any) -> None:
+        import torch
+
+        self._pauses -= 1
+        if self._on and not self._pauses:
+            torch.nn.Module.__call__ = self._call.replacement  # type: ignore[method-assign]  # ours
 
     def _mend_dynamo(self) -> None:
         """Dynamo remembers ``Module.__call__`` when it is imported, which may have been ours."""
@@ -104,6 +124,19 @@ class Discovery:
 
         return untraced(call)
 
+    def _wrap_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            compiled = original(*args, **kwargs)
+            if self._on and self._dynamo is None:
+                from torch._dynamo.callback import callback_handler
+
+                self._dynamo = callback_handler
+                callback_handler.register_start_callback(self._pause)
+                callback_handler.register_end_callback(self._resume)
+            return compiled
+
+        return compile
+
     def _wrap_enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def enter(context: Any) -> Any:
             if self._on and context._enabled and self._scope.here():
@@ -111,6 +144,12 @@ class Discovery:
             return original(context)
 
         return enter
+
+
+def dynamo_at_work() -> bool:
+    """Whether anything has been compiled in this process."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and bool(utils.counters["frames"]["total"])
 
 
 def autocast_enabled() -> bool:

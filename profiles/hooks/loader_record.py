@@ -39,7 +39,8 @@ class LoaderRecord:
     ) -> None:
         self.ordinal = ordinal
         self.effective = _effective(loader)
-        self.batch_size = loader.batch_size or (parent.batch_size if parent else None)
+        own: int | None = loader.batch_size
+        self.batch_size: int | None = own or (parent.batch_size if parent else None)
         self.timing = ItemTiming()
         self.batches = 0
         self.samples = 0

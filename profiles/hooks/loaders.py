@@ -211,7 +211,7 @@ class _Batches:
         self._changed = changed
         self._original = original
 
-    @property
+    @property  # type: ignore[misc]  # isinstance() must say what it said before
     def __class__(self) -> Any:
         return type(self._original)
 

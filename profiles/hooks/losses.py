@@ -167,7 +167,7 @@ class Scaler:
         self._clock = clock
         self._scope = scope
         self._close = close
-        self._scaled: tuple[Any, Any] = (None, None)
+        self._scaled: tuple[Tensor, Tensor] | None = None
         self.updates = 0
         self.used = False
         self.patches = [
@@ -177,17 +177,17 @@ class Scaler:
 
     def before_scaling(self, loss: "Tensor") -> "Tensor":
         """The loss that was scaled into ``loss``, or ``loss`` itself."""
-        scaled, unscaled = self._scaled
-        self._scaled = (None, None)
-        return unscaled if scaled is loss else loss
+        pair, self._scaled = self._scaled, None
+        return pair[1] if pair is not None and pair[0] is loss else loss
 
     def _wrap_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def scale(scaler: Any, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
             if scaler._enabled and self._scope.here():
                 self.used = True
-                if _scalar(outputs) is outputs:
-                    self._scaled = (scaled, outputs.detach())
+                loss = _scalar(outputs)
+                if loss is not None and loss is outputs:
+                    self._scaled = (scaled, loss.detach())
             return scaled
 
         return scale

@@ -48,7 +48,8 @@ class Optimizers:
         self._closed = closed
         self._handles: list[RemovableHandle] = []
         self._open: list[AbstractContextManager[Any] | None] = []
-        self._known: list[Optimizer] = []
+        self._known: list[Optimizer] = []  # strong: an identity must not be used again
+        self._positions: dict[int, int] = {}
         self.norm_limit = 0
         self.norms: list[Tensor] = []
         self.facts: list[OptimizerFacts] = []
@@ -116,13 +117,13 @@ class Optimizers:
             return
         if self._open:
             self._drop_aborted()
-        if not any(known is optimizer for known in self._known):
+        if id(optimizer) not in self._positions:
             self._meet(optimizer, args, kwargs)
         if self._open:
             self._open.append(None)
             return
-        skipped = not self._run.gradients(optimizer)
-        if not _has_closure(args, kwargs):
+        skipped = self._run.has("gradients") and not self._run.gradients(optimizer)
+        if self.norm_limit and not _has_closure(args, kwargs):
             self._measure_norm(optimizer)
         if skipped:
             self._clear_gradients(optimizer)
@@ -141,9 +142,9 @@ class Optimizers:
             return
         if context is not None:
             context.__exit__(None, None, None)
-        if _has_closure(args, kwargs):  # which has computed the gradients only now
+        if self.norm_limit and _has_closure(args, kwargs):  # which has computed the gradients only now
             self._measure_norm(optimizer)
-        position = next(i for i, known in enumerate(self._known) if known is optimizer)
+        position = self._positions[id(optimizer)]
         if len(self.sequence) < SEQUENCE_LIMIT:
             self.sequence.append(position)
         self.updates += position == 0
@@ -151,6 +152,7 @@ class Optimizers:
         self._clock.end_update(optimizer)
 
     def _meet(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
+        self._positions[id(optimizer)] = len(self._known)
         self._known.append(optimizer)
         self.facts.append(optimizer_facts(optimizer, closure=_has_closure(args, kwargs)))
         self._first(optimizer)

@@ -48,6 +48,7 @@ class Passage:
             module.__dict__[self._slot] = self.__wrapped__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Enter the event of the root, which calls the function inside."""
         return self._enter(self._module(), self.__wrapped__, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -5,7 +5,6 @@ import os
 import weakref
 from _thread import get_ident
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 
@@ -91,11 +90,12 @@ class Scope:
             self._thread = get_ident()
 
 
-def untraced(function: FunctionType) -> FunctionType:
+def untraced(function: Any) -> Callable[..., Any]:
     """Keep dynamo from compiling a wrapper of ours; the functions it calls are compiled as ever."""
     # from C: torch._dynamo itself takes seconds to import, and most programs never need it
     from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
     skip_this_alone = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.DEFAULT)
     set_code_exec_strategy(function.__code__, skip_this_alone)
-    return function
+    wrapper: Callable[..., Any] = function
+    return wrapper

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.clock import Clock
-from advisor.profiles.hooks.discovery import Discovery, autocast_enabled
+from advisor.profiles.hooks.discovery import Discovery, autocast_enabled, dynamo_at_work
 from advisor.profiles.hooks.model_facts import root_facts
 from advisor.profiles.hooks.owners import member_ids, owner
 from advisor.profiles.hooks.passage import Passage
@@ -94,7 +94,9 @@ class Roots:
         module = owner(optimizer)
         if module is None or id(module) in self._roots:
             return
-        root = self._adopt(module)
+        # A module that only compiled code of the program calls meets no wrapper; it would compile anew.
+        is_hidden = dynamo_at_work() and not self._run.has("call")
+        root = self._adopt(module, wrapped=not is_hidden)
         self._sampled = None  # the owner may be what is called from outside
         if not root.prepared:
             self._prepare(root, module)
@@ -119,7 +121,7 @@ class Roots:
         if id(module) not in self._roots:
             self._adopt(module)
 
-    def _adopt(self, module: "Module") -> Root:
+    def _adopt(self, module: "Module", wrapped: bool = True) -> Root:
         key = id(module)
         members = member_ids(module)
         related = any(
@@ -131,6 +133,11 @@ class Roots:
         )
         self._roots[key] = root
         self._seen.append(root)
+        if wrapped:
+            self._wrap(root, module)
+        return root
+
+    def _wrap(self, root: Root, module: "Module") -> None:
         slot = Passage.place(module)
         if slot is not None:
             self._slots.append(Passage(module, slot, lambda m, f, a, k: self._pass(root, m, f, a, k)))
@@ -138,7 +145,6 @@ class Roots:
             patch = Patch(type(module), "forward", self._wrapping(type(module)))
             self.classes[type(module)] = patch
             patch.install()
-        return root
 
     def _pass(
         self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.discovery import dynamo_at_work
 from advisor.profiles.hooks.loader_record import LoaderRecord
 from advisor.profiles.hooks.loaders import Loaders
 from advisor.profiles.hooks.losses import Losses
@@ -150,7 +151,8 @@ class Watch:
             sample_source=source,
             own_autocast=self._roots.own_autocast or self._losses.own_autocast,
             own_scaler=self._losses.scaler.used,
-            own_compile=any(root.already_compiled for root in roots) or self._dynamo_at_work(),
+            own_compile=any(root.already_compiled for root in roots)
+            or (not self._run.has("call") and dynamo_at_work()),
             own_backward_transforms=self._losses.own_transforms,
             deterministic=torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic,
             matmul_precision=matmul_precision(),
@@ -168,11 +170,6 @@ class Watch:
         if loader is not None and loader.samples_in_steps:
             return loader.samples_in_steps / steps, "loader"
         return (self._roots.samples / steps, "root") if self._roots.samples else (None, None)
-
-    def _dynamo_at_work(self) -> bool:
-        """Whether the program has compiled anything; a run that compiles for it cannot tell."""
-        utils = sys.modules.get("torch._dynamo.utils")
-        return utils is not None and not self._run.has("call") and utils.counters["frames"]["total"] > 0
 
 
 def repeating(sequence: list[int]) -> tuple[str, int]:
@@ -204,7 +201,7 @@ def memory_use() -> MemoryUse:
     import torch
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    if not torch.cuda.is_initialized():
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
         return MemoryUse(peak)
     total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     return MemoryUse(peak, torch.cuda.max_memory_allocated(), total)

@@ -6,6 +6,7 @@ from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profi
 
 from advisor.errors import UsageError
 from advisor.profiles.profile import Profile, RunFacts, StepPhases
+from advisor.tuners.knob import Config
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.space import NotTried, Space, build_space
 
@@ -148,6 +149,23 @@ def test_a_larger_batch_brings_its_learning_rate() -> None:
     assert space.complete({"batch_size": 32}) == {"batch_size": 32, "lr_scaling": "none"}
     assert space.check({"batch_size": 64}) is None
     assert space.check({"batch_size": 64, "lr_scaling": "none"}) is not None
+
+
+def test_one_change_to_a_complete_configuration_brings_what_belongs_to_it() -> None:
+    space = build_space(KNOBS, a_rich_profile())
+    larger = space.complete({**space.present, "batch_size": 64})
+    assert larger == {**space.present, "batch_size": 64, "lr_scaling": "sqrt"}
+    assert space.complete({**larger, "batch_size": 32}) == space.present
+    workers = space.complete({**space.present, "num_workers": 1, "prefetch_factor": 8})
+    assert workers == {**space.present, "num_workers": 1, "prefetch_factor": 8}
+    assert space.complete({**workers, "num_workers": 0}) == space.present
+
+
+def test_a_named_rule_is_kept_as_it_is_asked_for() -> None:
+    space = build_space(KNOBS, a_rich_profile(), named={"batch_size": [64], "lr_scaling": ["linear"]})
+    assert space.complete({"batch_size": 64}) == {"batch_size": 64, "lr_scaling": "none"}
+    both: Config = {"batch_size": 64, "lr_scaling": "linear"}
+    assert space.complete(both) == both
 
 
 def test_other_rules_are_tried_when_named() -> None:

@@ -42,7 +42,7 @@ class Autocast(Change):
         return torch.autocast("cpu", dtype=torch.bfloat16)
 
     def output(self, root: Any, output: Any, value: Any) -> Any:
-        return output.float()
+        return tuple(part.float() for part in output) if isinstance(output, tuple) else output.float()
 
 
 class ScaledRate(Change):

@@ -51,13 +51,17 @@ def a_new_loader_per_epoch(pinned: bool) -> Run:
         run.loader(arguments)
         iterator: Any = iter(DataLoader(**arguments))
         iterator._pin_memory = pinned
-        assert run.batches(iterator) is iterator
+        seen = run.batches(iterator)
         iterator._pin_memory = False
+        assert seen is iterator
     return run
 
 
 def test_a_loader_per_epoch_with_pinned_memory_is_refused() -> None:
-    assert "builds a new loader for every epoch" in a_new_loader_per_epoch(pinned=True).refused["persistent_workers"]
+    assert (
+        "builds a new loader for every epoch"
+        in a_new_loader_per_epoch(pinned=True).refused["persistent_workers"]
+    )
 
 
 def test_a_loader_per_epoch_without_pinned_memory_is_not() -> None:

@@ -1,0 +1,243 @@
+"""The Python face: ``advisor.tune(...)`` on factories or live objects, and a result that shows itself.
+
+Nothing is run in the caller's process: what is given is copied into others, so that model, optimizer and
+random state are afterwards as they were.
+"""
+
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.durations import parse_duration
+from advisor.errors import ArgumentError, SituationError, TargetError, UsageError
+from advisor.result import Finding, Recommendation, ResultData
+from advisor.settings import Settings, TargetRequest, Value
+from advisor.tuners.knobs import KNOBS
+from advisor.workload import EXAMPLE, Workload
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+WIDTH = 100
+
+
+@dataclass
+class Applied:
+    """What ``Result.apply`` changed, and what is left to write by hand."""
+
+    model: "Module | None"
+    loader_kwargs: dict[str, Any] | None
+    optimizer: "Optimizer | None"
+    left: list[str] = field(default_factory=list)
+
+
+class Result:
+    """What ``advisor.tune`` found. Displays itself in a notebook; ``data`` is the whole of result.json."""
+
+    def __init__(self, data: ResultData) -> None:
+        self.data = data
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """The verdict, its changes and their intervals."""
+        return self.data.recommendation
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the rules said, in report order."""
+        return self.data.findings
+
+    def trials(self) -> Any:
+        """All trials: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        rows = [trial.model_dump(mode="python", by_alias=True) for trial in self.data.trials]
+        try:
+            import pandas
+        except ImportError:
+            return rows
+        return pandas.json_normalize(rows)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write report.html, result.json, report.md and changes.patch into ``folder``.
+
+        Raises:
+            UsageError: The folder holds something else.
+        """
+        from advisor.report import write_report
+
+        return write_report(self.data, Path(folder))
+
+    def apply(
+        self,
+        model: "Module | None" = None,
+        loader_kwargs: Mapping[str, Any] | None = None,
+        optimizer: "Optimizer | None" = None,
+    ) -> Applied:
+        """Apply the recommendation to objects of this process, as far as that is possible.
+
+        Args:
+            model: Transformed in place where a change asks for it.
+            loader_kwargs: Arguments of a DataLoader; a changed copy is returned.
+            optimizer: Its groups are edited in place.
+
+        Returns:
+            The objects, and the snippets of what has to be written by hand.
+        """
+        kwargs = None if loader_kwargs is None else dict(loader_kwargs)
+        applied = Applied(model, kwargs, optimizer)
+        for change in self.recommendation.changes:
+            knob = KNOBS[change.knob]
+            done = False
+            if hasattr(knob, "process"):
+                knob.process(change.to)
+                done = True
+            if hasattr(knob, "loader") and kwargs is not None:
+                knob.loader(kwargs, change.to)
+                done = True
+            if hasattr(knob, "optimizer") and optimizer is not None:
+                knob.optimizer(optimizer, change.to)
+                done = True
+            if not done:
+                applied.left.append(change.snippet)
+        return applied
+
+    def __repr__(self) -> str:
+        from advisor.report import render_text
+
+        return render_text(self.data, WIDTH)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Text, HTML without script, and Markdown, for whatever a front end can show."""
+        from advisor.report import render_fragment, render_markdown
+
+        return {
+            "text/plain": repr(self),
+            "text/html": render_fragment(self.data),
+            "text/markdown": render_markdown(self.data),
+        }
+
+
+def tune(
+    workload: Workload | None = None,
+    /,
+    *,
+    budget: str | float = 600.0,
+    trials: int | None = None,
+    knobs: Mapping[str, list[Value] | None] | None = None,
+    fixed: Mapping[str, Value] | None = None,
+    out: str | Path | None = None,
+    storage: str | None = None,
+    study: str | None = None,
+    resume: bool = False,
+    objective: str = "goodput",
+    min_gain: float = 0.02,
+    confidence: float = 0.99,
+    seed: int = 0,
+    device: str = "auto",
+    quiet: bool = False,
+    **arguments: Any,
+) -> Result:
+    """Find out what to change about a training run, and prove it.
+
+    Args:
+        workload: A ``Workload``; or give its arguments by name, as factories or as live objects:
+            ``tune(model=net, dataset=data, loss=..., optimizer=opt, batch_size=64)``.
+        budget: Seconds, or ``"10m"``.
+        trials: Trials at most.
+        knobs: Knobs to try, with values or ``None``; every knob that applies by default.
+        fixed: Settings for baseline and candidates alike.
+        out: Folder for the report; none is written by default.
+        storage: A storage URL; nothing is kept by default.
+        study: Name of the study in the storage.
+        resume: Go on with a stored study.
+        objective: ``goodput`` or ``throughput``.
+        min_gain: Relative gain that must be exceeded.
+        confidence: Of all intervals.
+        seed: Of the runs and of the sampler.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        quiet: No progress on stderr.
+        **arguments: Of ``Workload``, when none is given.
+
+    Raises:
+        ArgumentError: Something is missing, or cannot be copied to another process (a TypeError).
+        UsageError: A value is out of range (a ValueError).
+        SituationError: Called from another thread or a loader worker (a RuntimeError).
+        TargetError: The training fails although nothing was changed (a RuntimeError).
+    """
+    from advisor.progress import PlainProgress
+    from advisor.tuners.ship import pack
+    from advisor.tuning import tune as run
+
+    check_situation()
+    if workload is not None:
+        arguments = {name: getattr(workload, name) for name in Workload.names()}
+    _check_arguments(arguments)
+    if objective not in ("goodput", "throughput", "memory"):
+        raise UsageError(f"'{objective}' is not one of 'goodput', 'throughput', 'memory'")
+    settings = Settings(
+        target=TargetRequest(kind="objects", name=study or "notebook", payload=pack(arguments)),
+        out=None if out is None else Path(out), storage=storage, study=study, resume=resume,
+        budget_s=parse_duration(budget) if isinstance(budget, str) else float(budget), trials=trials,
+        objective=objective, knobs=_parsed(knobs or {}), fixed=dict(fixed or {}), device=device, min_gain=min_gain,
+        confidence=confidence, seed=seed, command=("tune", "(in Python)"),
+    )  # fmt: skip
+    if settings.out is not None:
+        from advisor.report import check_folder
+
+        check_folder(settings.out)
+    try:
+        return Result(run(settings, PlainProgress(sys.stderr, quiet=quiet)))
+    except TargetError as error:
+        raise _argument_error(error) or error from None
+
+
+def check_situation() -> None:
+    """Refuse calls that cannot work: other threads, loader workers.
+
+    Raises:
+        SituationError: Naming which.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise SituationError(
+            "tune() was called from a thread; processes it starts would end with that thread",
+            hint="call it from the main thread",
+        )
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.utils.data.get_worker_info() is not None:
+        raise SituationError("tune() was called inside a DataLoader worker", hint="call it in the main process")
+
+
+def _check_arguments(arguments: Mapping[str, Any]) -> None:
+    unknown = sorted(arguments.keys() - set(Workload.names()))
+    if unknown:
+        raise ArgumentError(f"tune() has no argument {', '.join(unknown)}", hint=EXAMPLE)
+    needed = ["model", "dataset", "optimizer"]
+    missing = [name for name in needed if arguments.get(name) is None]
+    if arguments.get("loss") is None and arguments.get("step") is None:
+        missing.append("loss (or step)")
+    if missing:
+        raise ArgumentError(f"tune() needs {', '.join(missing)}", hint=EXAMPLE)
+
+
+def _parsed(knobs: Mapping[str, list[Value] | None]) -> dict[str, list[Value] | None]:
+    parsed: dict[str, list[Value] | None] = {}
+    for name, values in knobs.items():
+        if name not in KNOBS:
+            raise UsageError(f"unknown knob '{name}'", hint="`advisor knobs` lists them")
+        try:
+            parsed[name] = None if values is None else [KNOBS[name].parse(str(value)) for value in values]
+        except ValueError as error:
+            raise UsageError(f"{name}: {error}") from None
+    return parsed
+
+
+def _argument_error(error: TargetError) -> Exception | None:
+    """What the user's step returned wrongly, as the kind of exception that fits."""
+    if error.message.startswith("TypeError: step must"):
+        return ArgumentError(error.message.removeprefix("TypeError: "), where=error.where)
+    if error.message.startswith("ValueError: step must"):
+        return UsageError(error.message.removeprefix("ValueError: "), where=error.where)
+    return None

@@ -1,0 +1,65 @@
+"""The numerics gate."""
+
+import pytest
+
+from advisor.tuners.gate import Reference, judge, own_draws, widest
+from advisor.tuners.knob import Semantics
+
+LOSSES = (2.30, 2.20, 2.11, 2.05)
+
+
+def a_reference(losses: tuple[float, ...] = LOSSES, spread: float = 0.05) -> Reference:
+    seeds = tuple(tuple(loss * (1 + sign * spread) for loss in losses) for sign in (1, -1))
+    return Reference(losses, losses, seeds)
+
+
+def scaled(factor: float) -> tuple[float, ...]:
+    return tuple(loss * factor for loss in LOSSES)
+
+
+@pytest.mark.parametrize(
+    ("semantics", "candidate", "verdict"),
+    [
+        (Semantics.EXACT, LOSSES, "identical"),
+        (Semantics.EXACT, scaled(1 + 1e-5), "drifts"),
+        (Semantics.ROUNDING, scaled(1 + 1e-5), "within_noise"),
+        (Semantics.ROUNDING, scaled(1 + 1e-3), "drifts"),
+        (Semantics.PRECISION, scaled(1 + 3e-3), "within_noise"),
+        (Semantics.PRECISION, (2.30, 2.20, 2.4, 3.9), "drifts"),
+        (Semantics.PRECISION, (2.30, 2.2, float("nan"), float("nan")), "drifts"),
+        (Semantics.TRAINING, scaled(1.2), "not_checked"),
+    ],
+)
+def test_each_semantics_has_its_bound(semantics: Semantics, candidate: tuple[float, ...], verdict: str) -> None:
+    assert judge(a_reference(), candidate, semantics, own_draws=False).verdict == verdict
+
+
+def test_a_change_that_draws_other_random_numbers_is_judged_by_seed_noise() -> None:
+    candidate = scaled(1.02)
+    assert judge(a_reference(), candidate, Semantics.ROUNDING, own_draws=True).verdict == "within_noise"
+    assert judge(a_reference(), candidate, Semantics.ROUNDING, own_draws=False).verdict == "drifts"
+
+
+def test_a_program_without_visible_losses_is_not_checked() -> None:
+    verdict = judge(Reference((), (), ()), (), Semantics.EXACT, own_draws=False)
+    assert verdict.verdict == "not_checked"
+    assert "no scalar loss" in verdict.reason
+
+
+def test_a_baseline_that_does_not_repeat_widens_the_bound() -> None:
+    noisy = Reference(LOSSES, scaled(1.001), (scaled(1.05), scaled(0.95)))
+    assert judge(noisy, scaled(1.0005), Semantics.ROUNDING, own_draws=False).verdict == "within_noise"
+
+
+def test_dropout_masks_follow_the_memory_layout() -> None:
+    assert own_draws(["channels_last"], has_dropout=True, loader_is_live=False)
+    assert not own_draws(["channels_last"], has_dropout=False, loader_is_live=False)
+
+
+def test_workers_move_the_draws_of_a_live_loader() -> None:
+    assert own_draws(["num_workers"], has_dropout=False, loader_is_live=True)
+    assert not own_draws(["num_workers"], has_dropout=False, loader_is_live=False)
+
+
+def test_the_widest_semantics_of_several_changes_decides() -> None:
+    assert widest([Semantics.EXACT, Semantics.PRECISION, Semantics.ROUNDING]) is Semantics.PRECISION
