@@ -9,9 +9,22 @@ from advisor.baseline import Baseline
 from advisor.confirmation import Outcome, break_even_steps
 from advisor.keeping import as_loss, as_ratio, rate, step_interval
 from advisor.result import (
-    Adopted, Baseline as BaselineData, Budget, Interval, Loss, Noise, ProfileSummary, Proposal, Recommendation,
-    ResultData, Target, Trial, Untried,
-)  # fmt: skip
+    Adopted,
+    Budget,
+    Interval,
+    Loss,
+    Noise,
+    ProfileSummary,
+    Proposal,
+    Recommendation,
+    ResultData,
+    Target,
+    Trial,
+    Untried,
+)
+from advisor.result import (
+    Baseline as BaselineData,
+)
 from advisor.settings import Settings
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.proposals import Measured
@@ -23,10 +36,21 @@ WORTH_A_PROPOSAL = 1.02  # ratio; the lower bound must exceed it
 
 
 def result(
-    settings: Settings, baseline: Baseline, space: Space, outcome: Outcome, trials: list[Trial],
-    not_tried: Sequence[NotTried], warnings: list[str], study: str, *, digest: str, launches: int,
-    stopped_by: StoppedBy, seconds: float, batches: Sequence[Measured],
-) -> ResultData:  # fmt: skip
+    settings: Settings,
+    baseline: Baseline,
+    space: Space,
+    outcome: Outcome,
+    trials: list[Trial],
+    not_tried: Sequence[NotTried],
+    warnings: list[str],
+    study: str,
+    *,
+    digest: str,
+    launches: int,
+    stopped_by: StoppedBy,
+    seconds: float,
+    batches: Sequence[Measured],
+) -> ResultData:
     """The whole of ``result.json``."""
     request = settings.target
     profile = baseline.profile
@@ -38,15 +62,20 @@ def result(
         study=study,
         seed=settings.seed,
         target=Target(
-            path=request.name, kind="script" if request.kind == "module" else request.kind,
-            args=list(request.args), digest=digest, launches=launches,
+            path=request.name,
+            kind="script" if request.kind == "module" else request.kind,
+            args=list(request.args),
+            digest=digest,
+            launches=launches,
         ),
         machine=profile.machine.as_json(),
         objective=settings.objective,
         min_gain=settings.min_gain,
         noise=Noise(
-            aa_ratio=as_ratio(baseline.aa), smallest_detectable=_detectable(baseline, outcome),
-            contended=baseline.contended, thread_collapse=baseline.thread_collapse,
+            aa_ratio=as_ratio(baseline.aa),
+            smallest_detectable=_detectable(baseline, outcome),
+            contended=baseline.contended,
+            thread_collapse=baseline.thread_collapse,
         ),
         baseline=BaselineData(
             config=dict(space.present),
@@ -61,7 +90,7 @@ def result(
         not_tried=_untried(not_tried, outcome, space),
         warnings=warnings,
         budget=Budget(seconds=seconds, trials=len(trials), stopped_by=stopped_by),
-    )  # fmt: skip
+    )
 
 
 def _recommendation(
@@ -92,11 +121,15 @@ def _adopted(name: str, outcome: Outcome, space: Space) -> Adopted:
     estimate = outcome.contributions.get(name)
     numerics = outcome.numerics.get(name) or outcome.numerics.get("")
     return Adopted(
-        knob=name, **{"from": space.present[name]}, to=value, semantics=KNOBS[name].semantics.value,
+        knob=name,
+        **{"from": space.present[name]},
+        to=value,
+        semantics=KNOBS[name].semantics.value,
         contribution=None if estimate is None else as_ratio(estimate),
         numerics="not_checked" if numerics is None else numerics.verdict,
-        snippet=change.snippet, environment=change.environment,
-    )  # fmt: skip
+        snippet=change.snippet,
+        environment=change.environment,
+    )
 
 
 def _proposals(
@@ -109,12 +142,14 @@ def _proposals(
     learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
     return [
         Proposal(
-            knob="batch_size", to=best.batch_size, measured=as_ratio(best.estimate),
+            knob="batch_size",
+            to=best.batch_size,
+            measured=as_ratio(best.estimate),
             reason="throughput only: a larger batch changes what is learnt per sample, and the convergence "
             f"is not verified; with it goes the learning rate rule {best.lr_scaling}",
             snippet=f"{KNOBS['batch_size'].change(best.batch_size).snippet}; {learning_rate}",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _untried(not_tried: Sequence[NotTried], outcome: Outcome, space: Space) -> list[Untried]:

@@ -10,11 +10,20 @@ from pydantic import TypeAdapter
 
 from advisor.errors import TargetError, UsageError
 from advisor.profiles.profile import Profile, StepPhases
-from advisor.settings import Settings
+from advisor.settings import Settings, Value
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import Failure, TrialFailed
-from advisor.tuners.launch import Launcher, Session, SessionEnded
-from advisor.tuners.measure import Estimate, Slot, median, robust_sigma, slot_steps, smallest_detectable, within
+from advisor.tuners.launch import Launcher
+from advisor.tuners.measure import (
+    Estimate,
+    Slot,
+    median,
+    robust_sigma,
+    smallest_detectable,
+    within,
+)
+from advisor.tuners.record import TrialRecord
+from advisor.tuners.session import Session, SessionEnded
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
@@ -62,6 +71,17 @@ class Baseline:
         """Median seconds of a step."""
         return median([value for slot in self.slots for value in slot.step_s])
 
+    def as_record(self, config: Mapping[str, Value]) -> TrialRecord:
+        """Trial 0."""
+        return TrialRecord(
+            0,
+            dict(config),
+            "baseline",
+            slots=self.slots,
+            against_baseline=self.aa,
+            startup_s=self.startup_s,
+        )
+
 
 def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseline:
     """Run the target with nothing changed but ``--fix``; its process stays alive for live knobs.
@@ -95,9 +115,14 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
 
 
 def _measure(
-    launcher: Launcher, arena: Arena, settings: Settings, session: Session, startup_s: float, step_s: float,
+    launcher: Launcher,
+    arena: Arena,
+    settings: Settings,
+    session: Session,
+    startup_s: float,
+    step_s: float,
     began: float,
-) -> Baseline:  # fmt: skip
+) -> Baseline:
     launcher.limits.step_s = step_s
     launcher.limits.start_s = max(60.0, 5 * startup_s)
     arena.step_s, arena.fixed_steps = step_s, settings.steps
@@ -110,9 +135,16 @@ def _measure(
     max_steps = None if session.alive or session.outcome is None else int(session.outcome["steps"])
     profile = replace(PROFILE.validate_python(facts), phases=phases)
     return _baseline(
-        profile, session, slots + more, more, ratios, settings, max_steps=max_steps, startup_s=startup_s,
+        profile,
+        session,
+        slots + more,
+        more,
+        ratios,
+        settings,
+        max_steps=max_steps,
+        startup_s=startup_s,
         seconds=time.monotonic() - began,
-    )  # fmt: skip
+    )
 
 
 def _short(
@@ -148,15 +180,30 @@ def _short(
     ratios = [math.log(a.seconds_per_unit / b.seconds_per_unit) for a, b in pairs]
     profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
     return _baseline(
-        profile, None, slots, slots, ratios, settings, max_steps=total, startup_s=startup_s,
+        profile,
+        None,
+        slots,
+        slots,
+        ratios,
+        settings,
+        max_steps=total,
+        startup_s=startup_s,
         seconds=time.monotonic() - began,
-    )  # fmt: skip
+    )
 
 
 def _baseline(
-    profile: Profile, session: Session | None, slots: list[Slot], loaded: list[Slot], ratios: list[float],
-    settings: Settings, *, max_steps: int | None, startup_s: float, seconds: float,
-) -> Baseline:  # fmt: skip
+    profile: Profile,
+    session: Session | None,
+    slots: list[Slot],
+    loaded: list[Slot],
+    ratios: list[float],
+    settings: Settings,
+    *,
+    max_steps: int | None,
+    startup_s: float,
+    seconds: float,
+) -> Baseline:
     wall = sum(sum(slot.step_s) for slot in loaded)
     cpu = sum(slot.cpu_s for slot in loaded)
     other = sum(slot.other_cpu_s for slot in loaded) / max(wall, 1e-9)
@@ -195,7 +242,9 @@ def phases_of(message: Mapping[str, Any]) -> StepPhases:
     step_ms = sum(message["wall_ns"]) / steps / 1e6
     parts = {name: message["phases_ns"].get(name, 0) / steps / 1e6 for name in PHASES}
     other = max(0.0, step_ms - sum(parts.values()))
-    return StepPhases(step_ms=step_ms, steps=steps, other_ms=other, **{f"{k}_ms": v for k, v in parts.items()})
+    return StepPhases(
+        step_ms=step_ms, steps=steps, other_ms=other, **{f"{k}_ms": v for k, v in parts.items()}
+    )
 
 
 def target_error(failure: Failure, session: Session | None) -> TargetError:
@@ -204,8 +253,9 @@ def target_error(failure: Failure, session: Session | None) -> TargetError:
     if failure.cause == "timeout" and "start" in failure.message:
         return TargetError(
             f"no training step found: optimizer.step() was not called ({failure.message})",
-            hint="write a workload: `advisor init`", code="no_training_step",
-        )  # fmt: skip
+            hint="write a workload: `advisor init`",
+            code="no_training_step",
+        )
     text = failure.trace.rstrip()
     error = TargetError(
         failure.message.splitlines()[0] if failure.message else failure.cause,
@@ -224,13 +274,15 @@ def too_short(outcome: Mapping[str, Any], settings: Settings) -> TargetError:
     if steps == 0:
         return TargetError(
             "no training step found: the program ended without an optimizer.step() or backward()",
-            hint="write a workload: `advisor init`", code="no_training_step",
-        )  # fmt: skip
+            hint="write a workload: `advisor init`",
+            code="no_training_step",
+        )
     needed = NEEDED_STEPS if settings.steps is None else settings.steps
     return TargetError(
         f"only {steps} steps ran; {needed} are needed",
-        hint="`--steps 5`, or let the script run longer", code="too_few_steps",
-    )  # fmt: skip
+        hint="`--steps 5`, or let the script run longer",
+        code="too_few_steps",
+    )
 
 
 def _check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: float) -> None:
@@ -239,5 +291,6 @@ def _check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: 
         minutes = max(1, round(10 * least / 60))
         raise UsageError(
             f"one baseline run takes {least:.0f} s; the budget is {settings.budget_s:.0f} s",
-            where="--budget", hint=f"`--budget {minutes}m`, or fewer `--steps`",
-        )  # fmt: skip
+            where="--budget",
+            hint=f"`--budget {minutes}m`, or fewer `--steps`",
+        )

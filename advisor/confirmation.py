@@ -95,9 +95,14 @@ class Confirmation:
             return nominee
         self.progress.say(f"taking {len(changed)} changes out one by one")
         winner, removals = ablate.removals(
-            self.arena, nominee, self.space.present, detectable=math.log1p(self.baseline.detectable),
-            level=self.settings.confidence, first_number=self.next_number, deadline=self.deadline,
-        )  # fmt: skip
+            self.arena,
+            nominee,
+            self.space.present,
+            detectable=math.log1p(self.baseline.detectable),
+            level=self.settings.confidence,
+            first_number=self.next_number,
+            deadline=self.deadline,
+        )
         for removal in removals:
             outcome.contributions[removal.knob] = removal.contribution
             if not removal.needed:
@@ -173,9 +178,7 @@ class Confirmation:
             self._keep(record, duel, outcome)
             return duel.log_ratios
 
-        decision, collected = confirm(
-            instance, min_gain=self.settings.min_gain, level=self.settings.confidence
-        )
+        decision, _ = confirm(instance, min_gain=self.settings.min_gain, level=self.settings.confidence)
         outcome.decision = decision
         record.against_baseline = decision.estimate
         self.recorder.record(record, key)
@@ -255,5 +258,3 @@ def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
         pair = max(pair, 2 * (launch + 2 * sum(arena.window_steps(arena.present)) * arena.step_s))
     gate_s = 5 * (baseline.startup_s + min(gate.STEPS, 10) * arena.step_s)
     return min(0.6 * settings.budget_s, MIN_INSTANCES * pair + gate_s)
-
-

@@ -43,7 +43,9 @@ class Keeping:
         if self.store is not None:
             self.store.begin(self.study, trial.number, trial.config, key, trial.stage)
 
-    def record(self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None) -> None:
+    def record(
+        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
+    ) -> None:
         """Keep a finished trial; when this returns it is acknowledged."""
         kept = as_trial(trial, self.sampled)
         self.trials.append(kept)
@@ -51,16 +53,21 @@ class Keeping:
             self.store.record(self.study, kept, key, asked=asked, value=value)
 
 
-
-
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:
     """A trial as the result shows it."""
     outcome = record.outcome
     losses = parse_losses(outcome) if outcome is not None else ()
     return Trial(
-        number=record.number, config=record.config, process=record.process, stage=record.stage,
-        state=record.state, cause=record.cause, message=record.message, marks=record.marks,
-        applied=record.applied, refused=record.refused,
+        number=record.number,
+        config=record.config,
+        process=record.process,
+        stage=record.stage,
+        state=record.state,
+        cause=record.cause,
+        message=record.message,
+        marks=record.marks,
+        applied=record.applied,
+        refused=record.refused,
         step_ms=step_interval(record.slots) if record.slots else None,
         throughput=rate(record.slots, sampled) if record.slots else None,
         peak_bytes=None if outcome is None else outcome["device_peak_bytes"] or outcome["peak_bytes"],
@@ -69,18 +76,23 @@ def as_trial(record: TrialRecord, sampled: bool) -> Trial:
         startup_s=record.startup_s,
         compile_s=None if outcome is None else outcome["compile"]["seconds"] or None,
         log=record.log,
-    )  # fmt: skip
+    )
 
 
 def as_ratio(estimate: Estimate) -> Ratio:
     """A log ratio as a ratio with finite bounds."""
     low, centre, high = (
-        math.exp(max(-WIDEST, min(WIDEST, value))) for value in (estimate.low, estimate.estimate, estimate.high)
+        math.exp(max(-WIDEST, min(WIDEST, value)))
+        for value in (estimate.low, estimate.estimate, estimate.high)
     )
     return Ratio(
-        estimate=centre, low=low, high=high, quads=estimate.quads, instances=estimate.instances,
+        estimate=centre,
+        low=low,
+        high=high,
+        quads=estimate.quads,
+        instances=estimate.instances,
         confidence=estimate.level,
-    )  # fmt: skip
+    )
 
 
 def step_interval(slots: list[Slot], level: float = 0.99) -> Interval:
@@ -99,7 +111,9 @@ def as_loss(losses: tuple[float, ...]) -> Loss:
     """First and last of the losses seen; what is not finite is left out."""
     first, last = losses[0], losses[-1]
     return Loss(
-        first=first if math.isfinite(first) else None, last=last if math.isfinite(last) else None, steps=len(losses)
+        first=first if math.isfinite(first) else None,
+        last=last if math.isfinite(last) else None,
+        steps=len(losses),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.durations import parse_duration
 from advisor.errors import ArgumentError, SituationError, TargetError, UsageError
 from advisor.result import Finding, Recommendation, ResultData
-from advisor.settings import Settings, TargetRequest, Value
+from advisor.settings import Objective, Settings, TargetRequest, Value
 from advisor.tuners.knobs import KNOBS
 from advisor.workload import EXAMPLE, Workload
 
@@ -132,7 +132,7 @@ def tune(
     storage: str | None = None,
     study: str | None = None,
     resume: bool = False,
-    objective: str = "goodput",
+    objective: Objective = "goodput",
     min_gain: float = 0.02,
     confidence: float = 0.99,
     seed: int = 0,
@@ -179,11 +179,21 @@ def tune(
         raise UsageError(f"'{objective}' is not one of 'goodput', 'throughput', 'memory'")
     settings = Settings(
         target=TargetRequest(kind="objects", name=study or "notebook", payload=pack(arguments)),
-        out=None if out is None else Path(out), storage=storage, study=study, resume=resume,
-        budget_s=parse_duration(budget) if isinstance(budget, str) else float(budget), trials=trials,
-        objective=objective, knobs=_parsed(knobs or {}), fixed=dict(fixed or {}), device=device, min_gain=min_gain,
-        confidence=confidence, seed=seed, command=("tune", "(in Python)"),
-    )  # fmt: skip
+        out=None if out is None else Path(out),
+        storage=storage,
+        study=study,
+        resume=resume,
+        budget_s=parse_duration(budget) if isinstance(budget, str) else float(budget),
+        trials=trials,
+        objective=objective,
+        knobs=_parsed(knobs or {}),
+        fixed=dict(fixed or {}),
+        device=device,
+        min_gain=min_gain,
+        confidence=confidence,
+        seed=seed,
+        command=("tune", "(in Python)"),
+    )
     if settings.out is not None:
         from advisor.report import check_folder
 
@@ -207,7 +217,9 @@ def check_situation() -> None:
         )
     torch = sys.modules.get("torch")
     if torch is not None and torch.utils.data.get_worker_info() is not None:
-        raise SituationError("tune() was called inside a DataLoader worker", hint="call it in the main process")
+        raise SituationError(
+            "tune() was called inside a DataLoader worker", hint="call it in the main process"
+        )
 
 
 def _check_arguments(arguments: Mapping[str, Any]) -> None:

@@ -73,7 +73,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.budget_s <= 0:
             raise UsageError("the budget must be positive", where="--budget", hint="`--budget 10m`")
-        if self.trials is not None and not 1 <= self.trials:
+        if self.trials is not None and not self.trials >= 1:
             raise UsageError(f"{self.trials} is not in the range x>=1.", where="--trials")
         if self.trials is not None and self.trials > MAX_TRIALS:
             raise UsageError(
@@ -91,9 +91,10 @@ class Settings:
                 raise UsageError(f"{value} is too small", where=f"--{name.replace('_', '-')}")
         for name in self.fixed.keys() & self.knobs.keys():
             raise UsageError(
-                f"{name} is fixed to {self.fixed[name]} and also to be tried", where=f"--fix {name}, --knob {name}",
+                f"{name} is fixed to {self.fixed[name]} and also to be tried",
+                where=f"--fix {name}, --knob {name}",
                 hint="leave one of the two out",
-            )  # fmt: skip
+            )
 
 
 class Progress(Protocol):

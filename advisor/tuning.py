@@ -4,47 +4,39 @@ Calls everything below and knows no screen: what it does is told to a ``Progress
 returned. Only a confirmation on fresh processes can recommend.
 """
 
-import hashlib
-import math
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor import assemble
-from advisor.baseline import FLOOR, PROFILE, Baseline, run_baseline, target_error
+from advisor.baseline import FLOOR, Baseline, run_baseline, target_error
 from advisor.confirmation import Confirmation, Outcome, reserve_s
-from advisor.contract import (
-    default_study_name, digest_of_target, digests_of_target, refuse_if_changed, study_contract,
-)  # fmt: skip
-from advisor.errors import TargetError, UsageError
+from advisor.errors import TargetError
 from advisor.keeping import Keeping
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
+from advisor.report import write_report
 from advisor.result import ResultData
 from advisor.settings import Progress, Settings
 from advisor.signals import StopRequests
-from advisor.storage_url import parse_storage
-from advisor.store import Store
+from advisor.study import Study
 from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.failures import TrialFailed
+from advisor.tuners.isolation import remove
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Interrupted, Launcher, can_isolate
+from advisor.tuners.launch import Launcher, can_isolate
 from advisor.tuners.proposals import Measured, propose_batches
-from advisor.tuners.record import TrialRecord
 from advisor.tuners.search import Search, StoppedBy
+from advisor.tuners.session import Interrupted
 from advisor.tuners.space import NotTried, Space, build_space
 from advisor.tuners.spec import Target
 
-if TYPE_CHECKING:
-    import optuna
-
+SHOWN = 10  # names in a warning
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 
 _last_signal: int | None = None
@@ -96,33 +88,35 @@ class _Tuning:
     def run(self) -> ResultData:
         """The stages in order; what is known is assembled at the end, however it ends."""
         self._begin()
-        store = self._open_store()
-        name = self._study_name(store)
-        launcher = self.stack.enter_context(self._launcher(name))
-        arena = Arena(launcher, KNOBS, {})
-        baseline = self._baseline(launcher, arena)
+        study = Study.open(self.settings, self.stack, self._warn)
+        launcher, arena, baseline = self._baseline(study)
         space = self._space(baseline, arena)
+        known = study.join(
+            baseline.profile, self._build_space(baseline.profile, 0.0).choices, self.progress.say
+        )
         keeping = Keeping(
-            self.progress, time.monotonic, self.began + self.settings.budget_s, store, name, space.present,
+            self.progress,
+            time.monotonic,
+            self.began + self.settings.budget_s,
+            study.store,
+            study.name,
+            space.present,
             bool(baseline.profile.run and baseline.profile.run.samples_per_step),
-        )  # fmt: skip
-        known = self._join_study(store, name, baseline, launcher)
-        outcome, not_tried = Outcome(dict(space.present), reason="interrupted"), list(space.not_tried)
-        self._keep_baseline(keeping, baseline, space, store, name)
+        )
+        keeping.record(baseline.as_record(space.present), space.key(space.present))
+        search = self._search(arena, space, baseline, keeping, study, known)
+        outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
         try:
-            search = self._search(arena, space, baseline, keeping, store, name, known)
             try:
                 nominee = search.run(baseline.session)
             finally:
-                not_tried += search.not_tried
                 self.stopped_by = search.stopped_by
             outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
             self._propose(arena, space, baseline, outcome)
         except Interrupted:
             self.stopped_by = "interrupted"
-            if outcome.verdict == "keep":
-                outcome.reason = "interrupted before the confirmation"
-        return self._finish(store, name, launcher, baseline, space, outcome, keeping, not_tried)
+        not_tried = [*space.not_tried, *search.not_tried]
+        return self._finish(study, launcher, baseline, space, outcome, keeping, not_tried)
 
     def _begin(self) -> None:
         machine = read_machine()
@@ -134,77 +128,51 @@ class _Tuning:
             f"up to {limit}{minutes:.3g} min"
         )
 
-    def _open_store(self) -> Store | None:
-        if self.settings.storage is None:
-            return None
-        url = parse_storage(self.settings.storage)
-        return self.stack.enter_context(Store.open(url, create=True, warn=self._warn))
-
-    def _study_name(self, store: Store | None) -> str:
-        wanted = self.settings.study or default_study_name(self.settings.target.name)
-        if store is None:
-            return wanted
-        if self.settings.resume:
-            store.require_study(wanted)
-        elif self.settings.study is None:
-            wanted = store.unused_name(wanted)
-        elif store.load_study(wanted) is not None:
-            raise UsageError(
-                f"there is a study '{wanted}' already", hint="`--resume`, or another `--study NAME`"
-            )
-        store.claim(wanted)
-        return wanted
-
-    def _launcher(self, study: str) -> Launcher:
+    def _launcher(self, study: Study) -> Launcher:
         request = self.settings.target
-        folder = self._study_folder(study)
         payload = None
         if request.payload is not None:
-            file = folder / "payload"
+            file = study.folder / "payload"
+            file.touch(mode=0o600)
             file.write_bytes(request.payload)
-            file.chmod(0o600)
             payload = str(file)
         name = request.name if request.kind in ("module", "objects") else str(Path(request.name).absolute())
         scratch = Path(tempfile.mkdtemp(prefix="advisor-"))
-        self.stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-        return Launcher(
-            Target(request.kind, name, request.args, str(Path.cwd()), payload), folder, seed=self.settings.seed,
-            device=self.settings.device, isolate=self._isolate(), compile_cache=self._compile_cache(folder),
-            scratch=scratch, waiting=self._waiting,
-        )  # fmt: skip
-
-    def _study_folder(self, study: str) -> Path:
-        """Where logs of trials lie: beside the database, or for this call alone."""
-        if self.settings.storage is not None and self.settings.storage.startswith("sqlite:///"):
-            base = Path(self.settings.storage.removeprefix("sqlite:///")).parent / "studies"
-        elif self.settings.storage is not None:
-            base = Path(".advisor") / "studies"
-        else:
-            base = Path(tempfile.mkdtemp(prefix="advisor-study-"))
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        folder = Path(tempfile.mkdtemp(prefix=f"{study}-{stamp}-", dir=base))
-        return folder.absolute()
-
-    def _compile_cache(self, folder: Path) -> Path:
-        cache = folder / "compile-cache"
+        self.stack.callback(remove, scratch)
+        cache = study.folder / "compile-cache"
         cache.mkdir(mode=0o700)
-        return cache
+        return Launcher(
+            Target(request.kind, name, request.args, str(Path.cwd()), payload),
+            study.folder,
+            seed=self.settings.seed,
+            device=self.settings.device,
+            isolate=self._isolate(scratch),
+            compile_cache=cache,
+            scratch=scratch,
+            waiting=self._waiting,
+        )
 
-    def _isolate(self) -> bool:
+    def _isolate(self, scratch: Path) -> bool:
         if self.settings.target.kind not in ("script", "module"):
             return False
-        reason = can_isolate()
+        reason = can_isolate(Path.cwd(), scratch)
         if reason is not None:
             self._warn(f"files that the script writes are not kept apart from yours: {reason}")
         return reason is None
 
-    def _baseline(self, launcher: Launcher, arena: Arena) -> Baseline:
+    def _baseline(self, study: Study) -> tuple[Launcher, Arena, Baseline]:
         self.progress.say("running it unchanged")
         try:
+            launcher = self.stack.enter_context(self._launcher(study))
+            arena = Arena(launcher, KNOBS, {})
             baseline = run_baseline(launcher, arena, self.settings)
         except TrialFailed as failed:
-            raise target_error(failed.failure, None) from None
+            error = target_error(failed.failure, None)
+            study.keep_failed_baseline(error, failed.failure.cause)
+            raise error from None
+        except TargetError as error:
+            study.keep_failed_baseline(error, "user_error")
+            raise
         except Interrupted:
             raise TargetError("interrupted before the baseline was measured", code="interrupted") from None
         arena.training_dataset = baseline.profile.loader.dataset if baseline.profile.loader else None
@@ -216,10 +184,12 @@ class _Tuning:
             free = baseline.profile.machine.memory_bytes
             arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
         if baseline.thread_collapse:
-            self._warn("threads collapse under other load on this machine; times are not those of a quiet one")
+            self._warn(
+                "threads collapse under other load on this machine; times are not those of a quiet one"
+            )
         elif baseline.contended:
             self._warn("other processes use this machine; small differences cannot be told")
-        return baseline
+        return launcher, arena, baseline
 
     def _space(self, baseline: Baseline, arena: Arena) -> Space:
         space = self._build_space(baseline.profile, baseline.detectable)
@@ -231,9 +201,15 @@ class _Tuning:
     def _build_space(self, profile: Profile, detectable: float) -> Space:
         settings = self.settings
         space = build_space(
-            KNOBS, profile, named=settings.knobs, fixed=settings.fixed, keep_batch=not self._batch_allowed(),
-            max_batch=settings.max_batch, detectable=detectable, planned_steps=settings.steps_planned,
-        )  # fmt: skip
+            KNOBS,
+            profile,
+            named=settings.knobs,
+            fixed=settings.fixed,
+            keep_batch=not self._batch_allowed(),
+            max_batch=settings.max_batch,
+            detectable=detectable,
+            planned_steps=settings.steps_planned,
+        )
         if self._batch_allowed():
             return space
         told = [entry for entry in space.not_tried if entry.knob not in ("batch_size", "lr_scaling")]
@@ -246,79 +222,49 @@ class _Tuning:
         named = {"batch_size", "lr_scaling"} & self.settings.knobs.keys()
         return bool(named) or self.settings.objective == "throughput"
 
-    def _join_study(
-        self, store: Store | None, name: str, baseline: Baseline, launcher: Launcher
-    ) -> dict[str, float]:
-        """Begin or resume the study; scores that an earlier part of it measured, by configuration."""
-        if store is None:
-            return {}
-        full = self._build_space(baseline.profile, 0.0)
-        request = self.settings.target
-        files = {request.name: launcher.target.payload or ""} if request.kind == "objects" else {}
-        if request.kind in ("script", "workload"):
-            files = digests_of_target(Path(request.name))
-        contract = study_contract(
-            objective=self.settings.objective, direction="maximize", space=full.choices, target=request.name,
-            files=files, machine=baseline.profile.machine, advisor_version=version("torch-advisor"),
-            args=request.args, fix=self.settings.fixed, seed=self.settings.seed,
-        )  # fmt: skip
-        stored = store.load_study(name)
-        if stored is None:
-            store.create_study(name, contract)
-            return {}
-        refuse_if_changed(name, stored.contract, contract)
-        store.mark_status(name, "running")
-        lost = store.reap(name)
-        if lost:
-            self.progress.say(f"{len(lost)} trials were interrupted; they are run again")
-        return {
-            key: math.log(trial.against_baseline.estimate)
-            for key, trial in store.trials_by_key(name).items()
-            if trial.against_baseline is not None and trial.stage in ("screen", "search")
-        }
-
-    def _keep_baseline(
-        self, keeping: Keeping, baseline: Baseline, space: Space, store: Store | None, name: str
-    ) -> None:
-        record = TrialRecord(
-            0, dict(space.present), "baseline", slots=baseline.slots, against_baseline=baseline.aa,
-            startup_s=baseline.startup_s,
-        )  # fmt: skip
-        keeping.record(record, space.key(space.present))
-        if store is not None:
-            store.save_machine(baseline.profile.machine)
-            store.save_profile(name, PROFILE.dump_python(baseline.profile, mode="json"))
-
     def _search(
-        self, arena: Arena, space: Space, baseline: Baseline, keeping: Keeping, store: Store | None, name: str,
+        self,
+        arena: Arena,
+        space: Space,
+        baseline: Baseline,
+        keeping: Keeping,
+        study: Study,
         known: Mapping[str, float],
-    ) -> Search:  # fmt: skip
+    ) -> Search:
         spent = time.monotonic() - self.began
         reserve = reserve_s(arena, baseline, self.settings)
         end = max(spent, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
         return Search(
-            arena, space, baseline.profile, self._optuna(store, name), keeping, deadline=self.began + end,
-            max_trials=self.settings.trials, known=known,
-            next_number=1 if store is None else max(1, store.next_number(name)),
-        )  # fmt: skip
-
-    def _optuna(self, store: Store | None, name: str) -> "optuna.Study":
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        sampler = optuna.samplers.TPESampler(seed=self.settings.seed)
-        if store is None:
-            return optuna.create_study(direction="maximize", sampler=sampler)
-        return store.optuna_study(name, sampler)
+            arena,
+            space,
+            baseline.profile,
+            study.optuna(),
+            keeping,
+            deadline=self.began + end,
+            max_trials=self.settings.trials,
+            known=known,
+            next_number=study.next_number(),
+        )
 
     def _confirm(
-        self, arena: Arena, space: Space, baseline: Baseline, keeping: Keeping, search: Search,
+        self,
+        arena: Arena,
+        space: Space,
+        baseline: Baseline,
+        keeping: Keeping,
+        search: Search,
         nominee: dict[str, Value],
-    ) -> Outcome:  # fmt: skip
+    ) -> Outcome:
         confirmation = Confirmation(
-            arena, space, baseline, self.settings, keeping, self.progress,
-            deadline=self.began + self.settings.budget_s, next_number=search.next_number,
-        )  # fmt: skip
+            arena,
+            space,
+            baseline,
+            self.settings,
+            keeping,
+            self.progress,
+            deadline=self.began + self.settings.budget_s,
+            next_number=search.next_number,
+        )
         return confirmation.decide(nominee)
 
     def _propose(self, arena: Arena, space: Space, baseline: Baseline, outcome: Outcome) -> None:
@@ -326,35 +272,51 @@ class _Tuning:
         if self._batch_allowed() or self.settings.keep_batch or self.settings.knobs or self.settings.fixed:
             return
         wide = build_space(
-            KNOBS, baseline.profile, named={"batch_size": None, "lr_scaling": None},
+            KNOBS,
+            baseline.profile,
+            named={"batch_size": None, "lr_scaling": None},
             max_batch=self.settings.max_batch,
-        )  # fmt: skip
+        )
         deadline = self.began + self.settings.budget_s
         self.measured_batches = propose_batches(arena, wide, outcome.config, deadline, self.progress.say)
 
     def _finish(
-        self, store: Store | None, name: str, launcher: Launcher, baseline: Baseline, space: Space, outcome: Outcome,
-        keeping: Keeping, not_tried: list[NotTried],
-    ) -> ResultData:  # fmt: skip
-        request = self.settings.target
-        digest = ""
-        if request.kind in ("script", "workload"):
-            digest = digest_of_target(Path(request.name))
-        elif request.payload is not None:
-            digest = "sha256:" + hashlib.sha256(request.payload).hexdigest()
+        self,
+        study: Study,
+        launcher: Launcher,
+        baseline: Baseline,
+        space: Space,
+        outcome: Outcome,
+        keeping: Keeping,
+        not_tried: list[NotTried],
+    ) -> ResultData:
+        self._tell_side_effects(launcher)
         result = assemble.result(
-            self.settings, baseline, space, outcome, keeping.trials, not_tried, self.warnings, name,
-            digest=digest, launches=launcher.launches, stopped_by=self.stopped_by,
-            seconds=time.monotonic() - self.began, batches=self.measured_batches,
-        )  # fmt: skip
-        if store is not None:
-            store.save_result(name, result)
-            store.mark_status(name, "interrupted" if self.stopped_by == "interrupted" else "complete")
+            self.settings,
+            baseline,
+            space,
+            outcome,
+            keeping.trials,
+            not_tried,
+            self.warnings,
+            study.name,
+            digest=study.digest(),
+            launches=launcher.launches,
+            stopped_by=self.stopped_by,
+            seconds=time.monotonic() - self.began,
+            batches=self.measured_batches,
+        )
+        study.save(result)
         if self.settings.out is not None:
-            from advisor.report import write_report
-
             write_report(result, self.settings.out)
         return result
+
+    def _tell_side_effects(self, launcher: Launcher) -> None:
+        """What the program did beside training: it was launched several times."""
+        if launcher.connections:
+            self._warn(f"the program connects to {', '.join(sorted(launcher.connections)[:SHOWN])}")
+        if launcher.files and not launcher.isolate and launcher.target.kind in ("script", "module"):
+            self._warn(f"files that it wrote: {', '.join(sorted(launcher.files)[:SHOWN])}")
 
     def _waiting(self, what: str, seconds: float) -> None:
         if self.stop.received is not None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = """advisor.Workload(
     model=lambda: Net(), dataset=lambda: Data(),
-    loss=torch.nn.functional.cross_entropy, optimizer=lambda params: torch.optim.AdamW(params), batch_size=64)"""
+    loss=torch.nn.functional.cross_entropy, optimizer=lambda params: torch.optim.AdamW(params),
+    batch_size=64)"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from advisor.tuners.launch import Launcher
-from advisor.tuners.spec import Target
 from conditions import conditions
 
-TINY = '''
+from advisor.tuners.launch import Launcher
+from advisor.tuners.spec import Target
+
+TINY = """
 import torch
 from advisor.workload import Workload
 
@@ -31,8 +32,8 @@ class Data(torch.utils.data.Dataset):
 
 workload = Workload(model=lambda: torch.nn.Linear(8, 2), dataset=Data, batch_size=8,
                     loss=torch.nn.functional.cross_entropy, optimizer=lambda p: torch.optim.SGD(p, lr=0.1))
-'''
-SCRIPT = '''
+"""
+SCRIPT = """
 import torch
 model = torch.nn.Linear(8, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -40,7 +41,7 @@ for _ in range(100000):
     model(torch.ones(8, 8)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-'''
+"""
 
 
 def main() -> None:
@@ -67,7 +68,9 @@ def main() -> None:
     for name, row in rows.items():
         print(f"{name:28} {row['median_s']:.3f} s ({row['low_s']:.3f} to {row['high_s']:.3f})")
     heavy = imported("--help")
-    print(f"advisor --help imports {', '.join(heavy) or 'none of torch, optuna, scipy, sqlalchemy, pydantic'}")
+    print(
+        f"advisor --help imports {', '.join(heavy) or 'none of torch, optuna, scipy, sqlalchemy, pydantic'}"
+    )
     if options.out:
         summary = {"conditions": conditions(), "repeats": options.repeats, "times": rows, "heavy": heavy}
         options.out.write_text(json.dumps(summary, indent=1) + "\n")
@@ -115,7 +118,10 @@ def quiet(*arguments: str) -> None:
 def imported(*arguments: str) -> list[str]:
     """Which heavy packages a command imports."""
     ran = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "advisor", *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-X", "importtime", "-m", "advisor", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     names = {line.rpartition("|")[2].strip().partition(".")[0] for line in ran.stderr.splitlines()}
     return sorted(names & {"torch", "optuna", "scipy", "sqlalchemy", "pydantic"})

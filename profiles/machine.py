@@ -51,9 +51,13 @@ class Machine:
     def fingerprint(self) -> str:
         """Digest of what makes times comparable: processor, CPUs allowed, memory, GPUs, torch."""
         parts = (
-            self.cpu_model, self.cpus_allowed, round(self.memory_bytes / 2**30), self.platform,
-            [gpu.name for gpu in self.gpus], self.torch,
-        )  # fmt: skip
+            self.cpu_model,
+            self.cpus_allowed,
+            round(self.memory_bytes / 2**30),
+            self.platform,
+            [gpu.name for gpu in self.gpus],
+            self.torch,
+        )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def as_json(self) -> dict[str, object]:
@@ -74,7 +78,9 @@ def read_machine() -> Machine:
         platform=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
         torch=_version("torch"),
-        has_compiler=any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name),
+        has_compiler=any(
+            shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name
+        ),
         gpus=_gpus(),
         governor=_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     )

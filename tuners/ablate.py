@@ -28,16 +28,25 @@ def without(winner: Mapping[str, Value], base: Mapping[str, Value], knob: str) -
     """The winner with one knob back at the baseline's value, and what depends on it too."""
     config = {**winner, knob: base[knob]}
     if knob == "num_workers" and config.get("num_workers") == 0:
-        config.update({name: base[name] for name in ("prefetch_factor", "persistent_workers") if name in base})
+        config.update(
+            {name: base[name] for name in ("prefetch_factor", "persistent_workers") if name in base}
+        )
     if knob == "batch_size" and "lr_scaling" in base:
         config["lr_scaling"] = base["lr_scaling"]
     return config
 
 
 def contribution(
-    arena: Arena, winner: Mapping[str, Value], base: Mapping[str, Value], knob: str, *, level: float, number: int,
-    deadline: float, instances: int = INSTANCES,
-) -> Estimate:  # fmt: skip
+    arena: Arena,
+    winner: Mapping[str, Value],
+    base: Mapping[str, Value],
+    knob: str,
+    *,
+    level: float,
+    number: int,
+    deadline: float,
+    instances: int = INSTANCES,
+) -> Estimate:
     """How much faster the winner is than the winner without ``knob``."""
     reduced = without(winner, base, knob)
     how = arena.how(reduced, winner, fresh=True)
@@ -51,9 +60,15 @@ def contribution(
 
 
 def removals(
-    arena: Arena, winner: Mapping[str, Value], base: Mapping[str, Value], *, detectable: float, level: float,
-    first_number: int, deadline: float,
-) -> tuple[dict[str, Value], list[Removal]]:  # fmt: skip
+    arena: Arena,
+    winner: Mapping[str, Value],
+    base: Mapping[str, Value],
+    *,
+    detectable: float,
+    level: float,
+    first_number: int,
+    deadline: float,
+) -> tuple[dict[str, Value], list[Removal]]:
     """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
 
     A change whose removal cannot be measured (the program fails without it) is kept.

@@ -36,7 +36,7 @@ class Compiling:
         from torch._dynamo.utils import counters, get_compilation_metrics
 
         failures = [
-            f"{metric.fail_type}: {(metric.fail_reason or '').strip().splitlines()[0] if metric.fail_reason else ''}"
+            f"{metric.fail_type}: {((metric.fail_reason or '').strip().splitlines() or [''])[0]}"
             for metric in get_compilation_metrics()
             if metric.fail_type
         ]

@@ -13,8 +13,9 @@ from typing import Any
 
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import AnyKnob, Value
-from advisor.tuners.launch import Launcher, Session, SessionEnded
+from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot, median, quad_log_ratio, settled, slot_steps
+from advisor.tuners.session import Session, SessionEnded
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
 WARMUP_STEPS = 3  # at least
@@ -85,9 +86,16 @@ class Arena:
         return BATON if self.two_fit and self.max_steps is None else WINDOWS
 
     def duel(
-        self, first: Mapping[str, Value], second: Mapping[str, Value], *, how: str, quads: int,
-        swapped: bool = False, number: int = 0, deadline: float = math.inf,
-    ) -> Duel:  # fmt: skip
+        self,
+        first: Mapping[str, Value],
+        second: Mapping[str, Value],
+        *,
+        how: str,
+        quads: int,
+        swapped: bool = False,
+        number: int = 0,
+        deadline: float = math.inf,
+    ) -> Duel:
         """One instance: fresh processes, warmed up, then ``quads`` quads (one window each for windows).
 
         Args:
@@ -119,7 +127,12 @@ class Arena:
             if setting is not None and value != self.present.get(name):
                 environment.update(setting(value))
         return self.launcher.start(
-            number, config, self.present, training_dataset=self.training_dataset, environment=environment, **options
+            number,
+            config,
+            self.present,
+            training_dataset=self.training_dataset,
+            environment=environment,
+            **options,
         )
 
     def warm_up(self, session: Session, budget_s: float = math.inf) -> list[Slot]:
@@ -134,9 +147,12 @@ class Arena:
         return windows
 
     def quads(
-        self, sessions: tuple[Session, Session], configs: tuple[Mapping[str, Value] | None, ...], quads: int,
+        self,
+        sessions: tuple[Session, Session],
+        configs: tuple[Mapping[str, Value] | None, ...],
+        quads: int,
         deadline: float = math.inf,
-    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:  # fmt: skip
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
         """Quads A B B A of running sessions: log ratios, and slots and last messages of both arms.
 
         Args:
@@ -189,9 +205,14 @@ class Arena:
         return drop, measured
 
     def _turns(
-        self, arms: tuple[Mapping[str, Value], Mapping[str, Value]], how: str, quads: int, swapped: bool,
-        number: int, deadline: float,
-    ) -> Duel:  # fmt: skip
+        self,
+        arms: tuple[Mapping[str, Value], Mapping[str, Value]],
+        how: str,
+        quads: int,
+        swapped: bool,
+        number: int,
+        deadline: float,
+    ) -> Duel:
         live = how == LIVE
         sessions: list[Session] = []
         try:
@@ -215,9 +236,15 @@ class Arena:
                 session.kill()
         sign, order = (-1, (1, 0)) if swapped else (1, (0, 1))
         return Duel(
-            how, [sign * ratio for ratio in ratios], slots[order[0]], slots[order[1]],
-            outcomes[order[0]], outcomes[order[1]], messages[order[1]], startup[0],
-        )  # fmt: skip
+            how,
+            [sign * ratio for ratio in ratios],
+            slots[order[0]],
+            slots[order[1]],
+            outcomes[order[0]],
+            outcomes[order[1]],
+            messages[order[1]],
+            startup[0],
+        )
 
     def _windows(
         self, first: Mapping[str, Value], second: Mapping[str, Value], swapped: bool, number: int

@@ -6,11 +6,16 @@ The child describes exceptions, the parent what it sees from outside: signals, d
 import errno
 import signal
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
+
+from advisor.tuners.ended import Ended
+from advisor.tuners.starting import NO_COMMAND, NOT_ISOLATED
 
 MAX_MESSAGE = 2000
 MAX_TRACEBACK = 20_000
+MAX_TAIL = 4096  # bytes of a log that are searched for its last line
 
 Cause = Literal[
     "user_error", "oom_device", "oom_host", "shm_full", "disk_full", "timeout", "hang_collective", "killed",
@@ -58,6 +63,14 @@ def describe(error: BaseException) -> Failure:
     )
 
 
+def describe_ours(error: Exception) -> Failure:
+    """Classify what was raised by us, before the target's first line: never the user's error."""
+    failure = describe(error)
+    trace = "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
+    cause: Cause = "internal" if failure.cause in USER_CAUSES else failure.cause
+    return replace(failure, cause=cause, trace=trace, where=None)
+
+
 def _cause(error: BaseException, text: str) -> Cause:
     names = {cls.__name__ for cls in type(error).__mro__}
     modules = {cls.__module__.partition(".")[0] + "." + cls.__module__ for cls in type(error).__mro__}
@@ -65,7 +78,7 @@ def _cause(error: BaseException, text: str) -> Cause:
         return "oom_device"
     if isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate memory" in text:
         return "oom_host"
-    if "unable to allocate shared memory(shm)" in text or "unable to mmap" in text and "/torch_" in text:
+    if "unable to allocate shared memory(shm)" in text or ("unable to mmap" in text and "/torch_" in text):
         return "shm_full"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "disk_full"
@@ -75,44 +88,67 @@ def _cause(error: BaseException, text: str) -> Cause:
         return "compile_failed"
     if isinstance(error, KeyboardInterrupt):
         return "killed"
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames and "/advisor/" in frames[-1].filename.replace("/tuners/", "/advisor/") and _is_ours(frames[-1].filename):
-        return "internal"
+    if isinstance(error, AssertionError) and _is_ours(error):
+        return "internal"  # of other kinds nobody can tell: our wrappers call the user's functions
     return "user_error"
 
 
-def _is_ours(filename: str) -> bool:
-    import advisor
+def _is_ours(error: BaseException) -> bool:
+    from advisor.profiles.hooks import program
 
-    return any(filename.startswith(folder) for folder in advisor.__path__)
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = Path(__file__).resolve().parent, Path(program.__file__).resolve().parents[1]
+    return bool(frames) and any(Path(frames[-1].filename).resolve().is_relative_to(path) for path in ours)
 
 
-def from_exit(
-    exit_code: int | None, number: int | None, *, oom_kill: bool, peak_rss_bytes: int, asked: bool
-) -> Failure:
+def from_exit(ended: Ended | None, last_line: str, *, started: bool, asked: bool = False) -> Failure:
     """What a process that left no outcome died of.
 
     Args:
-        exit_code: Its exit status, when it ended by itself.
-        number: The signal that ended it, else ``None``.
-        oom_kill: The cgroup's ``oom_kill`` counter rose meanwhile.
-        peak_rss_bytes: Highest resident memory seen.
+        ended: What its supervisor saw; ``None`` when that was killed.
+        last_line: The last line of its errors.
+        started: The target's own code had begun; before that an exit is ours to explain.
         asked: Somebody asked for the end (an interrupt).
     """
     if asked:
         return Failure("killed", "interrupted")
+    if ended is None:
+        return Failure("killed", "its supervisor was killed from outside")
+    if ended.signal is not None:
+        return _from_signal(ended.signal, ended)
+    if not started and ended.exit_code == NOT_ISOLATED:
+        return Failure("environment", last_line or "writes could not be isolated")
+    if not started and ended.exit_code == NO_COMMAND:
+        return Failure("environment", f"no process could be started: {last_line}")
+    if not started:
+        said = f": {last_line}" if last_line else ""
+        return Failure("internal", f"ended before the program began, exit status {ended.exit_code}{said}")
+    return Failure("user_error", f"ended without a result, exit status {ended.exit_code}")
+
+
+def read_tail(log: Path) -> str:
+    """The last line of a log that is not empty; an empty text where there is none."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(log.stat().st_size - MAX_TAIL, 0))
+            lines = stream.read().decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _from_signal(number: int, ended: Ended) -> Failure:
     if number == signal.SIGKILL:
-        peak = f"peak RSS {peak_rss_bytes / 2**20:.0f} MiB"
-        if oom_kill:
+        peak = f"peak RSS {ended.peak_rss_bytes / 2**20:.0f} MiB"
+        if ended.oom_kill:
             return Failure("oom_host", f"killed by the kernel for lack of memory, {peak}")
         return Failure("oom_host", f"killed, likely out of memory, {peak}")
     if number == signal.SIGBUS and _shm_is_full():
         return Failure("shm_full", "SIGBUS with /dev/shm full")
+    name = signal.Signals(number).name
     if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        return Failure("killed", f"ended by {signal.Signals(number).name} from outside")
-    if number is not None:
-        return Failure("crash_signal", f"ended by {signal.Signals(number).name}")
-    return Failure("user_error", f"ended without a result, exit status {exit_code}")
+        return Failure("killed", f"ended by {name} from outside")
+    return Failure("crash_signal", f"ended by {name}")
 
 
 def _shm_is_full() -> bool:

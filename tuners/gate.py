@@ -12,7 +12,7 @@ from typing import Any, Literal
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Semantics, Value
-from advisor.tuners.launch import SessionEnded
+from advisor.tuners.session import SessionEnded
 
 STEPS = 20
 SEEDS = (1, 2)  # offsets of the other baseline seeds
@@ -95,7 +95,9 @@ def parse_losses(outcome: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(float(value) for value in outcome["losses"])
 
 
-def judge(baseline: Reference, candidate: Sequence[float], semantics: Semantics, *, own_draws: bool) -> Verdict:
+def judge(
+    baseline: Reference, candidate: Sequence[float], semantics: Semantics, *, own_draws: bool
+) -> Verdict:
     """Compare a candidate's losses with the baseline's.
 
     Args:
@@ -118,10 +120,14 @@ def judge(baseline: Reference, candidate: Sequence[float], semantics: Semantics,
     first = _relative(baseline.losses[0], candidate[0])
     told = f"losses of the first {count} steps differ by {distance:.1g} relative"
     noise = f"the baseline's own: {baseline.repeat_noise:.1g} repeated, {baseline.seed_noise:.1g} other seeds"
-    if max(distance, first) <= max(SAME, baseline.repeat_noise):
+    if max(distance, first) <= SAME:
         return Verdict("identical", f"{told} ({noise})")
     bound = _bound(baseline, semantics, own_draws)
-    first_bound = max(FIRST_LOSS if semantics is Semantics.PRECISION else REASSOCIATION, 2 * baseline.repeat_noise)
+    first_bound = max(
+        FIRST_LOSS if semantics is Semantics.PRECISION else REASSOCIATION, 2 * baseline.repeat_noise
+    )
+    if semantics is Semantics.EXACT:
+        first_bound = bound
     if own_draws:
         first_bound = max(first_bound, baseline.seed_noise)
     if distance <= bound and first <= first_bound:
@@ -133,7 +139,7 @@ def _bound(baseline: Reference, semantics: Semantics, own_draws: bool) -> float:
     if own_draws:
         return max(REASSOCIATION, baseline.seed_noise)
     if semantics is Semantics.EXACT:
-        return max(SAME, baseline.repeat_noise)
+        return max(SAME, 2 * baseline.repeat_noise)
     if semantics is Semantics.ROUNDING:
         return max(REASSOCIATION, 2 * baseline.repeat_noise)
     return max(REASSOCIATION, FIRST_LOSS, baseline.seed_noise)

@@ -115,7 +115,9 @@ def check_loss(loss: Any) -> "torch.Tensor":
     if not isinstance(loss, torch.Tensor):
         raise TypeError(f"step must return one finite scalar that needs grad, got {type(loss).__name__}")
     if loss.numel() != 1:
-        raise ValueError(f"step must return one finite scalar that needs grad, got tensor(shape {list(loss.shape)})")
+        raise ValueError(
+            f"step must return one finite scalar that needs grad, got tensor(shape {list(loss.shape)})"
+        )
     if not loss.requires_grad:
         raise ValueError("step must return one finite scalar that needs grad, got one without a graph")
     return loss
@@ -125,8 +127,8 @@ def _to(batch: Any, device: "torch.device") -> Any:
     """The batch on the device; ``cpu`` batches pass as they are."""
     if device.type == "cpu":
         return batch
-    from torch.utils._pytree import tree_map_only
     import torch
+    from torch.utils._pytree import tree_map_only
 
     return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
 

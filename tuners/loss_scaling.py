@@ -42,7 +42,7 @@ class LossScaling:
         new = [p for p in parameters if p.requires_grad and not self._is_watched(p)]
         for parameter in new:
             self._watched[id(parameter)] = weakref.ref(parameter)
-            parameter.register_hook(self._divided)  # type: ignore[no-untyped-call]  # untyped in torch
+            parameter.register_hook(self._divided)
         return new
 
     def scaled(self, loss: "Tensor") -> "Tensor":
@@ -51,7 +51,7 @@ class LossScaling:
             return loss  # for torch to say so in its own words
         scale = self.scale
         result = loss * scale
-        result.register_hook(self._starting(scale))  # type: ignore[no-untyped-call]  # untyped in torch
+        result.register_hook(self._starting(scale))
         return result
 
     def keeps(self, optimizer: "Optimizer") -> bool:

@@ -52,7 +52,12 @@ class Estimate:
     def shifted(self, offset: float) -> "Estimate":
         """The same interval moved by ``offset``: a chain of two comparisons, the other taken as exact."""
         return Estimate(
-            self.estimate + offset, self.low + offset, self.high + offset, self.level, self.quads, self.instances
+            self.estimate + offset,
+            self.low + offset,
+            self.high + offset,
+            self.level,
+            self.quads,
+            self.instances,
         )
 
     @property

@@ -8,7 +8,6 @@ from advisor.tuners.failures import Cause
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot
 
-
 Stage = Literal["baseline", "screen", "search", "confirm", "ablate"]
 
 
@@ -42,7 +41,9 @@ class Recorder(Protocol):
     def begin(self, trial: TrialRecord, key: str, score: float) -> None:
         """A trial is about to run; ``score`` is the best log ratio so far."""
 
-    def record(self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None) -> None:
+    def record(
+        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
+    ) -> None:
         """Keep one finished trial; when this returns it is acknowledged.
 
         Args:

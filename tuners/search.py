@@ -13,9 +13,9 @@ from advisor.profiles.profile import Profile
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Failure, TrialFailed
 from advisor.tuners.knob import Value
-from advisor.tuners.launch import Session, SessionEnded
 from advisor.tuners.measure import Estimate, Slot, between, median, single, within
 from advisor.tuners.record import Recorder, Stage, TrialRecord
+from advisor.tuners.session import Session, SessionEnded
 from advisor.tuners.space import NotTried, Space
 
 if TYPE_CHECKING:
@@ -29,7 +29,14 @@ SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 FAILURES_IN_A_ROW = 5
-INTERACTING = ("amp", "matmul_precision", "batch_size", "optimizer_implementation", "channels_last", "execution")
+INTERACTING = (
+    "amp",
+    "matmul_precision",
+    "batch_size",
+    "optimizer_implementation",
+    "channels_last",
+    "execution",
+)
 
 Config = dict[str, Value]
 
@@ -102,10 +109,15 @@ class Search:
         return self.incumbent
 
     def close(self) -> None:
-        """End the shared process."""
-        if self._shared is not None:
-            self._shared[1].kill()
-            self._shared = None
+        """End the shared process; what it leaves says which files and connections the program used."""
+        if self._shared is None:
+            return
+        session, self._shared = self._shared[1], None
+        try:
+            if session.alive:
+                session.stop()
+        except (TrialFailed, SessionEnded):
+            session.kill()
 
     def _order(self) -> list[str]:
         """Live knobs first, as they cost no start; then by the share of the step they can act on."""
@@ -143,9 +155,8 @@ class Search:
         for value in self.space.choices[name]:
             if value == start[name]:
                 continue
-            if isinstance(value, int) and name in self._too_much and value >= self._too_much[name]:
-                continue
-            yield value
+            if not self._hopeless(name, value):
+                yield value
 
     def _hopeless(self, name: str, value: Value) -> bool:
         return isinstance(value, int) and name in self._too_much and value >= self._too_much[name]
@@ -167,7 +178,7 @@ class Search:
                 self.study.tell(trial, self._seen[key])
                 fruitless += 1
                 continue
-            if self.space.check(config) is not None:
+            if self.space.check(config) is not None or any(map(self._hopeless, config, config.values())):
                 self.study.tell(trial, state=_state("PRUNED"))
                 fruitless += 1
                 continue
@@ -182,7 +193,9 @@ class Search:
 
         return {name: CategoricalDistribution(choices) for name, choices in self.space.choices.items()}
 
-    def _measure(self, config: Config, stage: Stage, asked: "optuna.trial.Trial | None" = None) -> float | None:
+    def _measure(
+        self, config: Config, stage: Stage, asked: "optuna.trial.Trial | None" = None
+    ) -> float | None:
         """Measure one configuration against the incumbent; its score, or ``None`` when it failed."""
         key = self.space.key(config)
         if asked is None:
@@ -224,9 +237,14 @@ class Search:
         instances: list[list[float]] = []
         for index in range(DUEL_LOOKS):
             duel = self.arena.duel(
-                self.incumbent, config, how=how, quads=DUEL_QUADS, swapped=index % 2 == 1,
-                number=record.number, deadline=self.deadline,
-            )  # fmt: skip
+                self.incumbent,
+                config,
+                how=how,
+                quads=DUEL_QUADS,
+                swapped=index % 2 == 1,
+                number=record.number,
+                deadline=self.deadline,
+            )
             instances.append(duel.log_ratios)
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s

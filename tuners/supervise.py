@@ -6,8 +6,6 @@ Standard library only. Either a program, ``python -P -m advisor.tuners.supervise
 
 import argparse
 import contextlib
-import dataclasses
-import json
 import math
 import os
 import select
@@ -18,12 +16,23 @@ import traceback
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import NoReturn
 
+from advisor.tuners.ended import Ended, Reason
 from advisor.tuners.logs import CAP_BYTES, READ_BYTES, Logs
 from advisor.tuners.processes import (
-    GRACE_S, HAS_PROC, KILL_WAIT_S, PR_SET_PDEATHSIG, become_subreaper, descendants, handles, living_since,
-    oom_kills, pidfd, prctl, send,
+    GRACE_S,
+    HAS_PROC,
+    KILL_WAIT_S,
+    PR_SET_PDEATHSIG,
+    become_subreaper,
+    descendants,
+    handles,
+    living_since,
+    oom_kills,
+    pidfd,
+    prctl,
+    send,
 )  # fmt: skip
 from advisor.tuners.starting import executing, forking
 
@@ -33,34 +42,6 @@ LONGEST_END_S = STACKS_S + GRACE_S + KILL_WAIT_S + 2.0  # from an order to the r
 LEFTOVER_GRACE_S = 0.5  # nobody waits longer for what a finished trial left
 TURN_S = 0.1  # the shortest period of anything that is polled: the process runs beside measurements
 PARENT_POLL_S = 0.5  # where no descriptor tells that the parent ended
-
-Reason = Literal["exit", "deadline", "asked", "parent_gone"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Ended:
-    """How a trial ended.
-
-    Args:
-        exit_code: What it returned; ``None`` if a signal ended it or it could not be ended.
-        signal: The signal that ended it, ours or another's.
-        left: Descendants that were alive after the trial had ended by itself, and were killed.
-        oom_kill: The kernel killed a process of this cgroup for lack of memory meanwhile.
-        peak_rss_bytes: Resident memory of the largest process of the trial at its highest.
-        reason: ``exit``: by itself; ``deadline``; ``asked``: by signal or order; ``parent_gone``: the tuner
-            or warm parent ended.
-        stacks: The Python stacks were asked for before the kill (SIGUSR1, sent to whom handles it).
-        stuck: Processes that SIGKILL did not end within 30 s.
-    """
-
-    exit_code: int | None
-    signal: int | None
-    left: int
-    oom_kill: bool
-    peak_rss_bytes: int
-    reason: Reason
-    stacks: bool
-    stuck: int = 0
 
 
 def guard(
@@ -97,11 +78,11 @@ def guard(
                 os.close(fd)
             return trial
 
-        report = partial(_tell, status_fd)
+        report = partial(Ended.tell, status_fd=status_fd)
         ended = supervise(
             start, parent=parent, deadline_s=deadline_s, report=report, logs=logs, control_fd=control_fd
         )
-        code = _exit_code(ended)
+        code = ended.as_exit_code
     finally:
         if (error := sys.exc_info()[1]) is not None:
             traceback.print_exception(error)
@@ -347,36 +328,9 @@ def _isolating(options: argparse.Namespace) -> Callable[[], None] | None:
     return partial(isolation.enter, options.overlay, options.scratch, options.keep)
 
 
-def _tell(status_fd: int | None, ended: Ended) -> None:
+def _report(status_fd: int | None, ended: Ended) -> None:
     if status_fd is not None:
-        with contextlib.suppress(BrokenPipeError):  # nobody is left to be told
-            os.write(status_fd, json.dumps(dataclasses.asdict(ended)).encode() + b"\n")
-
-
-def read_ended(status_fd: int, limit_s: float = LONGEST_END_S) -> dict[str, Any] | None:
-    """The fields of `Ended` as a supervisor wrote them to the other end; ``None`` if it could not.
-
-    Waits until the supervisor has ended, for ``limit_s`` seconds at most: what it ends, it ends within
-    its own grace.
-    """
-    data = b""
-    deadline = time.monotonic() + limit_s
-    while (remaining := deadline - time.monotonic()) > 0:
-        if not select.select([status_fd], [], [], remaining)[0]:
-            break
-        part = os.read(status_fd, READ_BYTES)
-        if not part:
-            break
-        data += part
-    try:
-        ended = json.loads(data.splitlines()[-1])
-    except (ValueError, IndexError):
-        return None
-    return ended if isinstance(ended, dict) else None
-
-
-def _exit_code(ended: Ended) -> int:
-    return 128 + (ended.signal or signal.SIGKILL) if ended.exit_code is None else ended.exit_code
+        ended.tell(status_fd)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -388,11 +342,11 @@ def main(arguments: Sequence[str]) -> int:
         parent=options.parent,
         grace_s=options.grace,
         deadline_s=options.deadline,
-        report=partial(_tell, options.status_fd),
+        report=partial(_report, options.status_fd),
         logs=logs,
         control_fd=options.control_fd,
     )
-    return _exit_code(ended)
+    return ended.as_exit_code
 
 
 if __name__ == "__main__":

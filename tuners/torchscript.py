@@ -114,7 +114,7 @@ def _trace_once(function: Callable[..., Any], root: "Module", inputs: tuple[Any,
         torch.set_autocast_cache_enabled(False)  # a cached cast would enter the trace as a constant
         try:
             # checking would run the forward again, and dropout would differ
-            module = torch.jit.trace(function, inputs, check_trace=False)  # type: ignore[no-untyped-call]  # torch
+            module = torch.jit.trace(function, inputs, check_trace=False)
         finally:
             torch.set_autocast_cache_enabled(cache)
             with torch.no_grad():

@@ -25,7 +25,7 @@ from advisor.profiles.machine import read_machine
 from advisor.profiles.run import Run
 from advisor.tuners.channel import Channel, ChannelClosed
 from advisor.tuners.compiling import Compiling
-from advisor.tuners.failures import Failure, describe
+from advisor.tuners.failures import Failure, describe, describe_ours
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.spec import TrialSpec, write_json
@@ -48,9 +48,12 @@ class Trial:
         self.run.configure(spec.config)
         self.clock = Clock(self._on_step)
         self.watch = Watch(
-            self.run, self.clock, seed=spec.seed, seed_offset=spec.seed_offset,
+            self.run,
+            self.clock,
+            seed=spec.seed,
+            seed_offset=spec.seed_offset,
             loss_limit=max(64, spec.learning_steps),
-        )  # fmt: skip
+        )
         self.watch.record_grad_norms = spec.learning_steps > 0
         self.compiling = Compiling(self._on_compile)
         self.writes = Writes(ignored=[Path(spec.folder)])
@@ -232,7 +235,9 @@ class _Slot:
         for step in self._flagged:
             for name in step.flags:
                 flags[name] = flags.get(name, 0) + 1
-        own, everyone = (after - before for after, before in zip(_cpu_times(), self._load_before, strict=True))
+        own, everyone = (
+            after - before for after, before in zip(_cpu_times(), self._load_before, strict=True)
+        )
         return {
             "wall_ns": wall,
             "cpu_ns": [step.cpu_ns for step in steps],
@@ -307,13 +312,16 @@ def _device_peak() -> int | None:
 
 def serve(spec: TrialSpec, connection: socket.socket, started: float) -> None:
     """Run one trial in this process, which was made for it. Never returns."""
-    folder = Path(spec.folder)
-    stacks = (folder / "stacks.txt").open("w")
-    faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
     channel = Channel(connection)
-    trial = Trial(spec, channel, started)
-    trial.arm()
-    channel.send(event="phase", name="start")
+    try:
+        stacks = (Path(spec.folder) / "stacks.txt").open("w")
+        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+        trial = Trial(spec, channel, started)
+        trial.arm()
+        channel.send(event="phase", name="start", session=os.getsid(0))
+    except Exception as error:  # whatever goes wrong before the target's first line is not the target's
+        channel.send(event="failure", **asdict(describe_ours(error)))
+        raise
     trial.execute()
 
 

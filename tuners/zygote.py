@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from advisor.tuners import supervise
+from advisor.tuners import adoption, supervise
 from advisor.tuners.channel import Channel, ChannelClosed
-from advisor.tuners.failures import Failure, TrialFailed, describe, from_exit
+from advisor.tuners.ended import Ended, read_ended
+from advisor.tuners.failures import Failure, TrialFailed, describe, from_exit, read_tail
 from advisor.tuners.spec import Target, TrialSpec
 
 LOAD_LIMIT_S = 300.0
@@ -35,7 +36,11 @@ class Zygote:
     """
 
     def __init__(
-        self, target: Target, folder: Path, environment: Mapping[str, str], waiting: Callable[[str, float], None]
+        self,
+        target: Target,
+        folder: Path,
+        environment: Mapping[str, str],
+        waiting: Callable[[str, float], None],
     ) -> None:
         log = folder / "zygote"
         log.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -43,7 +48,7 @@ class Zygote:
         status_read, status_write = os.pipe()
         control_read, self._control = os.pipe()
         command = [
-            sys.executable, "-I", "-S", supervise.__file__, "--parent", str(os.getpid()),
+            sys.executable, "-P", "-m", "advisor.tuners.supervise", "--parent", str(os.getpid()),
             "--stdout", str(log / "stdout.log"), "--stderr", str(log / "stderr.log"),
             "--status-fd", str(status_write), "--control-fd", str(control_read),
             "--pass-fd", str(theirs.fileno()), "--",
@@ -57,10 +62,12 @@ class Zygote:
         os.close(status_write)
         os.close(control_read)
         self._status = status_read
+        self._errors = log / "stderr.log"
         self._socket = ours
         self._channel = Channel(ours)
         self.can_fork = False
         self.why_not: str | None = None
+        self._pid = 0
         try:
             self._load(target, waiting)
         except BaseException:
@@ -75,14 +82,31 @@ class Zygote:
         except OSError as error:
             raise TrialFailed(Failure("internal", f"the warm process is gone: {error}")) from None
 
+    @property
+    def supervisor(self) -> int:
+        """Pid of the supervisor of the warm process."""
+        return self._process.pid
+
+    def end_orphans(self) -> None:
+        """End what forked trials left whose supervisor was killed."""
+        if self._pid and self._process.poll() is None:
+            adoption.end_strangers(self._process.pid, self._pid)
+
     def close(self) -> None:
         """End the warm process and whatever was forked from it."""
-        if self._process.poll() is None or self._control >= 0:
-            os.close(self._control)
-            self._control = -1
-            self._process.wait()
+        self._end()
+
+    def _end(self) -> Ended | None:
+        """How the warm process ended, the first time it is asked for."""
+        if self._control < 0:
+            return None
+        os.close(self._control)
+        self._control = -1
         self._channel.close()
+        ended = read_ended(self._status, supervise.LONGEST_END_S)
         os.close(self._status)
+        self._process.wait()
+        return ended
 
     def _load(self, target: Target, waiting: Callable[[str, float], None]) -> None:
         began = time.monotonic()
@@ -91,7 +115,7 @@ class Zygote:
             try:
                 message = self._channel.receive(0.5)
             except ChannelClosed:
-                raise TrialFailed(from_exit(None, None, oom_kill=False, peak_rss_bytes=0, asked=False)) from None
+                raise TrialFailed(from_exit(self._end(), read_tail(self._errors), started=True)) from None
             waited = time.monotonic() - began
             if message is None:
                 waiting("start", waited)
@@ -101,6 +125,7 @@ class Zygote:
             if message["event"] == "failed":
                 raise TrialFailed(Failure(**message["failure"]))
             self.can_fork, self.why_not = message["can_fork"], message["why_not"]
+            self._pid = message["pid"]
             return
 
 
@@ -119,7 +144,7 @@ def main() -> None:
     except BaseException as error:  # whatever the user's file raises is the answer
         channel.send(event="failed", failure=asdict(describe(error)))
         return
-    channel.send(event="ready", can_fork=why_not is None, why_not=why_not)
+    channel.send(event="ready", can_fork=why_not is None, why_not=why_not, pid=os.getpid())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _serve(connection, threads)
 

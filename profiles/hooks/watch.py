@@ -201,7 +201,7 @@ def memory_use() -> MemoryUse:
     import torch
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch has no types here
+    if not torch.cuda.is_initialized():
         return MemoryUse(peak)
     total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     return MemoryUse(peak, torch.cuda.max_memory_allocated(), total)

@@ -30,7 +30,9 @@ def scaled(factor: float) -> tuple[float, ...]:
         (Semantics.TRAINING, scaled(1.2), "not_checked"),
     ],
 )
-def test_each_semantics_has_its_bound(semantics: Semantics, candidate: tuple[float, ...], verdict: str) -> None:
+def test_each_semantics_has_its_bound(
+    semantics: Semantics, candidate: tuple[float, ...], verdict: str
+) -> None:
     assert judge(a_reference(), candidate, semantics, own_draws=False).verdict == verdict
 
 

@@ -3,43 +3,25 @@
 import ctypes
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
+from supervised import SUPERVISE
 
-from advisor.tuners import isolation, supervise
+from advisor.tuners import isolation, starting
 
 REFUSAL = isolation.probe()
-pytestmark = pytest.mark.skipif(REFUSAL is not None, reason=f"no write isolation here: {REFUSAL}")
+pytestmark = [
+    pytest.mark.skipif(REFUSAL is not None, reason=f"no write isolation here: {REFUSAL}"),
+    pytest.mark.usefixtures("no_process_remains"),
+]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts are made in this test")
-MARK = "ADVISOR_TEST_MARK"
 SOMEBODY = 65534
-
-
-@pytest.fixture(autouse=True)
-def no_process_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    mark = uuid.uuid4().hex
-    monkeypatch.setenv(MARK, mark)
-    yield
-    left = [process.pid for process in psutil.process_iter() if has_mark(process, mark)]
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert left == []
-
-
-def has_mark(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.pid != os.getpid() and process.environ().get(MARK) == mark
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
 
 
 @pytest.fixture(params=["present user", "unprivileged"])
@@ -91,7 +73,7 @@ def isolated(place: Path, user: int | None, body: str, keep: tuple[str, ...] = (
     program = f"""
         import ctypes, os, shutil, signal, subprocess, sys, time
         from pathlib import Path
-        from advisor.tuners import isolation, supervise
+        from advisor.tuners import isolation, processes
         place = Path({str(place)!r})
         user = {user!r}
         if user is not None:
@@ -201,7 +183,7 @@ def test_the_parents_end_still_ends_an_isolated_trial(place: Path, user: int | N
         if pid == 0:  # the supervisor, which asks first and isolates then
             supervisor = os.getpid()
             if os.fork() == 0:
-                supervise.die_with_parent(supervisor)
+                processes.die_with_parent(supervisor)
                 isolation.enter(place / 'work' / 'old', place / 'scratch2')
                 os.write(write, b'ready')
                 time.sleep(60)
@@ -285,7 +267,7 @@ def test_with_root_a_folder_that_was_there_can_be_renamed(tmp_path: Path) -> Non
 
 def test_a_supervised_program_writes_in_isolation(tmp_path: Path) -> None:
     (tmp_path / "work" / "study").mkdir(parents=True)
-    command = [sys.executable, "-I", "-S", supervise.__file__, "--parent", str(os.getpid())]
+    command = [*SUPERVISE, "--parent", str(os.getpid())]
     command += ["--stdout", "study/out", "--stderr", "study/err", "--status-fd", "1", "--overlay", "."]
     command += ["--scratch", "../scratch", "--keep", "study", "--"]
     command += ["sh", "-c", "echo seen; touch here study/there; ls"]
@@ -296,10 +278,10 @@ def test_a_supervised_program_writes_in_isolation(tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_be_isolated_does_not_start(tmp_path: Path) -> None:
-    command = [sys.executable, "-I", "-S", supervise.__file__, "--parent", str(os.getpid())]
+    command = [*SUPERVISE, "--parent", str(os.getpid())]
     command += ["--stdout", "out", "--stderr", "err", "--overlay", ".", "--scratch", "scratch"]
     ran = subprocess.run([*command, "--", "touch", "started"], cwd=tmp_path, timeout=5, check=False)
-    assert ran.returncode == supervise.NOT_ISOLATED
+    assert ran.returncode == starting.NOT_ISOLATED
     reason = f"the scratch folder {tmp_path / 'scratch'} must lie outside {tmp_path}"
     assert (tmp_path / "err").read_text() == f"writes could not be isolated: {reason}\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["err", "out"]

@@ -25,7 +25,9 @@ def test_work_per_step_counts_so_that_batches_of_different_size_compare() -> Non
 
 
 @pytest.mark.parametrize(("step_s", "steps"), [(0.001, 150), (0.03, 5), (0.3, 2), (3.0, 1)])
-def test_a_slot_is_about_five_steps_longer_for_short_ones_and_one_for_long_ones(step_s: float, steps: int) -> None:
+def test_a_slot_is_about_five_steps_longer_for_short_ones_and_one_for_long_ones(
+    step_s: float, steps: int
+) -> None:
     assert slot_steps(step_s) == steps
 
 
@@ -85,9 +87,7 @@ def test_a_gain_seen_in_one_order_of_roles_only_is_not_confirmed() -> None:
 
 
 def test_without_the_instances_of_the_first_look_nothing_is_confirmed() -> None:
-    decision, collected = confirm(
-        lambda index: [0.5] if index < 3 else None, min_gain=0.02, level=0.99
-    )
+    decision, collected = confirm(lambda index: [0.5] if index < 3 else None, min_gain=0.02, level=0.99)
     assert (decision.verdict, len(collected)) == ("rejected", 3)
 
 

@@ -1,118 +1,24 @@
-"""A trial ends when it should, its output is kept within bounds, and nothing of it is left."""
+"""A trial ends when it should, what it did is told, and nothing of it is left."""
 
-import dataclasses
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from supervised import ENDLESS, ESCAPED, STUBBORN, SUPERVISE, Supervised, an_end, marked, stable, until
 
-from advisor.tuners import supervise
-from advisor.tuners.supervise import Ended
+from advisor.tuners.ended import Ended
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
-
-MARK = "ADVISOR_TEST_MARK"
-ENDLESS = "import time\nwhile True: time.sleep(60)"
-STUBBORN = (
-    f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('ready', 'w').close()\n{ENDLESS}"
-)
-ESCAPED = f"""
-import os, signal
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        open('ready', 'w').close()
-        while True: signal.pause()
-    os._exit(0)
-{ENDLESS}
-"""
-
-
-def marked(mark: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == mark and process.pid != os.getpid():
-                found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
-    return found
-
-
-@pytest.fixture(autouse=True)
-def no_process_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    mark = uuid.uuid4().hex
-    monkeypatch.setenv(MARK, mark)
-    yield mark
-    left = [(process.pid, process.cmdline()) for process in marked(mark)]
-    for pid, _ in left:
-        os.kill(pid, signal.SIGKILL)
-    assert left == []
-
-
-def until(what: Callable[[], bool], limit_s: float = 5.0) -> float:
-    began = time.monotonic()
-    while not what():
-        assert time.monotonic() - began < limit_s, "waited in vain"
-        time.sleep(0.01)
-    return time.monotonic() - began
-
-
-class Supervised:
-    """A supervisor as a program, the trial being Python code that runs in ``folder``."""
-
-    def __init__(self, folder: Path, code: str, *options: str, command: list[str] | None = None) -> None:
-        self.folder = folder
-        status, status_write = os.pipe()
-        control_read, self.control = os.pipe()
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervise.__file__, "--parent", str(os.getpid())]
-            + ["--stdout", str(folder / "out"), "--stderr", str(folder / "err")]
-            + ["--status-fd", str(status_write), "--control-fd", str(control_read), *options, "--"]
-            + (command or [sys.executable, "-c", textwrap.dedent(code)]),
-            cwd=folder,
-            pass_fds=(status_write, control_read),
-            start_new_session=True,
-        )
-        os.close(status_write)
-        os.close(control_read)
-        self._status = status
-
-    def ready(self) -> None:
-        until((self.folder / "ready").exists)
-
-    def order(self, text: str) -> None:
-        os.write(self.control, text.encode())
-
-    def end(self, limit_s: float = 5.0) -> Ended:
-        self.process.wait(limit_s)
-        with open(self._status) as status:
-            ended = Ended(**json.loads(status.read()))
-        os.close(self.control)
-        return ended
-
-
-def an_end(**fields: object) -> dict[str, object]:
-    """The fields of an ``Ended`` that do not depend on the machine."""
-    usual = {"exit_code": None, "signal": None, "left": 0, "oom_kill": False, "reason": "exit"}
-    return usual | {"stacks": False, "stuck": 0} | fields
-
-
-def stable(ended: Ended) -> dict[str, object]:
-    fields = dataclasses.asdict(ended)
-    assert fields.pop("peak_rss_bytes") > 1_000_000
-    return fields
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
+    pytest.mark.usefixtures("no_process_remains"),
+]
 
 
 def test_a_trial_that_ends_by_itself_reports_its_code_and_its_output(tmp_path: Path) -> None:
@@ -146,7 +52,7 @@ def test_a_trial_reads_nothing_leads_its_session_and_gets_only_the_descriptors_i
         listed = [fd for fd in os.listdir('/dev/fd') if os.path.exists('/dev/fd/' + fd)]
         os.write({write}, ' '.join(sorted(listed, key=int)).encode())
     """
-    command = [sys.executable, "-I", "-S", supervise.__file__, "--parent", str(os.getpid())]
+    command = [*SUPERVISE, "--parent", str(os.getpid())]
     command += ["--stdout", "out", "--stderr", "err", "--pass-fd", str(write), "--"]
     subprocess.run(
         [*command, sys.executable, "-c", textwrap.dedent(code)],
@@ -270,119 +176,11 @@ def test_the_end_of_the_orders_means_that_the_tuner_is_gone(tmp_path: Path) -> N
 
 
 def test_nothing_starts_for_a_parent_that_is_gone(tmp_path: Path) -> None:
-    command = [sys.executable, "-I", "-S", supervise.__file__, "--parent", "1", "--stdout", "out"]
+    command = [*SUPERVISE, "--parent", "1", "--stdout", "out"]
     command += ["--stderr", "err", "--status-fd", "1", "--", "touch", "started"]
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=5, check=False)
     assert Ended(**json.loads(told.stdout)) == Ended(None, None, 0, False, 0, "parent_gone", False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["err", "out"]
-
-
-A_TUNER = """
-import os, subprocess, sys, time
-from advisor.tuners import supervise
-supervise.become_subreaper()
-command = [sys.executable, "-I", "-S", supervise.__file__, "--parent", str(os.getpid())]
-command += ["--stdout", "out", "--stderr", "err", "--", sys.executable, "-c", sys.argv[1]]
-supervisor = subprocess.Popen(command, start_new_session=True)
-print(supervisor.pid, flush=True)
-supervisor.wait()
-left = supervise.kill_tree(os.getpid(), 0.2)
-print(supervisor.returncode, left, supervise.descendants(os.getpid()), flush=True)
-"""
-
-
-def a_tuner(folder: Path, trial: str) -> tuple["subprocess.Popen[str]", int]:
-    """A tuner in a process of its own with one trial that is under way, and its supervisor's pid."""
-    command = [sys.executable, "-c", A_TUNER, trial]
-    tuner = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    assert tuner.stdout is not None
-    supervisor = int(tuner.stdout.readline())
-    until((folder / "ready").exists)
-    return tuner, supervisor
-
-
-@pytest.mark.slow
-def test_a_killed_tuner_leaves_nothing_within_five_seconds(tmp_path: Path, no_process_remains: str) -> None:
-    tuner, _ = a_tuner(tmp_path, ESCAPED)
-    assert len(marked(no_process_remains)) == 4
-    with tuner:
-        tuner.kill()
-    assert until(lambda: not marked(no_process_remains)) < 5
-
-
-def test_a_killed_supervisor_takes_the_trial_along_and_the_tuner_ends_the_rest(tmp_path: Path) -> None:
-    tuner, supervisor = a_tuner(tmp_path, ESCAPED)
-    os.kill(supervisor, signal.SIGKILL)
-    told, _ = tuner.communicate(timeout=5)
-    assert told == "-9 0 []\n"
-
-
-def test_a_tree_is_killed_but_for_what_is_spared(tmp_path: Path) -> None:
-    code = f"""
-        import os, subprocess, sys
-        from advisor.tuners.supervise import become_subreaper, descendants, kill_tree
-        def start(*command): return subprocess.Popen(command, start_new_session=True)
-        def wait_for(name):
-            while not os.path.exists(name): pass
-        become_subreaper()
-        spared = start('sleep', '60')
-        other = start('sh', '-c', '"$0" -c "$1" & wait', sys.executable, {STUBBORN!r})
-        wait_for('ready')
-        assert len(descendants(other.pid)) == 1
-        assert kill_tree(other.pid, 0.1) == 0
-        assert descendants(os.getpid()) == [spared.pid, other.pid], descendants(os.getpid())
-        assert other.wait() == -15
-        os.remove('ready')
-        start(sys.executable, '-c', {ESCAPED!r})
-        wait_for('ready')
-        assert kill_tree(os.getpid(), 0.1, spare=[spared.pid]) == 0
-        assert descendants(os.getpid()) == [spared.pid] and spared.poll() is None
-        assert kill_tree(spared.pid) == 0 and spared.wait() == -15
-    """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=tmp_path, timeout=5, check=False)
-    assert ran.returncode == 0
-
-
-def test_long_output_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
-    code = "import sys; sys.stdout.buffer.write(b'begin' + bytes(range(256)) * 40 + b'end')"
-    assert stable(Supervised(tmp_path, code, "--cap", "100").end()) == an_end(exit_code=0)
-    whole = b"begin" + bytes(range(256)) * 40 + b"end"
-    cut = b"\n[... %d bytes cut ...]\n" % (len(whole) - 200)
-    assert (tmp_path / "out").read_bytes() == whole[:100] + cut + whole[-100:]
-
-
-@pytest.mark.slow
-def test_two_hundred_megabytes_with_a_line_of_fifty_need_no_memory(tmp_path: Path) -> None:
-    code = """
-        import sys
-        out = sys.stdout.buffer
-        out.write(b'x' * 50_000_000)
-        for _ in range(150): out.write(b'\\xff\\x00y' * 333_333 + b'\\n')
-        out.flush()
-        print('ready', file=sys.stderr, flush=True)
-        sys.stdin.read()
-        import time; time.sleep(0.3)
-    """
-    trial = Supervised(tmp_path, code)
-    until(lambda: (tmp_path / "err").exists() and (tmp_path / "err").read_text() == "ready\n", 10)
-    assert psutil.Process(trial.process.pid).memory_info().rss < 40_000_000
-    assert stable(trial.end()) == an_end(exit_code=0)
-    kept = (tmp_path / "out").read_bytes()
-    assert re.findall(rb"\[\.\.\. (\d+) bytes cut", kept) == [b"198000000"]
-    assert kept.endswith(b"\xff\x00y\n") and len(kept) < 2_000_100
-
-
-def test_one_file_for_both_streams_keeps_their_order(tmp_path: Path) -> None:
-    code = "import os\nfor i in range(4): os.write(1 + i % 2, b'%d' % i)"
-    trial = Supervised(tmp_path, code, "--stderr", str(tmp_path / "out"))
-    assert stable(trial.end()) == an_end(exit_code=0)
-    assert (tmp_path / "out").read_text() == "0123"
-
-
-def test_a_full_disk_loses_output_but_not_the_trial(tmp_path: Path) -> None:
-    trial = Supervised(tmp_path, "print('x' * 3_000_000); open('end', 'w')", "--stdout", "/dev/full")
-    assert stable(trial.end()) == an_end(exit_code=0)
-    assert (tmp_path / "end").exists()
 
 
 def test_supervising_costs_next_to_no_cpu_time(tmp_path: Path) -> None:

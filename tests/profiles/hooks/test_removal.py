@@ -21,7 +21,8 @@ PLACES: list[tuple[Any, str]] = [
     (torch.cuda, "manual_seed_all"), (random, "seed"), (torch.autograd, "backward"), (torch.autograd, "grad"),
     (torch.amp.GradScaler, "scale"), (torch.amp.GradScaler, "step"), (Optimizer, "__init__"),
     (Optimizer, "zero_grad"), (DataLoader, "__init__"), (DataLoader, "__iter__"),
-    (_BaseDataLoaderIter, "__next__"), (nn.Module, "__call__"), (torch, "compile"), (torch.autocast, "__enter__"),
+    (_BaseDataLoaderIter, "__next__"), (nn.Module, "__call__"), (torch, "compile"),
+    (torch.autocast, "__enter__"),
 ]  # fmt: skip
 
 

@@ -22,15 +22,40 @@ def run_jobs(folder: Path, jobs: list[dict[str, Any]]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+CHANGED: list[tuple[str, str, dict[str, Any]]] = [
+    ("own_arguments", "Events", {"args": ["--steps", "3"]}),
+    ("own_arguments", "Events", {"args": ["--seed", "5"]}),
+    ("own_arguments", "Events", {"seed_offset": 5}),
+    ("gan", "Events", {}),
+    ("memory_map", "Autocast", {}),
+    ("short", "ScaledRate", {}),
+    ("accumulation", "Workers", {}),
+    ("spawned_workers", "NoWorkers", {}),
+    ("trainer_like", "Doubled", {}),
+    ("batch_sampler", "Doubled", {}),
+    ("short", "Skipping", {}),
+    ("gan", "Scaling", {}),
+    ("memory_map", "Compiled", {}),
+    ("iterable_dataset", "Wrapped", {}),
+]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every program, bare and watched."""
+    """Every program, bare and watched, and some under a change: one import of torch serves them all."""
     folder = tmp_path_factory.mktemp("runs")
     modes = ("bare", "watched")
-    run_jobs(
-        folder, [{"name": f"{name}-{mode}", "script": name, "mode": mode} for name in NAMES for mode in modes]
-    )
+    jobs = [{"name": f"{name}-{mode}", "script": name, "mode": mode} for name in NAMES for mode in modes]
+    jobs += [
+        {"name": f"{job_name(*job)}-watched", "script": job[0], "mode": "watched", "change": job[1], **job[2]}
+        for job in CHANGED
+    ]
+    run_jobs(folder, jobs)
     return folder
+
+
+def job_name(script: str, change: str, more: dict[str, Any]) -> str:
+    return "-".join([script, change, *(str(value) for value in more.values())]).replace("/", "_")
 
 
 def printed(folder: Path, name: str) -> str:
@@ -42,12 +67,10 @@ def seen(folder: Path, name: str) -> Seen:
     return result
 
 
-def changed(tmp_path: Path, script: str, change: str, **more: Any) -> tuple[str, Seen]:
+def changed(folder: Path, script: str, change: str, **more: Any) -> tuple[str, Seen]:
     """What a program prints, and what is seen of it, under a change of the driver."""
-    run_jobs(
-        tmp_path, [{"name": "it-watched", "script": script, "mode": "watched", "change": change, **more}]
-    )
-    return printed(tmp_path, "it-watched"), seen(tmp_path, "it")
+    name = job_name(script, change, more)
+    return printed(folder, f"{name}-watched"), seen(folder, name)
 
 
 def numbers(text: str) -> list[float]:
@@ -231,22 +254,22 @@ def test_nothing_was_overwritten(folder: Path) -> None:
     assert {name: seen(folder, name)["missing"] for name in NAMES} == {name: [] for name in NAMES}
 
 
-def test_the_script_reads_its_own_arguments(tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "own_arguments", "Events", args=["--steps", "3"])
+def test_the_script_reads_its_own_arguments(folder: Path) -> None:
+    text, result = changed(folder, "own_arguments", "Events", args=["--steps", "3"])
     assert len(text.splitlines()) == len(result["steps"]) == 3
     assert result["profile"]["roots"][0]["takes_4d_input"] is True
 
 
-def test_events_come_in_their_order(tmp_path: Path) -> None:
-    _, result = changed(tmp_path, "gan", "Events")
+def test_events_come_in_their_order(folder: Path) -> None:
+    _, result = changed(folder, "gan", "Events")
     assert result["calls"][:8] == [
         "process", "loader", "clear", "model Generator", "model Discriminator",
         "optimizer Adam", "clear", "optimizer Adam",
     ]  # fmt: skip
 
 
-def test_autocast_around_the_root_changes_the_numbers_a_little(folder: Path, tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "memory_map", "Autocast")
+def test_autocast_around_the_root_changes_the_numbers_a_little(folder: Path) -> None:
+    text, result = changed(folder, "memory_map", "Autocast")
     bare = [float(line.split()[-1]) for line in printed(folder, "memory_map-bare").splitlines()]
     losses = [float(line.split()[-1]) for line in text.splitlines()]
     assert losses != bare and losses == pytest.approx(bare, rel=0.02)
@@ -254,65 +277,63 @@ def test_autocast_around_the_root_changes_the_numbers_a_little(folder: Path, tmp
     assert not result["profile"]["run"]["own_autocast"]
 
 
-def test_a_changed_learning_rate_acts_at_each_update(folder: Path, tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "short", "ScaledRate")
+def test_a_changed_learning_rate_acts_at_each_update(folder: Path) -> None:
+    text, result = changed(folder, "short", "ScaledRate")
     losses, bare = numbers(text), numbers(printed(folder, "short-bare"))
     assert losses[0] == bare[0] and losses[1:] != bare[1:]
     assert result["profile"]["optimizers"][0]["lr"] == 0.05
 
 
-def test_workers_can_be_added(folder: Path, tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "accumulation", "Workers")
+def test_workers_can_be_added(folder: Path) -> None:
+    text, result = changed(folder, "accumulation", "Workers")
     assert text == printed(folder, "accumulation-bare")
     assert (result["asked"], [loader["num_workers"] for loader in result["effective"]]) == ([0], [1])
 
 
-def test_without_workers_their_options_are_dropped(folder: Path, tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "spawned_workers", "NoWorkers")
+def test_without_workers_their_options_are_dropped(folder: Path) -> None:
+    text, result = changed(folder, "spawned_workers", "NoWorkers")
     assert text == printed(folder, "spawned_workers-bare")
     assert (result["asked"], [loader["num_workers"] for loader in result["effective"]]) == ([1], [0])
 
 
-def test_a_doubled_batch_is_not_doubled_again_in_a_second_loader(tmp_path: Path) -> None:
-    _, result = changed(tmp_path, "trainer_like", "Doubled")
+def test_a_doubled_batch_is_not_doubled_again_in_a_second_loader(folder: Path) -> None:
+    _, result = changed(folder, "trainer_like", "Doubled")
     assert [step["loader_samples"] for step in result["steps"]] == [16] * 6
     assert (result["applied"], result["refused"]) == (["change"], {})
     assert result["profile"]["loader"]["batch_size"] == 8
 
 
-def test_a_batch_size_is_refused_where_the_program_samples_its_batches(tmp_path: Path) -> None:
-    _, result = changed(tmp_path, "batch_sampler", "Doubled")
+def test_a_batch_size_is_refused_where_the_program_samples_its_batches(folder: Path) -> None:
+    _, result = changed(folder, "batch_sampler", "Doubled")
     assert result["refused"] == {"change": "batches come from the program's own sampler"}
 
 
-def test_skipped_updates_leave_the_parameters_alone(tmp_path: Path) -> None:
-    _, result = changed(tmp_path, "short", "Skipping")
+def test_skipped_updates_leave_the_parameters_alone(folder: Path) -> None:
+    _, result = changed(folder, "short", "Skipping")
     assert len(result["steps"]) == 7
     assert all("skipped_update" in step["flags"] for step in result["steps"])
 
 
-def test_scaling_the_loss_and_unscaling_gradients_is_invisible(folder: Path, tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "gan", "Scaling")
+def test_scaling_the_loss_and_unscaling_gradients_is_invisible(folder: Path) -> None:
+    text, result = changed(folder, "gan", "Scaling")
     assert text == printed(folder, "gan-bare")
     assert result["losses"] == seen(folder, "gan")["losses"]
     assert result["calls"] == ["Generator", "Discriminator"]
 
 
-def test_compiling_the_root_meets_no_wrapper_of_ours(folder: Path, tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "memory_map", "Compiled")
+def test_compiling_the_root_meets_no_wrapper_of_ours(folder: Path) -> None:
+    text, result = changed(folder, "memory_map", "Compiled")
     assert text == printed(folder, "memory_map-bare")
     assert (result["calls"], result["recompiled"]) == (["Language"], 1)
 
 
-def test_a_wrapped_iterator_delivers_the_same_batches(folder: Path, tmp_path: Path) -> None:
-    text, result = changed(tmp_path, "iterable_dataset", "Wrapped")
+def test_a_wrapped_iterator_delivers_the_same_batches(folder: Path) -> None:
+    text, result = changed(folder, "iterable_dataset", "Wrapped")
     assert text == printed(folder, "iterable_dataset-bare")
     assert result["calls"] == ["batch"] * 10
 
 
-def test_an_offset_shifts_the_seeds_that_a_program_sets(folder: Path, tmp_path: Path) -> None:
-    text, _ = changed(tmp_path, "own_arguments", "Events", seed_offset=5)
-    again = tmp_path / "again"
-    again.mkdir()
-    same, _ = changed(again, "own_arguments", "Events", args=["--seed", "5"])
+def test_an_offset_shifts_the_seeds_that_a_program_sets(folder: Path) -> None:
+    text, _ = changed(folder, "own_arguments", "Events", seed_offset=5)
+    same, _ = changed(folder, "own_arguments", "Events", args=["--seed", "5"])
     assert text == same != printed(folder, "own_arguments-bare")

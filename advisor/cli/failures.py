@@ -1,0 +1,152 @@
+"""How an error is told: message, place, cause, hint, and the exit code of its kind."""
+
+import json
+import os
+import shlex
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from advisor.cli.output import RED, paint, tell, write
+from advisor.errors import AdvisorError, TargetError, UsageError, clean
+
+MAX_LINE = 2000
+WITH_LOG = (5, 70)  # exit codes whose error names a log
+
+
+@dataclass
+class Face:
+    """How the user wants to be spoken to. Known before the options are, so that their errors follow it."""
+
+    json: bool = False
+    debug: bool = False
+    no_color: bool = False
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> "Face":
+        """Read from what was typed before any ``--``, and from the environment."""
+        typed = list(arguments)
+        if "--" in typed:
+            typed = typed[: typed.index("--")]
+        pairs = list(zip(typed, [*typed[1:], ""], strict=True))
+        formats = [after for name, after in pairs if name == "--format"]
+        formats += [name.partition("=")[2] for name in typed if name.startswith("--format=")]
+        wanted = formats or [os.environ.get("ADVISOR_FORMAT", "")]
+        return cls(
+            json=wanted[-1] == "json",
+            debug="--debug" in typed or os.environ.get("ADVISOR_DEBUG", "") not in ("", "0"),
+            no_color="--no-color" in typed,
+        )
+
+
+class InternalError(AdvisorError):
+    """Something of ours went wrong."""
+
+    code = "internal"
+    exit_code = 70
+
+
+def report_failure(error: AdvisorError, face: Face) -> int:
+    """Tell an error on stderr, under ``--format json`` also as the one document on stdout.
+
+    Returns:
+        The exit code.
+    """
+    if error.code == "interrupted":
+        error.exit_code = interrupted_code()
+    if isinstance(error, TargetError) and error.trace:
+        tell(_lines(error.trace))
+    if face.debug:
+        tell("".join(traceback.format_exception(error)).rstrip())
+    tell(render(error, face, log=_log(error)))
+    if face.json:
+        parts = {key: _lines(part) if isinstance(part, str) else part for key, part in error.as_json().items()}
+        with suppress(AdvisorError):  # stdout is broken: the text on stderr has to do
+            write(json.dumps({"error": parts}, indent=2) + "\n")
+    return error.exit_code
+
+
+def render(error: AdvisorError, face: Face, log: Path | None = None) -> str:
+    """The lines ``error:``, ``-->``, ``cause:``, ``hint:``, ``log:`` as far as there is something to say."""
+    lines = [f"{paint('error:', RED, sys.stderr, no_color=face.no_color)} {_lines(error.message)}"]
+    parts = (("-->", error.where), ("cause:", error.cause), ("hint:", error.hint), ("log:", log and str(log)))
+    lines += [f"  {label} {_lines(part)}" for label, part in parts if part]
+    return "\n".join(lines)
+
+
+def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageError:
+    """One of click's own errors in our form.
+
+    Args:
+        error: What click raised.
+        arguments: What the user typed.
+    """
+    if isinstance(error, click.NoSuchOption):
+        return UsageError(clean(error.message), hint=_option_hint(error, arguments))
+    if isinstance(error, click.NoSuchCommand):
+        return UsageError(clean(error.message), hint=_near(error.possibilities) or "`advisor --help`")
+    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "advisor"
+    return UsageError(clean(error.format_message()), hint=f"`{path} --help`")
+
+
+def from_bug(error: Exception) -> InternalError:
+    """An exception that nobody expected."""
+    internal = InternalError(
+        f"advisor failed: {type(error).__name__}",
+        cause=clean(str(error)) or None,
+        hint="this is a fault of advisor; the log holds what a report of it needs",
+    )
+    internal.__cause__ = error
+    return internal
+
+
+def interrupted_code() -> int:
+    """128 and the signal that ended the run."""
+    from advisor.tuning import received_signal
+
+    return 128 + (received_signal() or signal.SIGINT)
+
+
+def _option_hint(error: click.NoSuchOption, arguments: Sequence[str]) -> str | None:
+    if error.possibilities:
+        return _near(error.possibilities)
+    before = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    file = next((word for word in before if word.startswith("-") and word.endswith(".py")), None)
+    if file is not None:
+        return f"write ./{clean(file)}"
+    at = next((i for i, word in enumerate(before) if word.split("=")[0] == error.option_name), None)
+    target = next((i for i, word in enumerate(before) if word.endswith(".py")), None)
+    if at is None or target is None or at < target:
+        return None
+    moved = shlex.join(["advisor", *before[:at], "--", *before[at:]])
+    return f"arguments of the script go after `--`: `{clean(moved)}`"
+
+
+def _near(possibilities: Sequence[str] | None) -> str | None:
+    return f"did you mean {' or '.join(repr(one) for one in possibilities)}?" if possibilities else None
+
+
+def _lines(content: str) -> str:
+    """Text of several lines without control characters."""
+    return "\n".join(clean(line, MAX_LINE) for line in content.split("\n"))
+
+
+def _log(error: AdvisorError) -> Path | None:
+    """A file with the traceback, for kinds of errors whose cause may have to be looked for."""
+    if error.exit_code not in WITH_LOG:
+        return None
+    content = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+    try:
+        number, name = tempfile.mkstemp(prefix="advisor-", suffix=".log")
+        with open(number, "wb") as stream:
+            stream.write(content)
+    except OSError:
+        return None
+    return Path(name)

@@ -1,0 +1,139 @@
+"""What users write after an option, read into values; each reader raises ``UsageError`` with a hint."""
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+
+from advisor.errors import UsageError, clean
+from advisor.settings import MAX_SEED, MAX_TRIALS
+
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+MAX_BYTES = 2**60
+MAX_COUNT = 10**9
+SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def text(written: str) -> str:
+    """The text as it is."""
+    return written
+
+
+def did_you_mean(written: str, known: Sequence[str]) -> str | None:
+    """The hint that names the nearest known word, if one is near."""
+    near = difflib.get_close_matches(written, known, n=1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def whole_number(least: int, most: int = MAX_COUNT) -> Callable[[str], int]:
+    """A reader of whole numbers from ``least`` to ``most``."""
+
+    def read(written: str) -> int:
+        number = _whole(written)
+        if number < least:
+            raise UsageError(f"{clean(written, 60)} is not in the range x>={least}.")
+        if number > most:
+            raise UsageError(f"{most} is the limit")
+        return number
+
+    return read
+
+
+def trials(written: str) -> int:
+    """Number of trials."""
+    number = whole_number(1, 10**4000)(written)
+    if number > MAX_TRIALS:
+        raise UsageError(f"{MAX_TRIALS} is the limit", hint="bound the time: `--budget 10m`")
+    return number
+
+
+def seed(written: str) -> int:
+    """What a seed of NumPy may be: 32 bits without sign."""
+    if not re.fullmatch(r"\d{1,20}", written, re.ASCII) or int(written) > MAX_SEED:
+        raise UsageError(f"the seed must be 0 to {MAX_SEED}")
+    return int(written)
+
+
+def min_gain(written: str) -> float:
+    """A share of at least 0 and less than 1, or a percentage."""
+    share, is_percent = _share(written)
+    if share is None:
+        raise UsageError(f"'{clean(written, 60)}' is not a share", hint="`2%` or `0.02`")
+    if share >= 1 and not is_percent:
+        raise UsageError(f"no unit in '{clean(written, 60)}'", hint="`2%` or `0.02`")
+    if not 0 <= share < 1:
+        raise UsageError("--min-gain lies between 0% and 100%", hint="`2%` or `0.02`")
+    return share
+
+
+def confidence(written: str) -> float:
+    """A share between 0.5 and 1, or a percentage."""
+    share, _ = _share(written)
+    if share is None or not 0.5 < share < 1:
+        raise UsageError("--confidence must lie between 0.5 and 1", hint="`0.95`")
+    return share
+
+
+def size(written: str) -> int:
+    """Bytes: a number, or one with a unit (``8GiB``)."""
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)", written.strip(), re.ASCII)
+    unit = UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None:
+        raise UsageError(f"'{clean(written, 60)}' is not a number of bytes", hint="`8GiB`")
+    count = int(float(found[1]) * unit)
+    if not 0 < count <= MAX_BYTES:
+        raise UsageError(f"'{clean(written, 60)}' is not between 1 byte and 1 EiB", hint="`8GiB`")
+    return count
+
+
+def choice(names: Sequence[str], later: Sequence[str] = ()) -> Callable[[str], str]:
+    """A reader of one of ``names``; those of ``later`` are known but not available yet."""
+
+    def read(written: str) -> str:
+        if written in later:
+            raise UsageError(f"'{written}' is not available yet", hint=f"one of {', '.join(names)}")
+        if written not in names:
+            listed = ", ".join(f"'{name}'" for name in names)
+            raise UsageError(
+                f"'{clean(written, 60)}' is not one of {listed}", hint=did_you_mean(written, names)
+            )
+        return written
+
+    return read
+
+
+def device(written: str) -> str:
+    """``auto``, ``cpu``, ``cuda`` or ``cuda:N``."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,4})?", written, re.ASCII):
+        raise UsageError(f"'{clean(written, 60)}' is not one of auto, cpu, cuda, cuda:N")
+    name, colon, index = written.partition(":")
+    return f"{name}{colon}{int(index)}" if colon else name
+
+
+def ranks(written: str) -> tuple[int, ...]:
+    """Numbers of workers, separated by commas."""
+    numbers = tuple(whole_number(1, 10**6)(part.strip()) for part in written.split(","))
+    if len(set(numbers)) < len(numbers):
+        raise UsageError(f"a number is given twice in '{clean(written, 60)}'")
+    return numbers
+
+
+def switch(written: str) -> bool:
+    """``on`` or ``off``, as a variable of the environment says it."""
+    if written.strip().lower() not in SWITCH:
+        raise UsageError(f"'{clean(written, 60)}' is neither on nor off", hint="`1` or `0`")
+    return SWITCH[written.strip().lower()]
+
+
+def _whole(written: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,4000}", written.strip(), re.ASCII):
+        raise UsageError(f"'{clean(written, 60)}' is not a valid integer")
+    return int(written)
+
+
+def _share(written: str) -> tuple[float | None, bool]:
+    """The share, ``None`` when it is none, and whether it was written as a percentage."""
+    found = re.fullmatch(r"([+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))\s*(%?)", written.strip(), re.ASCII)
+    if found is None:
+        return None, False
+    return float(found[1]) / (100 if found[2] else 1), bool(found[2])

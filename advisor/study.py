@@ -1,0 +1,175 @@
+"""The study that a run belongs to: its storage, name, folder of logs, contract, and what it already knows."""
+
+import hashlib
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.baseline import PROFILE
+from advisor.contract import (
+    config_key,
+    default_study_name,
+    digest_of_target,
+    digests_of_target,
+    refuse_if_changed,
+    study_contract,
+)
+from advisor.errors import TargetError, UsageError
+from advisor.profiles.profile import Profile
+from advisor.result import ResultData, Trial
+from advisor.settings import Settings, Value
+from advisor.storage_url import parse_storage
+from advisor.store import Store
+from advisor.tuners.failures import Cause
+
+if TYPE_CHECKING:
+    import optuna
+
+
+@dataclass
+class Study:
+    """One study, kept in a store or for this call alone (``store`` is ``None``).
+
+    Attributes:
+        folder: Where logs of trials lie (0700).
+    """
+
+    settings: Settings
+    store: Store | None
+    name: str
+    folder: Path
+
+    @classmethod
+    def open(cls, settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> "Study":
+        """Open the storage and claim the study; ``stack`` closes it.
+
+        Raises:
+            UsageError: The study exists although it should not, or does not although it should.
+            EnvironmentProblem: The storage cannot be used, or somebody else runs this study.
+        """
+        wanted = settings.study or default_study_name(settings.target.name)
+        if settings.storage is None:
+            return cls(
+                settings, None, wanted, _folder(wanted, Path(tempfile.mkdtemp(prefix="advisor-study-")))
+            )
+        url = parse_storage(settings.storage)
+        for text in url.warnings:
+            warn(text)
+        store = stack.enter_context(Store.open(url, create=True, warn=warn))
+        if settings.resume:
+            store.require_study(wanted)
+        elif settings.study is None:
+            wanted = store.unused_name(wanted)
+        elif store.load_study(wanted) is not None:
+            raise UsageError(
+                f"there is a study '{wanted}' already", hint="`--resume`, or another `--study NAME`"
+            )
+        store.claim(wanted)
+        base = Path(".advisor") if url.path is None else Path(url.path).parent
+        return cls(settings, store, wanted, _folder(wanted, base / "studies"))
+
+    def join(
+        self, profile: Profile, choices: Mapping[str, Sequence[Value]], say: Callable[[str], None]
+    ) -> dict[str, float]:
+        """Begin the study, or resume it where it is about the same thing.
+
+        Args:
+            profile: What the target is.
+            choices: The whole search space.
+            say: Is told of trials that were interrupted.
+
+        Returns:
+            Log ratios that an earlier part of the study measured, by configuration.
+
+        Raises:
+            StudyChanged: The stored study is about something else.
+        """
+        if self.store is None:
+            return {}
+        request = self.settings.target
+        contract = study_contract(
+            objective=self.settings.objective,
+            direction="maximize",
+            space=choices,
+            target=request.name,
+            files=self._digests(),
+            machine=profile.machine,
+            advisor_version=version("torch-advisor"),
+            args=request.args,
+            fix=self.settings.fixed,
+            seed=self.settings.seed,
+        )
+        stored = self.store.load_study(self.name)
+        if stored is None:
+            self.store.create_study(self.name, contract)
+        else:
+            refuse_if_changed(self.name, stored.contract, contract)
+            self.store.mark_status(self.name, "running")
+            lost = self.store.reap(self.name)
+            if lost:
+                say(f"{len(lost)} trials were interrupted; they are run again")
+        self.store.save_machine(profile.machine)
+        self.store.save_profile(self.name, PROFILE.dump_python(profile, mode="json"))
+        return {
+            key: math.log(trial.against_baseline.estimate)
+            for key, trial in self.store.trials_by_key(self.name).items()
+            if trial.against_baseline is not None and trial.stage in ("screen", "search")
+        }
+
+    def keep_failed_baseline(self, error: TargetError, cause: Cause) -> None:
+        """Note that the target itself failed, so that ``advisor report`` can say so."""
+        if self.store is None or self.store.load_study(self.name) is not None:
+            return
+        self.store.create_study(self.name, {"target": self.settings.target.name})
+        trial = Trial(
+            number=0, config={}, stage="baseline", state="failed", cause=cause, message=error.message
+        )
+        self.store.record(self.name, trial, config_key({}))
+        self.store.mark_status(self.name, "failed")
+
+    def next_number(self) -> int:
+        """The first number that no trial of the study has."""
+        return 1 if self.store is None else max(1, self.store.next_number(self.name))
+
+    def optuna(self) -> "optuna.Study":
+        """Optuna's study, in the same storage."""
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        sampler = optuna.samplers.TPESampler(seed=self.settings.seed)
+        if self.store is None:
+            return optuna.create_study(direction="maximize", sampler=sampler)
+        return self.store.optuna_study(self.name, sampler)
+
+    def digest(self) -> str:
+        """Digest of the target and of the project files it imports."""
+        request = self.settings.target
+        if request.payload is not None:
+            return "sha256:" + hashlib.sha256(request.payload).hexdigest()
+        return digest_of_target(Path(request.name)) if request.kind != "module" else ""
+
+    def save(self, result: ResultData) -> None:
+        """Keep the result."""
+        if self.store is None:
+            return
+        self.store.save_result(self.name, result)
+        stopped = result.budget.stopped_by == "interrupted"
+        self.store.mark_status(self.name, "interrupted" if stopped else "complete")
+
+    def _digests(self) -> dict[str, str]:
+        request = self.settings.target
+        if request.kind in ("script", "workload"):
+            return digests_of_target(Path(request.name))
+        return {request.name: self.digest()}
+
+
+def _folder(study: str, base: Path) -> Path:
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return Path(tempfile.mkdtemp(prefix=f"{study}-{stamp}-", dir=base)).absolute()

@@ -1,0 +1,179 @@
+"""The stages of a search, over a scripted machine: every configuration has a known speed."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import optuna
+import pytest
+from builders import a_loader, a_profile, an_optimizer
+
+from advisor.tuners.duel import LIVE, Duel
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.measure import Slot
+from advisor.tuners.record import TrialRecord
+from advisor.tuners.search import Search
+from advisor.tuners.space import Space
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+@dataclass
+class ScriptedArena:
+    """Answers duels from a function of the configuration; nothing is started."""
+
+    speed: Any
+    knobs: Any = field(default_factory=lambda: KNOBS)
+    sigma: float = 0.01
+    measured: list[dict[str, Value]] = field(default_factory=list)
+
+    def how(self, first: Mapping[str, Value], second: Mapping[str, Value], fresh: bool = False) -> str:
+        different = [name for name in first if first[name] != second[name]]
+        return LIVE if all(KNOBS[name].live for name in different) else "baton"
+
+    def ratio(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> float:
+        self.measured.append(dict(second))
+        return math.log(self.speed(second) / self.speed(first))
+
+    def duel(self, first: Mapping[str, Value], second: Mapping[str, Value], **options: Any) -> Duel:
+        ratio = self.ratio(first, second)
+        return Duel("baton", [ratio, ratio * 1.001, ratio], [Slot((0.1,))], [Slot((0.1,))])
+
+    def quads(self, sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
+        ratio = self.ratio(*configs)
+        message = {"applied": [], "refused": {}}
+        return [ratio + 0.0001 * index for index in range(quads)], ([], [Slot((0.1,))]), ({}, message)
+
+    def start(self, config: Mapping[str, Value], number: int) -> "ScriptedSession":
+        return ScriptedSession()
+
+    def warm_up(self, session: Any) -> None:
+        return None
+
+
+class ScriptedSession:
+    alive = True
+
+    def first_step(self) -> float:
+        return 0.1
+
+    def kill(self) -> None:
+        self.alive = False
+
+
+@dataclass
+class Kept:
+    trials: list[TrialRecord] = field(default_factory=list)
+
+    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+        return None
+
+    def record(self, trial: TrialRecord, key: str, **told: Any) -> None:
+        self.trials.append(trial)
+
+
+def a_search(
+    speed: Any, choices: dict[str, list[Value]], **options: Any
+) -> tuple[Search, ScriptedArena, Kept]:
+    profile = a_profile(loader=a_loader(), optimizers=(an_optimizer(),))
+    present = {name: values[0] for name, values in choices.items()}
+    space = Space(present, present, choices, [], profile)
+    arena, kept = ScriptedArena(speed), Kept()
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
+    search = Search(arena, space, profile, study, kept, deadline=math.inf, **options)  # type: ignore[arg-type]  # scripted
+    return search, arena, kept
+
+
+AMP = {"amp": ["off", "bf16"], "optimizer_implementation": ["default", "fused"]}
+
+
+def test_each_helpful_knob_ends_in_the_incumbent() -> None:
+    search, _, _ = a_search(
+        lambda c: (
+            (1.5 if c["amp"] == "bf16" else 1) * (1.2 if c["optimizer_implementation"] == "fused" else 1)
+        ),
+        AMP,
+    )
+    assert search.run(None) == {"amp": "bf16", "optimizer_implementation": "fused"}
+    assert search.score == pytest.approx(math.log(1.8), abs=0.01)
+
+
+def test_a_harmful_knob_is_left_at_its_present_setting() -> None:
+    search, _, _ = a_search(lambda c: 0.77 if c["amp"] == "bf16" else 1.0, AMP)
+    assert search.run(None) == {"amp": "off", "optimizer_implementation": "default"}
+
+
+def test_a_gain_that_needs_two_knobs_together_is_found() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        fused, bf16 = config["optimizer_implementation"] == "fused", config["amp"] == "bf16"
+        return 2.0 if fused and bf16 else 1.3 if fused else 0.99 if bf16 else 1.0
+
+    search, _, _ = a_search(speed, AMP)
+    assert search.run(None) == {"amp": "bf16", "optimizer_implementation": "fused"}
+
+
+def test_no_configuration_is_measured_twice() -> None:
+    search, _, kept = a_search(lambda c: 1.0, AMP)
+    search.run(None)
+    tried = [tuple(sorted(trial.config.items())) for trial in kept.trials]
+    assert len(tried) == len(set(tried)) == 3
+
+
+def test_what_an_earlier_part_of_the_study_measured_is_not_measured_again() -> None:
+    first, _, kept = a_search(lambda c: 1.0, AMP)
+    first.run(None)
+    known = {
+        first.space.key(trial.config): trial.against_baseline.estimate
+        for trial in kept.trials
+        if trial.against_baseline is not None
+    }
+    again, arena, _ = a_search(lambda c: 1.0, AMP, known=known)
+    again.run(None)
+    assert arena.measured == []
+
+
+def test_the_number_of_trials_bounds_the_search() -> None:
+    search, _, kept = a_search(lambda c: 1.0, AMP, max_trials=2)
+    search.run(None)
+    assert (len(kept.trials), search.stopped_by) == (1, "trials")
+
+
+def test_a_larger_value_of_what_ran_out_of_memory_is_not_tried() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        if int(config["batch_size"]) >= 128:
+            raise TrialFailed(Failure("oom_host", "DefaultCPUAllocator: can't allocate memory"))
+        return 1.0
+
+    search, arena, kept = a_search(speed, {"batch_size": [64, 128, 256, 512]})
+    search.run(None)
+    assert {trial.config["batch_size"] for trial in kept.trials} == {128}
+    assert kept.trials[0].cause == "oom_host"
+    assert {config["batch_size"] for config in arena.measured} == {128}
+
+
+def test_failures_in_a_row_end_the_search_with_what_is_valid() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        if config["num_threads"] != 1:
+            raise TrialFailed(Failure("user_error", "ValueError: no"))
+        return 1.0
+
+    search, _, kept = a_search(speed, {"num_threads": [1, 2, 3, 4, 5, 6, 7, 8]})
+    assert search.run(None) == {"num_threads": 1}
+    assert search.stopped_by == "failures"
+    assert len(kept.trials) == 5
+
+
+def test_a_refusal_is_neither_a_trial_nor_a_failure() -> None:
+    search, arena, kept = a_search(lambda c: 1.0, {"amp": ["off", "bf16"]})
+
+    def refusing(sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
+        message = {"applied": [], "refused": {"amp": "autocast is on already"}}
+        return [0.3] * quads, ([], [Slot((0.1,))]), ({}, message)
+
+    arena.quads = refusing  # type: ignore[method-assign]
+    assert search.run(None) == {"amp": "off"}
+    assert kept.trials == []
+    assert [(entry.knob, entry.reason) for entry in search.not_tried] == [("amp", "autocast is on already")]

@@ -1,0 +1,305 @@
+"""The tuner's side of one live trial: it says what to measure, keeps the deadlines and ends the whole tree."""
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from advisor.tuners import supervise
+from advisor.tuners.adoption import Adoption
+from advisor.tuners.channel import Channel, ChannelClosed
+from advisor.tuners.ended import Ended, read_ended
+from advisor.tuners.failures import Failure, TrialFailed, from_exit, read_tail
+from advisor.tuners.measure import Slot
+from advisor.tuners.spec import TrialSpec, read_outcome
+
+TICK_S = 0.5  # how often a wait looks up; rarer than a core would notice
+STOP_GRACE_S = 10.0  # after the outcome is written
+
+
+class Interrupted(Exception):
+    """The user asked to stop; what was measured is kept."""
+
+
+class SessionEnded(Exception):
+    """The program came to its own end before it was told to stop."""
+
+    def __init__(self, outcome: dict[str, Any]) -> None:
+        super().__init__("the program ended")
+        self.outcome = outcome
+
+
+@dataclass
+class Limits:
+    """Deadlines in seconds, per phase; see reliability.md, section 3.5."""
+
+    start_s: float = 300.0
+    compile_s: float = 300.0
+    step_s: float | None = None
+
+    def for_steps(self, steps: int) -> float:
+        """For that many steps: generous until the baseline's step is known."""
+        if self.step_s is None:
+            return self.start_s + 60.0 * steps
+        return max(60.0, 20 * self.step_s) + 3 * self.step_s * steps
+
+
+class Owner(Protocol):
+    """What a session needs of the launcher that started it."""
+
+    waiting: Callable[[str, float], None]
+    limits: Limits
+    adoption: Adoption
+
+    def forget(self, session: "Session") -> None:
+        """It has ended."""
+
+    def end_orphans(self) -> None:
+        """Its supervisor was killed."""
+
+
+class Session:
+    """One live trial. Every method raises ``TrialFailed`` or ``SessionEnded`` when it is over."""
+
+    def __init__(
+        self,
+        launcher: Owner,
+        spec: TrialSpec,
+        folder: Path,
+        channel: Channel,
+        status: int,
+        control: int,
+        process: "subprocess.Popen[bytes] | None",
+    ) -> None:
+        self._launcher = launcher
+        self.spec = spec
+        self.folder = folder
+        self._channel = channel
+        self._status = status
+        self._control: int | None = control
+        self._process = process
+        self._phase = "start"
+        self._phase_began = time.monotonic()
+        self._outcome: dict[str, Any] | None = None
+        self._ended: Ended | None = None
+        self._started = False
+        self._asked = False
+        self.startup_s: float | None = None
+        self.last: dict[str, Any] = {}
+
+    @property
+    def outcome(self) -> dict[str, Any] | None:
+        """What the program left, once it has ended."""
+        return self._outcome
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still run slots."""
+        return self._control is not None
+
+    @property
+    def supervisor(self) -> int | None:
+        """Pid of its supervisor where that is a child of this process."""
+        return None if self._process is None else self._process.pid
+
+    def first_step(self) -> float:
+        """Wait until the program has closed its first step; seconds since its start."""
+        message = self._await("first_step", self._launcher.limits.start_s)
+        self.startup_s = float(message["startup_s"])
+        return self.startup_s
+
+    def slot(
+        self,
+        steps: int,
+        *,
+        drop: int = 1,
+        config: Mapping[str, int | str] | None = None,
+        limit_s: float = 60.0,
+    ) -> Slot:
+        """Run ``drop`` steps unmeasured, then measure ``steps``; ``config`` switches live knobs before.
+
+        After ``limit_s`` seconds the slot ends with the steps it has, at least one.
+
+        The full message is kept in ``last``.
+
+        Raises:
+            TrialFailed: Also when a knob asked for is neither applied nor refused (``not_applied``).
+        """
+        changed = None if config is None else dict(config)
+        self._channel_send(do="slot", steps=steps, drop=drop, keep=[], config=changed, limit_s=limit_s)
+        return self._measured(steps + drop)
+
+    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
+        """Measure ``steps`` after the first ``drop`` steps of the program, without a pause before.
+
+        Must be the first call: a program that pauses gives its loader workers time to run ahead.
+        Steps in which an epoch starts are measured like others.
+        """
+        self._channel_send(do="slot", steps=steps, drop=drop, keep=["epoch"], config=None, limit_s=limit_s)
+        self.first_step()
+        return self._measured(steps + drop)
+
+    def _measured(self, steps: int) -> Slot:
+        message = self._await("slot", self._launcher.limits.for_steps(steps))
+        self.last = message
+        if message["unanswered"]:
+            raise TrialFailed(
+                Failure("not_applied", f"neither applied nor refused: {', '.join(message['unanswered'])}")
+            )
+        return as_slot(message)
+
+    def facts(self) -> dict[str, Any]:
+        """Everything the hooks have seen so far."""
+        self._channel_send(do="facts")
+        return self._await("facts", 60.0)
+
+    def settle(self, present: Mapping[str, int | str]) -> None:
+        """Tell the child the program's own settings, observed in its first run."""
+        self._channel_send(do="present", values=dict(present))
+
+    def stop(self) -> dict[str, Any]:
+        """End the program now and return its outcome."""
+        if self._outcome is None:
+            self._channel_send(do="stop")
+            try:
+                self._await("outcome", STOP_GRACE_S)
+            except SessionEnded as ended:
+                self._outcome = ended.outcome
+        self._close()
+        assert self._outcome is not None  # _await keeps it or raises
+        return self._outcome
+
+    def kill(self) -> None:
+        """End the whole tree without an outcome."""
+        self._asked = True
+        self._close()
+
+    def ended(self) -> dict[str, Any] | None:
+        """How the process ended, as the supervisor saw it; ``None`` before that is known."""
+        return None if self._ended is None else asdict(self._ended)
+
+    def _channel_send(self, **message: Any) -> None:
+        try:
+            self._channel.send(**message)
+        except ChannelClosed:
+            self._fail_without_outcome()
+
+    def _await(self, event: str, limit_s: float) -> dict[str, Any]:
+        began = time.monotonic()
+        self._phase_began = began
+        while True:
+            try:
+                message = self._channel.receive(TICK_S)
+            except ChannelClosed:
+                self._fail_without_outcome()
+            if message is None and self._supervisor_ended():
+                self._fail_without_outcome()
+            waited = time.monotonic() - self._phase_began
+            if message is None:
+                try:
+                    self._launcher.waiting(self._phase, waited)
+                except Interrupted:
+                    self.kill()
+                    raise
+                limit = self._launcher.limits.compile_s if self._phase == "compile" else limit_s
+                if waited > limit:
+                    self._time_out(waited)
+                continue
+            kind = message.pop("event")
+            if kind == "phase":
+                self._enter_phase(message)
+            elif kind == "failure":
+                self._close()
+                raise TrialFailed(Failure(**message))
+            elif kind == "outcome":
+                self._outcome = message
+                if event == "outcome" and message["failure"] is None:
+                    return message
+                self._over(message)
+            elif kind == event:
+                self._phase = "steps"
+                return message
+
+    def _over(self, outcome: dict[str, Any]) -> None:
+        self._close()
+        if outcome["failure"] is not None:
+            raise TrialFailed(Failure(**outcome["failure"]))
+        raise SessionEnded(outcome)
+
+    def _time_out(self, waited: float) -> None:
+        self._close(with_stacks=True)
+        raise TrialFailed(Failure("timeout", f"no answer for {waited:.0f} s in phase {self._phase}"))
+
+    def _enter_phase(self, message: dict[str, Any]) -> None:
+        self._phase, self._phase_began = message["name"], time.monotonic()
+        if "session" in message:  # the first one: what follows is the target's
+            self._started = True
+            self._launcher.adoption.sessions.add(message["session"])
+
+    def _supervisor_ended(self) -> bool:
+        """Whether nothing more can come, though descendants of the trial may still hold the channel."""
+        return bool(select.select([self._status], [], [], 0)[0]) and not self._pending()
+
+    def _pending(self) -> bool:
+        return bool(select.select([self._channel], [], [], 0)[0])
+
+    def _fail_without_outcome(self) -> NoReturn:
+        failure = self._last_words()
+        self._close()
+        left = read_outcome(self.folder / "outcome.json")
+        if left is not None and left.get("failure"):
+            failure = Failure(**left["failure"])
+        if failure is None:
+            line = read_tail(self.folder / "stderr.log")
+            failure = from_exit(self._ended, line, started=self._started, asked=self._asked)
+        raise TrialFailed(failure)
+
+    def _last_words(self) -> Failure | None:
+        """What the trial still said before it ended; a failure of ours if there was one."""
+        with contextlib.suppress(ChannelClosed):
+            while (message := self._channel.receive(0)) is not None:
+                kind = message.pop("event")
+                if kind == "phase":
+                    self._enter_phase(message)
+                elif kind == "failure":
+                    return Failure(**message)
+        return None
+
+    def _close(self, *, with_stacks: bool = False) -> None:
+        """Have the supervisor end what is left, and wait until it says so."""
+        if self._control is None:
+            return
+        if with_stacks:
+            with contextlib.suppress(BrokenPipeError):  # the supervisor itself was killed
+                os.write(self._control, b"kill\n")
+        elif self._outcome is None:
+            os.close(self._control)
+        self._ended = read_ended(self._status, supervise.LONGEST_END_S)
+        if with_stacks or self._outcome is not None:
+            os.close(self._control)
+        self._control = None
+        os.close(self._status)
+        self._channel.close()
+        if self._process is not None:
+            self._process.wait()
+        self._launcher.forget(self)
+        if self._ended is None:
+            self._launcher.end_orphans()
+
+
+def as_slot(message: Mapping[str, Any]) -> Slot:
+    """The numbers of a slot message that comparisons use."""
+    steps = len(message["wall_ns"]) or 1
+    samples = message["loader_samples"] or message["root_samples"]
+    return Slot(
+        step_s=tuple(value / 1e9 for value in message["wall_ns"]),
+        work=samples / steps if samples else 1.0,
+        cpu_s=sum(message["cpu_ns"]) / 1e9,
+        other_cpu_s=message["other_cpu_s"],
+        flags=tuple(sorted(message["flags"].items())),
+    )
