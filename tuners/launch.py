@@ -31,6 +31,8 @@ class Launcher:
         waiting: Called while waiting, with what is waited for and for how long; may raise
             ``Interrupted``.
         launches: Processes started so far.
+        files: What programs wrote, as they named it.
+        connections: ``host:port`` outside this machine that programs reached out to.
     """
 
     target: Target
@@ -43,6 +45,8 @@ class Launcher:
     waiting: Callable[[str, float], None] = lambda what, seconds: None
     limits: Limits = field(default_factory=Limits)
     launches: int = 0
+    files: set[str] = field(default_factory=set)
+    connections: set[str] = field(default_factory=set)
     _zygote: Zygote | None = None
     adoption: Adoption = field(default_factory=Adoption)
     _sessions: list[Session] = field(default_factory=list)
@@ -107,9 +111,12 @@ class Launcher:
         return session
 
     def forget(self, session: Session) -> None:
-        """A session has ended."""
+        """A session has ended; what it wrote and where it connected is remembered."""
         if session in self._sessions:
             self._sessions.remove(session)
+        if session.outcome is not None:
+            self.files.update(session.outcome["files"])
+            self.connections.update(session.outcome["connections"])
 
     def end_orphans(self) -> None:
         """End what a trial left whose supervisor was killed; other trials live on."""

@@ -1,4 +1,4 @@
-"""The tuner's side of one live trial: it says what to measure, keeps the deadlines and ends the whole tree."""
+"""The tuner's side of one live trial: it says what to measure, keeps deadlines, ends the whole tree."""
 
 import contextlib
 import os
@@ -52,9 +52,12 @@ class Limits:
 class Owner(Protocol):
     """What a session needs of the launcher that started it."""
 
-    waiting: Callable[[str, float], None]
     limits: Limits
     adoption: Adoption
+
+    @property
+    def waiting(self) -> Callable[[str, float], None]:
+        """Called while waiting, with what is waited for and for how long; may raise ``Interrupted``."""
 
     def forget(self, session: "Session") -> None:
         """It has ended."""

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -35,8 +36,7 @@ class Face:
         typed = list(arguments)
         if "--" in typed:
             typed = typed[: typed.index("--")]
-        pairs = list(zip(typed, [*typed[1:], ""], strict=True))
-        formats = [after for name, after in pairs if name == "--format"]
+        formats = [after for name, after in pairwise(typed) if name == "--format"]
         formats += [name.partition("=")[2] for name in typed if name.startswith("--format=")]
         wanted = formats or [os.environ.get("ADVISOR_FORMAT", "")]
         return cls(

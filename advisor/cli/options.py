@@ -65,10 +65,13 @@ def setting(*declarations: str, **attributes: Any) -> Decorator:
 class Command(click.Command):
     """A command whose settings have several sources, and whose target may have arguments of its own.
 
-    ``from_files`` are the settings that are taken from files and the environment; all by default.
+    Args:
+        from_files: The settings that are taken from files and the environment too; all by default.
     """
 
-    from_files: tuple[str, ...] | None = None
+    def __init__(self, *arguments: Any, from_files: tuple[str, ...] | None = None, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.from_files = from_files
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put what follows ``--`` aside, then parse the rest; more than one argument is refused."""
@@ -88,7 +91,8 @@ class Command(click.Command):
         problems: Problems = ctx.meta.setdefault(PROBLEMS, Problems())
         known = {param.name: param for param in self.params if isinstance(param, Setting) and param.name}
         wanted = known if self.from_files is None else {name: known[name] for name in self.from_files}
-        given = configuration.gather(wanted, problems, tolerant=self.from_files is not None)
+        tolerant = self.from_files is not None
+        given = configuration.gather(wanted, problems, tolerant=tolerant) if wanted else {}
         for name, param in known.items():
             texts = ctx.params[name]
             if param.read is None:
@@ -108,7 +112,8 @@ class Command(click.Command):
             rows = [
                 record
                 for param in self.get_params(ctx)
-                if (param.group if isinstance(param, Setting) else "Output") == group
+                if isinstance(param, click.Option)
+                and (param.group if isinstance(param, Setting) else "Output") == group
                 and (record := param.get_help_record(ctx)) is not None
             ]
             if rows:
@@ -135,3 +140,9 @@ def _typed(param: Setting, texts: Sequence[str], problems: Problems) -> Any:
         with problems.gather(where=param.flag):
             raise UsageError(f"{param.flag} given twice: {', '.join(texts)}")
     return values[0] if values else None
+
+
+def typed_here(name: str) -> bool:
+    """Whether an option stands on the command line of the command that runs now."""
+    words: tuple[str, ...] = click.get_current_context().meta[TYPED]
+    return any(word == name or word.startswith(f"{name}=") for word in words)

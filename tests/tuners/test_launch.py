@@ -133,6 +133,15 @@ def test_a_program_that_leaves_without_a_word_has_ended_without_a_result(make: M
     assert failure == Failure("user_error", "ended without a result, exit status 0")
 
 
+def test_a_workload_that_ends_its_process_while_it_is_read_has_no_result(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text("import os\nos._exit(3)\n")
+    launcher = a_launcher(Target("workload", str(tmp_path / "small.py"), cwd=str(tmp_path)), tmp_path)
+    with pytest.raises(TrialFailed) as raised, launcher:
+        raise AssertionError("it was loaded")
+    assert raised.value.failure == Failure("user_error", "ended without a result, exit status 3")
+    assert not is_subreaper()
+
+
 def test_a_crash_is_named_by_its_signal(tmp_path: Path) -> None:
     failure, _ = failure_of(a_script(tmp_path, "if step == 2: import ctypes; ctypes.string_at(0)"), tmp_path)
     assert failure == Failure("crash_signal", "ended by SIGSEGV")
@@ -215,11 +224,15 @@ LEAVES_A_CHILD = """
     told = f'sleeper-{os.getsid(0)}'
     if not os.path.exists(told):
         sleeper = subprocess.Popen(['sleep', '300'], start_new_session=True)
-        open(told, 'w').write(f'{sleeper.pid}\\n')
+        open(told, 'a').write(f'{sleeper.pid}\\n')
 """
 
 
-@pytest.mark.parametrize("make", [a_script, a_workload])
+@pytest.mark.parametrize(
+    "make",
+    [a_script, a_workload, partial(a_workload, workers=2)],
+    ids=["script", "forked", "forked with workers"],
+)
 def test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on(
     make: Make, tmp_path: Path, no_process_remains: str
 ) -> None:
@@ -255,7 +268,7 @@ def a_running_session(launcher: Launcher) -> tuple[Session, int]:
 def sleeper_of(trial: int, folder: Path) -> int:
     file = folder / f"sleeper-{trial}"
     until(lambda: file.exists() and file.read_text().endswith("\n"))
-    return int(file.read_text())
+    return int(file.read_text().split()[0])
 
 
 A_TUNER = """

@@ -1,0 +1,84 @@
+"""``advisor knobs``: what can be tried."""
+
+import inspect
+import json
+from typing import Any
+
+import click
+
+from advisor.cli import EXIT_CODES, values
+from advisor.cli.knob_options import complete_knob, known_knob
+from advisor.cli.options import Command, problems_of, setting
+from advisor.cli.output import width, write
+from advisor.cli.tables import table
+from advisor.tuners.knob import AnyKnob, Value
+from advisor.tuners.knobs import KNOBS
+
+HELP = """List the knobs, or show the page of one.
+
+\b
+Examples:
+  advisor knobs
+  advisor knobs num_workers
+"""
+HEADINGS = ("knob", "numbers", "values", "what it does")
+
+
+@click.command("knobs", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="List what can be tried.")
+@click.argument("knob", required=False, type=click.UNPROCESSED, shell_complete=complete_knob)
+@setting("--format", read=values.choice(("text", "json")), metavar="NAME", group="Output", default_text="text",
+         help="text or json.")
+@setting("--no-color", group="Output", help="No colour.")
+@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@click.pass_context
+def command(ctx: click.Context, *, knob: str | None, format: str | None, no_color: bool, debug: bool) -> int:
+    """Print the list or a page."""
+    problems_of(ctx).raise_any()
+    names = list(KNOBS) if knob is None else [known_knob(knob)]
+    if format == "json":
+        facts = [_facts(name, KNOBS[name]) for name in names]
+        write(json.dumps(facts if knob is None else facts[0], indent=2) + "\n")
+    elif knob is None:
+        rows = [(name, one.semantics.value, _listed(one), _first_line(one)) for name, one in KNOBS.items()]
+        write(table([HEADINGS, *rows], width()))
+    else:
+        write(page(knob))
+    return 0
+
+
+def page(name: str) -> str:
+    """Everything there is to know about a knob, as text."""
+    knob = KNOBS[name]
+    snippets = "\n".join(f"  {value}: {knob.change(value).snippet}" for value in _examples(knob))
+    lines = [name, "", _docstring(knob), "", f"Numbers: {knob.semantics.value}", f"Values: {_listed(knob)}"]
+    lines += ["", "To adopt:", snippets, "", f"To try: advisor tune train.py --knob {name}"]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(name: str, knob: AnyKnob) -> dict[str, Any]:
+    legal = knob.values()
+    spelt: Any = {"low": legal.start, "high": legal.stop - 1} if isinstance(legal, range) else list(legal)
+    return {
+        "id": name, "semantics": knob.semantics.value, "live": knob.live, "named_only": knob.named_only,
+        "values": spelt, "page": _docstring(knob),
+    }  # fmt: skip
+
+
+def _listed(knob: AnyKnob) -> str:
+    legal = knob.values()
+    if isinstance(legal, range):
+        return f"{legal.start} to {legal.stop - 1}"
+    return ", ".join(str(value) for value in legal)
+
+
+def _examples(knob: AnyKnob) -> list[Value]:
+    legal = knob.values()
+    return [value for value in (2, 4) if value in legal] if isinstance(legal, range) else list(legal)
+
+
+def _docstring(knob: AnyKnob) -> str:
+    return inspect.getdoc(type(knob)) or ""
+
+
+def _first_line(knob: AnyKnob) -> str:
+    return _docstring(knob).partition("\n")[0]

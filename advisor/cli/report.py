@@ -1,0 +1,87 @@
+"""``advisor report``: show a result again, without torch."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from advisor.cli import EXIT_CODES, values
+from advisor.cli.options import Command, problems_of, setting
+from advisor.cli.output import tell, warn, write
+from advisor.cli.stored import parse_given
+from advisor.contract import check_study_name
+from advisor.errors import UsageError, clean
+from advisor.result import ResultData, read_result
+
+HELP = """Show a result again.
+
+RESULT is a `result.json`, the folder of a report, or the name of a study.
+
+\b
+Examples:
+  advisor report advisor-report --format md
+  advisor report train --out again
+"""
+
+
+@click.command("report", cls=Command, from_files=("storage",), help=HELP, epilog=EXIT_CODES,
+               short_help="Show a result again.")
+@click.argument("result", required=False, type=click.UNPROCESSED)
+@setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
+@setting("--format", read=values.choice(("html", "json", "md"), later=("sarif",)), metavar="NAME", group="Output",
+         default_text="html", help="html, json or md, on stdout.")
+@setting("--out", read=values.text, metavar="DIR", group="Output", help="Write the whole report to this folder.")
+@setting("--no-color", group="Output", help="No colour.")
+@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@click.pass_context
+def command(
+    ctx: click.Context, *, result: str | None, storage: str | None,
+    format: Literal["html", "json", "md"] | None, out: str | None, no_color: bool, debug: bool,
+) -> int:  # fmt: skip
+    """Find, render, print or write."""
+    from advisor.report import check_folder, render_html, render_markdown, write_report
+
+    problems = problems_of(ctx)
+    with problems.gather():
+        if result is None:
+            raise UsageError("Missing argument 'RESULT'.", hint="`advisor report advisor-report --format md`")
+    with problems.gather():
+        if out is None and format in (None, "html") and sys.stdout.isatty():
+            raise UsageError("HTML to a terminal", hint="`> report.html`, or `--out DIR`")
+    with problems.gather(where="--out"):
+        if out is not None:
+            check_folder(Path(out))
+    problems.raise_any()
+    assert result is not None
+    found = _find(result, storage)
+    if out is not None:
+        for path in write_report(found, Path(out)):
+            tell(f"Wrote {clean(str(path))}")
+        return 0
+    match format or "html":
+        case "html":
+            write(render_html(found))
+        case "json":
+            write(found.to_json())
+        case "md":
+            write(render_markdown(found))
+    return 0
+
+
+def _find(name: str, storage: str | None) -> ResultData:
+    """The result in a file, a folder or a study."""
+    looks_like_a_path = os.sep in name or name.endswith(".json") or "\0" in name
+    if "\0" in name:
+        raise UsageError(f"no such file: {clean(name)}")
+    if storage is None and (looks_like_a_path or os.path.lexists(name)):
+        return read_result(Path(name))
+    url = parse_given(storage)
+    if storage is None and url.path is not None and not url.path.exists():
+        raise UsageError(f"{clean(name)}: no such file or study", hint="`advisor tune TARGET` writes one")
+    from advisor.store import Store
+
+    check_study_name(name)
+    with Store.open(url, create=False, warn=warn) as store:
+        return store.require_result(name)

@@ -1,0 +1,278 @@
+"""``advisor tune``: find out what to change about a training run, and prove it."""
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from advisor.cli import EXIT_CODES, values
+from advisor.cli.failures import interrupted_code
+from advisor.cli.knob_options import (
+    Fixed, Wish, complete_knob, fixed_from_table, knobs_from_table, merge_fixed, merge_knobs, read_fix, read_knob,
+    refuse_contradictions,
+)  # fmt: skip
+from advisor.cli.machine_checks import check_device, check_ranks
+from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
+from advisor.cli.output import tell, warn, width, write
+from advisor.cli.problems import Problems
+from advisor.cli.progress import progress_for
+from advisor.cli.target import find_target
+from advisor.contract import check_study_name
+from advisor.durations import parse_duration
+from advisor.errors import UsageError, clean
+from advisor.result import ResultData
+from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
+from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
+
+DEFAULT_OUT = "advisor-report"
+STAGES = ("run it unchanged", "search", "reduce", "compare the numbers", "confirm in fresh processes", "report")
+
+Run = Callable[[Settings, Progress], ResultData]
+
+HELP = """Find out what to change about a training run, and prove it.
+
+TARGET is a script, which is run unmodified, or a file that defines `workload`. Arguments of a script follow
+after `--`.
+
+\b
+Examples:
+  advisor tune train.py --budget 10m -- --data DIR
+  advisor tune -m package.train --knob num_workers --knob amp=bf16
+"""
+
+
+@click.command("tune", cls=Command, help=HELP, epilog=EXIT_CODES, short_help="Find out what to change, and prove it.")
+@click.argument("target", required=False, type=click.UNPROCESSED)
+@setting("-m", "module", read=values.text, metavar="MODULE", group="What to run",
+         help="Run a module in place of a file.")
+@setting("--exec", "launcher", group="What to run", help="Not available yet.")
+@setting("--device", read=values.device, metavar="DEVICE", group="What to run", default_text="auto",
+         help="auto, cpu, cuda or cuda:N.")
+@setting("--ranks", read=values.ranks, metavar="N,...", file_types=(int, str), group="What to run",
+         help="Numbers of workers; more than one is not available yet.")
+@setting("--fix", read=read_fix, repeat=True, metavar="ID=VALUE", group="What to run", read_table=fixed_from_table,
+         shell_complete=complete_knob, help="Set a knob for the baseline and all candidates.")
+@setting("--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0",
+         help="Of the runs and of the search.")
+@setting("--budget", read=parse_duration, metavar="TIME", group="Limits", default_text="10m",
+         help="Time for everything: 90s, 10m, 2h.")
+@setting("--trials", read=values.trials, metavar="N", file_types=(int,), group="Limits", help="Trials at most.")
+@setting("--steps", read=values.whole_number(1), metavar="N", file_types=(int,), group="Limits",
+         default_text="adaptive", help="Steps to measure.")
+@setting("--warmup", read=values.whole_number(0), metavar="N", file_types=(int,), group="Limits",
+         default_text="adaptive", help="Steps before measuring.")
+@setting("--steps-planned", read=values.whole_number(1), metavar="N", file_types=(int,), group="Limits",
+         help="Steps of the real training, to weigh the cost of compiling.")
+@setting("--max-memory", read=values.size, metavar="BYTES", file_types=(int, str), group="Limits",
+         default_text="device memory less 8 %", help="Memory that may be used: 8GiB.")
+@setting("--max-batch", read=values.whole_number(1), metavar="N", file_types=(int,), group="Limits",
+         help="Largest batch size to try.")
+@setting("--objective", read=values.choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
+         metavar="NAME", group="What counts", default_text="goodput", help="goodput, throughput or memory.")
+@setting("--min-gain", read=values.min_gain, metavar="SHARE", file_types=(float, int, str), group="What counts",
+         default_text="2%", help="Gain that must be exceeded.")
+@setting("--confidence", read=values.confidence, metavar="SHARE", file_types=(float, str), group="What counts",
+         default_text="0.99", help="Of all intervals.")
+@setting("--knob", read=read_knob, repeat=True, metavar="ID[=V1,V2]", group="What is tried",
+         read_table=knobs_from_table, shell_complete=complete_knob,
+         help="Try this knob, with these values; by default every knob that applies.")
+@setting("--keep-batch", group="What is tried", help="Leave batch size and its learning rate as they are.")
+@setting("--allow", read=values.choice(("training",)), metavar="training", group="What is tried",
+         help="Measure changes of what is learnt; they are never recommended.")
+@setting("--out", read=values.text, metavar="DIR", group="Output", default_text=f"{DEFAULT_OUT}/",
+         help="Folder of the report; empty, new, or an earlier report.")
+@setting("--storage", read=values.text, metavar="URL", group="Output", default_text=DEFAULT_STORAGE,
+         help="Where the study is stored.")
+@setting("--study", read=check_study_name, metavar="NAME", group="Output", default_text="named after the target",
+         help="Name of the study.")
+@setting("--resume", group="Output", help="Go on with a stored study.")
+@setting("--format", read=values.choice(("text", "json", "md")), metavar="NAME", group="Output",
+         default_text="text", help="text, json or md, on stdout.")
+@setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
+@setting("--quiet", group="Output", help="No progress.")
+@setting("--no-color", group="Output", help="No colour.")
+@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@click.pass_context
+def command(
+    ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, device: str | None,
+    ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None, trials: int | None,
+    steps: int | None, warmup: int | None, steps_planned: int | None, max_memory: int | None,
+    max_batch: int | None, objective: Objective | None, min_gain: float | None, confidence: float | None,
+    knob: list[Wish], keep_batch: bool, allow: str | None, out: str | None, storage: str | None,
+    study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, dry_run: bool, quiet: bool,
+    no_color: bool, debug: bool,
+) -> int:  # fmt: skip
+    """Check everything, run, print."""
+    problems = problems_of(ctx)
+    if launcher:
+        raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
+    request = _target(problems, target, module, ctx.meta[SCRIPT_ARGUMENTS])
+    _machine(problems, ranks, device)
+    typed = ctx.meta[TYPED]
+    url = _storage(problems, storage, is_typed=any(word.startswith("--storage") for word in typed))
+    folder = _out(problems, out or DEFAULT_OUT)
+    knobs, fixed = _knobs(problems, knob, fix)
+    if resume and url is not None:
+        with problems.gather():
+            _require_study(url, study, request)
+    problems.raise_any()
+    assert request is not None and url is not None
+    settings = _settings(
+        target=request, out=folder, storage=storage or DEFAULT_STORAGE, study=study, resume=resume, budget_s=budget,
+        trials=trials, objective=objective, keep_batch=keep_batch, allow_training=allow is not None, knobs=knobs,
+        fixed=fixed, device=device, steps=steps, warmup=warmup, steps_planned=steps_planned, max_memory=max_memory,
+        max_batch=max_batch, min_gain=min_gain, confidence=confidence, seed=seed,
+        command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
+    )  # fmt: skip
+    for text in url.warnings:
+        warn(text, no_color=no_color)
+    if dry_run:
+        write(plan(settings, url, as_json=format == "json"))
+        return 0
+    from advisor.tuning import tune
+
+    with progress_for(quiet=quiet, no_color=no_color) as progress:
+        result = tune(settings, progress)
+    return show(result, settings, format or "text")
+
+
+def show(result: ResultData, settings: Settings, format: Literal["text", "json", "md"]) -> int:
+    """Print a result, where its report lies, and how to go on; the exit code.
+
+    Args:
+        result: What was found, also when the run was interrupted.
+        settings: What was asked for.
+        format: ``text``, ``json`` or ``md``.
+    """
+    from advisor.report import render_markdown, render_text
+
+    match format:
+        case "json":
+            write(result.to_json())
+        case "md":
+            write(render_markdown(result))
+        case "text":
+            write(render_text(result, width()))
+    if settings.out is not None:
+        tell(f"Report: {clean(str(settings.out / 'report.html'))}")
+    if result.budget.stopped_by != "interrupted":
+        return 0
+    tell(f"To go on: {clean(resume_command(settings, result.study), 2000)}")
+    return interrupted_code()
+
+
+def resume_command(settings: Settings, study: str) -> str:
+    """The command that continues an interrupted run."""
+    words = list(settings.command)
+    at = words.index("--") if "--" in words else len(words)
+    before = [word for word in words[:at] if word != "--resume"]
+    named = any(word == "--study" or word.startswith("--study=") for word in before)
+    more = ["--resume"] if named else ["--study", study, "--resume"]
+    return shlex.join(["advisor", *before, *more, *words[at:]])
+
+
+def plan(settings: Settings, url: StorageUrl, *, as_json: bool) -> str:
+    """What a run with these settings would do."""
+    target = settings.target
+    knobs = {
+        name: "all choices" if chosen is None else ", ".join(str(value) for value in chosen)
+        for name, chosen in settings.knobs.items()
+    }
+    facts: dict[str, Any] = {
+        "target": target.name, "kind": target.kind, "arguments": list(target.args), "device": settings.device,
+        "stages": list(STAGES), "budget_s": settings.budget_s, "trials": settings.trials,
+        "objective": settings.objective, "knobs": knobs or "every knob that applies", "fixed": settings.fixed,
+        "min_gain": settings.min_gain, "confidence": settings.confidence, "seed": settings.seed,
+        "storage": str(url), "study": settings.study, "out": str(settings.out),
+    }  # fmt: skip
+    if as_json:
+        return json.dumps({"dry_run": facts}, indent=2) + "\n"
+    rows = [f"{name.replace('_', ' ') + ':':<12} {_plain(value)}" for name, value in facts.items()]
+    return "\n".join([*(clean(row, 500) for row in rows), "Nothing was started or written."]) + "\n"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{name}={inner}" for name, inner in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value) or "none"
+    return "none" if value is None else str(value)
+
+
+def _target(
+    problems: Problems, target: str | None, module: str | None, arguments: Sequence[str]
+) -> TargetRequest | None:
+    with problems.gather():
+        return find_target(target, module, arguments)
+    return None
+
+
+def _machine(problems: Problems, ranks: tuple[int, ...] | None, device: str | None) -> None:
+    from advisor.profiles.machine import read_machine
+
+    machine = read_machine()
+    with problems.gather():
+        check_ranks(ranks, machine)
+    with problems.gather():
+        check_device(device, machine)
+
+
+def _storage(problems: Problems, storage: str | None, *, is_typed: bool) -> StorageUrl | None:
+    with problems.gather(where="--storage"):
+        return parse_storage(DEFAULT_STORAGE if storage is None else storage, from_environment=not is_typed)
+    return None
+
+
+def _out(problems: Problems, out: str) -> Path | None:
+    from advisor.report import check_folder
+
+    with problems.gather(where="--out"):
+        if not out.strip() or "\0" in out:
+            raise UsageError("--out is empty", hint=f"leave it out for {DEFAULT_OUT}/")
+        check_folder(Path(out))
+        return Path(out)
+    return None
+
+
+def _knobs(
+    problems: Problems, knob: list[Wish], fix: list[Fixed]
+) -> tuple[dict[str, list[Value] | None], dict[str, Value]]:
+    knobs = merge_knobs(knob)
+    fixed: dict[str, Value] = {}
+    with problems.gather():
+        fixed = merge_fixed(fix)
+        refuse_contradictions(knobs, fixed)
+    return knobs, fixed
+
+
+def _require_study(url: StorageUrl, study: str | None, request: TargetRequest | None) -> None:
+    from advisor.contract import default_study_name
+    from advisor.store import Store
+
+    if study is None and request is None:
+        return
+    name = study or default_study_name(request.name if request else "")
+    with Store.open(url, create=False, warn=warn) as store:
+        store.require_study(name)
+
+
+def _settings(**given: Any) -> Settings:
+    """The settings; what was not given has its default."""
+    return Settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def _command(typed: Sequence[str], url: StorageUrl, arguments: Sequence[str]) -> tuple[str, ...]:
+    """What was typed, without the password of a storage URL."""
+    words, previous = ["tune"], ""
+    for word in typed:
+        if previous == "--storage":
+            words.append(str(url))
+        elif word.startswith("--storage="):
+            words.append(f"--storage={url}")
+        else:
+            words.append(word)
+        previous = word
+    return (*words, "--", *arguments) if arguments else tuple(words)
