@@ -161,7 +161,7 @@ def _untried(not_tried: Sequence[NotTried], outcome: Outcome, space: Space) -> l
 
 def _detectable(baseline: Baseline, outcome: Outcome) -> float:
     """What the last confirmation could have shown, or what a usual one would."""
-    if outcome.decision is None:
+    if outcome.decision is None or outcome.verdict == "change":
         return baseline.detectable
     estimate = outcome.decision.estimate
     half = math.expm1(min(10.0, (estimate.high - estimate.low) / 2))

@@ -16,10 +16,13 @@ from advisor.tuners.measure import MIN_INSTANCES, Decision, Estimate, confirm
 from advisor.tuners.record import Recorder, TrialRecord
 from advisor.tuners.space import Space
 
-INSTANCE_S = 2.0  # measured seconds per instance and arm aimed at
+INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
+INSTANCE_S = (0.5, 2.0)  # its bounds
 MIN_QUADS, MAX_QUADS = 3, 12
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 MIN_LEARNING_STEPS = 3
+RESERVE_SHARE = 0.7
+END_S = 0.3  # to end a process tree
 HEADROOM = 0.08  # of a memory limit, that must stay free
 
 Config = dict[str, Value]
@@ -100,7 +103,7 @@ class Confirmation:
             self.space.present,
             detectable=math.log1p(self.baseline.detectable),
             level=self.settings.confidence,
-            first_number=self.next_number,
+            number=self.next_number,
             deadline=self.deadline,
         )
         for removal in removals:
@@ -203,9 +206,7 @@ class Confirmation:
             outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
 
     def _quads(self) -> int:
-        """Quads of one instance: enough for about two seconds of each arm."""
-        slot_s = self.arena.steps() * self.arena.step_s
-        return max(MIN_QUADS, min(MAX_QUADS, round(INSTANCE_S / (2 * slot_s))))
+        return instance_quads(self.arena, self.settings)
 
     def _learning_steps(self) -> int:
         """Steps of the gate's runs that a tenth of the budget allows."""
@@ -248,13 +249,21 @@ def break_even_steps(outcome: Outcome, baseline: Baseline) -> int | None:
     return math.ceil(outcome.compile_s / (baseline.step_s * (1 - 1 / outcome.step_ratio)))
 
 
+def instance_quads(arena: Arena, settings: Settings) -> int:
+    """Quads of one instance of a confirmation: up to two measured seconds of each arm."""
+    shortest, longest = INSTANCE_S
+    wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
+    slot_s = arena.steps() * arena.step_s
+    return max(MIN_QUADS, min(MAX_QUADS, round(wanted_s / (2 * slot_s))))
+
+
 def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
-    """Seconds that reduction, gate and confirmation of an average nominee will need."""
-    launch = baseline.startup_s + 8 * arena.step_s
+    """Seconds that reduction, gate and confirmation of an average nominee will need, at most 70 %."""
+    launch = baseline.startup_s + END_S + 8 * arena.step_s
     slot = (arena.steps() + 1) * arena.step_s
-    pair = 2 * launch + 4 * MIN_QUADS * slot
-    workers = arena.queue_depth(arena.present) > 0
-    if workers:
-        pair = max(pair, 2 * (launch + 2 * sum(arena.window_steps(arena.present)) * arena.step_s))
-    gate_s = 5 * (baseline.startup_s + min(gate.STEPS, 10) * arena.step_s)
-    return min(0.6 * settings.budget_s, MIN_INSTANCES * pair + gate_s)
+    instance = 1.5 * launch + 4 * instance_quads(arena, settings) * slot
+    if arena.queue_depth(arena.present) > 0:
+        instance = max(instance, 2 * (launch + sum(arena.window_steps(arena.present)) * arena.step_s))
+    gate_s = 5 * (launch + min(gate.STEPS, 10) * arena.step_s)
+    reduction_s = 2 * launch + 16 * slot
+    return min(RESERVE_SHARE * settings.budget_s, MIN_INSTANCES * instance + gate_s + reduction_s)

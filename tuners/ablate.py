@@ -3,16 +3,18 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from advisor.tuners.duel import Arena
-from advisor.tuners.failures import TrialFailed
+from advisor.tuners.duel import LIVE, Arena
+from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
-from advisor.tuners.measure import Estimate, within
+from advisor.tuners.measure import Estimate, single, within
+from advisor.tuners.session import Session, SessionEnded
 
-INSTANCES = 2  # per change, roles swapped
-QUADS = 4
+LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be clear
+QUADS = 4  # of a process pair, where a change needs processes of its own
 
 
 @dataclass(frozen=True)
@@ -36,29 +38,6 @@ def without(winner: Mapping[str, Value], base: Mapping[str, Value], knob: str) -
     return config
 
 
-def contribution(
-    arena: Arena,
-    winner: Mapping[str, Value],
-    base: Mapping[str, Value],
-    knob: str,
-    *,
-    level: float,
-    number: int,
-    deadline: float,
-    instances: int = INSTANCES,
-) -> Estimate:
-    """How much faster the winner is than the winner without ``knob``."""
-    reduced = without(winner, base, knob)
-    how = arena.how(reduced, winner, fresh=True)
-    ratios: list[float] = []
-    for index in range(instances):
-        duel = arena.duel(
-            reduced, winner, how=how, quads=QUADS, swapped=index % 2 == 1, number=number, deadline=deadline
-        )
-        ratios += duel.log_ratios
-    return replace(within(ratios, level), instances=instances)
-
-
 def removals(
     arena: Arena,
     winner: Mapping[str, Value],
@@ -66,31 +45,114 @@ def removals(
     *,
     detectable: float,
     level: float,
-    first_number: int,
+    number: int,
     deadline: float,
 ) -> tuple[dict[str, Value], list[Removal]]:
-    """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
+    """Reduce a winner to the changes whose removal clearly costs more than ``detectable`` (log ratio).
 
-    A change whose removal cannot be measured (the program fails without it) is kept.
+    Live changes are taken out and put back in one process; others need processes of their own. A change
+    whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
+    leaves unmeasured.
     """
     config = dict(winner)
-    kept: list[Removal] = []
+    measured: list[Removal] = []
     changed = [name for name in config if config[name] != base[name]]
-    dependent = {"lr_scaling"} if "batch_size" in changed else set()
+    dependent = {"lr_scaling"} if "batch_size" in changed else set[str]()
     candidates = [name for name in changed if name not in dependent]
     if len(candidates) == 1:
         return config, []
-    for index, name in enumerate(candidates):
-        if config[name] == base[name]:
-            continue  # went with another change
-        try:
-            estimate = contribution(
-                arena, config, base, name, level=level, number=first_number + index, deadline=deadline
+    with _Bench(arena, level, number, deadline) as bench:
+        for name in candidates:
+            if config[name] == base[name] or bench.late:
+                continue  # went with another change, or no time is left
+            try:
+                estimate = bench.contribution(without(config, base, name), config, detectable)
+            except TrialFailed:
+                continue
+            needed = estimate.estimate > detectable and estimate.low > 0
+            if not needed:
+                config = without(config, base, name)
+            measured.append(Removal(name, estimate, needed))
+    return config, measured
+
+
+class _Bench:
+    """Compares winners with and without one change, in one process for as long as changes are live."""
+
+    def __init__(self, arena: Arena, level: float, number: int, deadline: float) -> None:
+        self._arena = arena
+        self._level = level
+        self._number = number
+        self._deadline = deadline
+        self._session: Session | None = None
+        self._settled: dict[str, Value] = {}
+
+    def __enter__(self) -> "_Bench":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._end()
+
+    @property
+    def late(self) -> bool:
+        """Whether no further comparison should begin."""
+        return time.monotonic() > self._deadline
+
+    def contribution(
+        self, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float
+    ) -> Estimate:
+        """How much faster the winner is than the reduced one; looks until that is clear."""
+        how = self._arena.how(reduced, winner, fresh=True)
+        ratios: list[float] = []
+        instances = 0
+        for stop in LIVE_LOOKS if how == LIVE else (QUADS, 2 * QUADS):
+            more = (
+                self._live(reduced, winner, stop - len(ratios))
+                if how == LIVE
+                else self._apart(reduced, winner, how, swapped=instances % 2 == 1)
             )
-        except TrialFailed:
-            continue
-        needed = estimate.estimate > detectable
-        if not needed:
-            config = without(config, base, name)
-        kept.append(Removal(name, estimate, needed))
-    return config, kept
+            ratios += more
+            instances += 1
+            estimate = self._estimate(ratios)
+            if estimate.low > 0 or estimate.high < detectable or self.late:
+                break
+        return replace(estimate, instances=1 if how == LIVE else instances)
+
+    def _estimate(self, ratios: list[float]) -> Estimate:
+        if len(ratios) == 1:
+            return single(ratios[0], self._arena.sigma, self._level)
+        return within(ratios, self._level)
+
+    def _live(self, reduced: Mapping[str, Value], winner: Mapping[str, Value], quads: int) -> list[float]:
+        settled = {name: value for name, value in winner.items() if not self._arena.knobs[name].live}
+        if self._session is None or not self._session.alive or settled != self._settled:
+            self._end()
+            self._session, self._settled = self._arena.start(winner, self._number), settled
+            self._session.first_step()
+            self._arena.warm_up(self._session)
+        try:
+            ratios, _, _ = self._arena.quads(
+                (self._session, self._session), (reduced, winner), quads, self._deadline
+            )
+        except SessionEnded as ended:
+            raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
+        return ratios
+
+    def _apart(
+        self, reduced: Mapping[str, Value], winner: Mapping[str, Value], how: str, *, swapped: bool
+    ) -> list[float]:
+        duel = self._arena.duel(
+            reduced,
+            winner,
+            how=how,
+            quads=QUADS,
+            swapped=swapped,
+            number=self._number,
+            deadline=self._deadline,
+        )
+        return duel.log_ratios
+
+    def _end(self) -> None:
+        if self._session is not None:
+            self._session.kill()
+            self._session = None

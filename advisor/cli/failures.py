@@ -115,8 +115,7 @@ def interrupted_code() -> int:
 
 
 def _option_hint(error: click.NoSuchOption, arguments: Sequence[str]) -> str | None:
-    if error.possibilities:
-        return _near(error.possibilities)
+    near = _near(error.possibilities)
     before = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
     file = next((word for word in before if word.startswith("-") and word.endswith(".py")), None)
     if file is not None:
@@ -124,9 +123,9 @@ def _option_hint(error: click.NoSuchOption, arguments: Sequence[str]) -> str | N
     at = next((i for i, word in enumerate(before) if word.split("=")[0] == error.option_name), None)
     target = next((i for i, word in enumerate(before) if word.endswith(".py")), None)
     if at is None or target is None or at < target:
-        return None
+        return near
     moved = shlex.join(["advisor", *before[:at], "--", *before[at:]])
-    return f"arguments of the script go after `--`: `{clean(moved)}`"
+    return f"{near + ' ' if near else ''}arguments of the script go after `--`: `{clean(moved)}`"
 
 
 def _near(possibilities: Sequence[str] | None) -> str | None:

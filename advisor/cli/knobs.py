@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import textwrap
 from typing import Any
 
 import click
@@ -10,7 +11,6 @@ from advisor.cli import EXIT_CODES, values
 from advisor.cli.knob_options import complete_knob, known_knob
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import width, write
-from advisor.cli.tables import table
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs import KNOBS
 
@@ -21,7 +21,6 @@ Examples:
   advisor knobs
   advisor knobs num_workers
 """
-HEADINGS = ("knob", "numbers", "values", "what it does")
 
 
 @click.command("knobs", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="List what can be tried.")
@@ -39,8 +38,7 @@ def command(ctx: click.Context, *, knob: str | None, format: str | None, no_colo
         facts = [_facts(name, KNOBS[name]) for name in names]
         write(json.dumps(facts if knob is None else facts[0], indent=2) + "\n")
     elif knob is None:
-        rows = [(name, one.semantics.value, _listed(one), _first_line(one)) for name, one in KNOBS.items()]
-        write(table([HEADINGS, *rows], width()))
+        write("".join(_entry(name, one) for name, one in KNOBS.items()))
     else:
         write(page(knob))
     return 0
@@ -49,10 +47,18 @@ def command(ctx: click.Context, *, knob: str | None, format: str | None, no_colo
 def page(name: str) -> str:
     """Everything there is to know about a knob, as text."""
     knob = KNOBS[name]
-    snippets = "\n".join(f"  {value}: {knob.change(value).snippet}" for value in _examples(knob))
+    snippets = "\n".join(
+        f"  {value}:\n{textwrap.indent(knob.change(value).snippet, '    ')}" for value in _examples(knob)
+    )
     lines = [name, "", _docstring(knob), "", f"Numbers: {knob.semantics.value}", f"Values: {_listed(knob)}"]
     lines += ["", "To adopt:", snippets, "", f"To try: advisor tune train.py --knob {name}"]
     return "\n".join(lines) + "\n"
+
+
+def _entry(name: str, knob: AnyKnob) -> str:
+    lines = [f"{name} ({knob.semantics.value}): {_listed(knob)}", f"    {_first_line(knob)}"]
+    return "".join(textwrap.shorten(line, width(), placeholder=" ...") + "\n" if not line.startswith(" ") else
+                   f"    {textwrap.shorten(line, width() - 4, placeholder=' ...')}\n" for line in lines)
 
 
 def _facts(name: str, knob: AnyKnob) -> dict[str, Any]:

@@ -14,7 +14,10 @@ from advisor.errors import EnvironmentProblem, TargetError, UsageError, clean
 
 MAX_BYTES = 16 * 2**20
 TRAINING = ("backward", "step", "fit", "train", "minimize")
-DEFINITIONS = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (
+    ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.AnnAssign,
+    ast.Pass,
+)  # fmt: skip
 
 
 def read_source(name: str) -> ast.Module:
@@ -63,6 +66,8 @@ def acts_when_imported(tree: ast.Module) -> bool:
 
 
 def _bytes(name: str, shown: str) -> bytes:
+    if "\0" in name:
+        raise UsageError(f"no such file: {shown}", hint="a file name holds no NUL")
     try:
         status = os.stat(name)
         if stat.S_ISDIR(status.st_mode):
@@ -73,8 +78,6 @@ def _bytes(name: str, shown: str) -> bytes:
             raise UsageError(f"{shown} has {status.st_size // 2**20} MiB; a script has at most 16")
         with open(name, "rb") as stream:
             return stream.read()
-    except ValueError:
-        raise UsageError(f"no such file: {shown}", hint="a file name holds no NUL") from None
     except OSError as error:
         raise _unreadable(name, shown, error) from None
 
@@ -163,7 +166,7 @@ def _last_name(base: ast.expr) -> str:
 
 def _acts(statement: ast.stmt) -> bool:
     """Whether a statement of the top level does anything but define names."""
-    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Pass | DEFINITIONS):
+    if isinstance(statement, DEFINITIONS):
         return False
     if isinstance(statement, ast.Expr):
         return not isinstance(statement.value, ast.Constant)

@@ -1,0 +1,52 @@
+"""A command run as a user runs it, with all that it says and changes."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from advisor.cli import main
+
+HEAVY = ("torch", "optuna", "scipy")
+LIBRARIES = ("Traceback", "pydantic", "sqlalchemy", "click.exceptions", "site-packages")
+
+
+@dataclass(frozen=True)
+class Said:
+    """The exit code, and what was written to both streams."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def blocks(self) -> int:
+        """How many errors were told."""
+        return len(re.findall(r"^error:", self.err, re.MULTILINE))
+
+
+def say(capsys: pytest.CaptureFixture[str], *arguments: str) -> Said:
+    """Run ``advisor`` with these arguments."""
+    code = main(arguments)
+    written = capsys.readouterr()
+    return Said(code, written.out, written.err)
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below ``folder``, with its bytes."""
+    return {
+        os.fsdecode(os.path.relpath(path, folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def assert_told_once(said: Said, code: int, texts: tuple[str, ...]) -> None:
+    """An error in our form, with all the texts, and nothing of libraries or of our own source."""
+    assert said.code == code, said.err
+    assert said.blocks == 1, said.err
+    for text in texts:
+        assert text in said.err
+    assert not [word for word in LIBRARIES if word in said.err]
+    assert str(Path(__file__).parents[2]) not in said.err
