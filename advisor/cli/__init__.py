@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AdvisorError as error:
         return report_failure(error, face)
     except click.ClickException as error:
-        return report_failure(from_click(error, typed), face)
+        return report_failure(from_click(error, typed, AVAILABLE), face)
     except (click.Abort, KeyboardInterrupt):
         tell("interrupted")
         return 128 + signal.SIGINT

@@ -26,7 +26,9 @@ MAX_FILE_BYTES = 4 * 2**20
 NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a text", list: "a list"}
 
 
-def gather(settings: Mapping[str, "Setting"], problems: Problems, *, tolerant: bool = False) -> dict[str, Any]:
+def gather(
+    settings: Mapping[str, "Setting"], problems: Problems, *, tolerant: bool = False
+) -> dict[str, Any]:
     """The values of settings that files and environment give, read.
 
     Args:
@@ -54,7 +56,12 @@ def _from_variable(content: str, param: "Setting") -> Any:
 
 
 def _from_file(
-    file: str, table: Mapping[str, Any], settings: Mapping[str, "Setting"], problems: Problems, *, tolerant: bool
+    file: str,
+    table: Mapping[str, Any],
+    settings: Mapping[str, "Setting"],
+    problems: Problems,
+    *,
+    tolerant: bool,
 ) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, content in table.items():
@@ -121,7 +128,8 @@ def _read(path: Path) -> dict[str, Any] | None:
         return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{path} is not UTF-8 (byte 0x{content[error.start]:02x} at {error.start})", hint="save it as UTF-8"
+            f"{path} is not UTF-8 (byte 0x{content[error.start]:02x} at {error.start})",
+            hint="save it as UTF-8",
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise _broken(path, str(error)) from None
@@ -145,11 +153,11 @@ def _content(path: Path) -> bytes | None:
 
 def _broken(path: Path, told: str) -> UsageError:
     """The parser's message with the place in front, as editors take it."""
-    found = re.fullmatch(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\)", told, re.DOTALL)
+    found = re.fullmatch(
+        r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\)", told, re.DOTALL
+    )
     if found is None:
         return UsageError(f"{path}: {clean(told)}")
     what = found["what"][:1].lower() + found["what"][1:]
     place = f"{path}:{found['line']}:{found['column']}" if found["line"] else f"{path}, at its end"
     return UsageError(f"{place}: {clean(what)}")
-
-

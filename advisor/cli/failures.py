@@ -1,5 +1,6 @@
 """How an error is told: message, place, cause, hint, and the exit code of its kind."""
 
+import difflib
 import json
 import os
 import shlex
@@ -67,7 +68,9 @@ def report_failure(error: AdvisorError, face: Face) -> int:
         tell("".join(traceback.format_exception(error)).rstrip())
     tell(render(error, face, log=_log(error)))
     if face.json:
-        parts = {key: _lines(part) if isinstance(part, str) else part for key, part in error.as_json().items()}
+        parts = {
+            key: _lines(part) if isinstance(part, str) else part for key, part in error.as_json().items()
+        }
         with suppress(AdvisorError):  # stdout is broken: the text on stderr has to do
             write(json.dumps({"error": parts}, indent=2) + "\n")
     return error.exit_code
@@ -81,18 +84,20 @@ def render(error: AdvisorError, face: Face, log: Path | None = None) -> str:
     return "\n".join(lines)
 
 
-def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageError:
+def from_click(error: click.ClickException, arguments: Sequence[str], commands: Sequence[str]) -> UsageError:
     """One of click's own errors in our form.
 
     Args:
         error: What click raised.
         arguments: What the user typed.
+        commands: Those that there are.
     """
     if isinstance(error, click.NoSuchOption):
         return UsageError(clean(error.message), hint=_option_hint(error, arguments))
     if isinstance(error, click.NoSuchCommand):
-        return UsageError(clean(error.message), hint=_near(error.possibilities) or "`advisor --help`")
-    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "advisor"
+        near = difflib.get_close_matches(error.command_name, commands)
+        return UsageError(clean(error.message), hint=_near(near) or "`advisor --help`")
+    path = f"advisor {arguments[0]}" if arguments and arguments[0] in commands else "advisor"
     return UsageError(clean(error.format_message()), hint=f"`{path} --help`")
 
 

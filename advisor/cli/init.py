@@ -23,10 +23,18 @@ Examples:
 """
 
 
-@click.command("init", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="Write a workload file.")
+@click.command(
+    "init", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="Write a workload file."
+)
 @click.argument("file", required=False, type=click.UNPROCESSED)
-@setting("--out", read=values.text, metavar="FILE", group="Output", default_text="workload.py",
-         help="The file to write; it must not exist.")
+@setting(
+    "--out",
+    read=values.text,
+    metavar="FILE",
+    group="Output",
+    default_text="workload.py",
+    help="The file to write; it must not exist.",
+)
 @setting("--no-color", group="Output", help="No colour.")
 @setting("--debug", group="Output", help="Show tracebacks of errors.")
 @click.pass_context
@@ -50,10 +58,13 @@ def _from_file(file: str, path: Path) -> str:
     models = model_classes(tree)
     if not models:
         raise UsageError(
-            f"{shown} defines no model: no class derives from Module", hint="`advisor init` writes an empty one"
+            f"{shown} defines no model: no class derives from Module",
+            hint="`advisor init` writes an empty one",
         )
     if acts_when_imported(tree):
-        raise UsageError(f"{shown} does more than define a model", hint=f"tune it as it is: `advisor tune {shown}`")
+        raise UsageError(
+            f"{shown} does more than define a model", hint=f"tune it as it is: `advisor tune {shown}`"
+        )
     return prefilled(Path(file), models, path)
 
 

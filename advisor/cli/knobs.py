@@ -23,10 +23,18 @@ Examples:
 """
 
 
-@click.command("knobs", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="List what can be tried.")
+@click.command(
+    "knobs", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="List what can be tried."
+)
 @click.argument("knob", required=False, type=click.UNPROCESSED, shell_complete=complete_knob)
-@setting("--format", read=values.choice(("text", "json")), metavar="NAME", group="Output", default_text="text",
-         help="text or json.")
+@setting(
+    "--format",
+    read=values.choice(("text", "json")),
+    metavar="NAME",
+    group="Output",
+    default_text="text",
+    help="text or json.",
+)
 @setting("--no-color", group="Output", help="No colour.")
 @setting("--debug", group="Output", help="Show tracebacks of errors.")
 @click.pass_context
@@ -57,8 +65,12 @@ def page(name: str) -> str:
 
 def _entry(name: str, knob: AnyKnob) -> str:
     lines = [f"{name} ({knob.semantics.value}): {_listed(knob)}", f"    {_first_line(knob)}"]
-    return "".join(textwrap.shorten(line, width(), placeholder=" ...") + "\n" if not line.startswith(" ") else
-                   f"    {textwrap.shorten(line, width() - 4, placeholder=' ...')}\n" for line in lines)
+    return "".join(
+        textwrap.shorten(line, width(), placeholder=" ...") + "\n"
+        if not line.startswith(" ")
+        else f"    {textwrap.shorten(line, width() - 4, placeholder=' ...')}\n"
+        for line in lines
+    )
 
 
 def _facts(name: str, knob: AnyKnob) -> dict[str, Any]:

@@ -38,11 +38,15 @@ def check_device(device: str | None, machine: Machine) -> None:
     version, cuda = torch_build()
     if cuda is None:
         built = f"torch {version} is built for CPU" if version else "torch is not installed"
-        raise EnvironmentProblem(f"no CUDA device: {built}", where="--device", hint="`--device cpu`", code="no_cuda")
+        raise EnvironmentProblem(
+            f"no CUDA device: {built}", where="--device", hint="`--device cpu`", code="no_cuda"
+        )
     count = visible_gpus(len(machine.gpus), os.environ.get(VISIBLE))
     if count == 0:
         reason = f"{VISIBLE} shows none" if machine.gpus else "the driver shows none"
-        raise EnvironmentProblem(f"no CUDA device: {reason}", where="--device", hint="`--device cpu`", code="no_cuda")
+        raise EnvironmentProblem(
+            f"no CUDA device: {reason}", where="--device", hint="`--device cpu`", code="no_cuda"
+        )
     index = int(device.partition(":")[2] or 0)
     if index >= count:
         present = ", ".join(f"cuda:{number}" for number in range(count))

@@ -82,7 +82,8 @@ class Command(click.Command):
         super().parse_args(ctx, args[:at])
         if ctx.args and not ctx.resilient_parsing:
             raise UsageError(
-                f"got an unexpected extra argument ({ctx.args[0]})", hint="arguments of the script go after `--`"
+                f"got an unexpected extra argument ({ctx.args[0]})",
+                hint="arguments of the script go after `--`",
             )
         return ctx.args
 

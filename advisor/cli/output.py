@@ -31,7 +31,9 @@ def write(content: str) -> None:
         _discard(sys.stdout)
     except OSError as error:
         _discard(sys.stdout)
-        raise EnvironmentProblem("cannot write to stdout", cause=clean(os.strerror(error.errno or 0))) from None
+        raise EnvironmentProblem(
+            "cannot write to stdout", cause=clean(os.strerror(error.errno or 0))
+        ) from None
 
 
 def tell(content: str) -> None:

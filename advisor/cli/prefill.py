@@ -95,14 +95,20 @@ def prefilled(file: Path, models: Sequence[ast.ClassDef], out: Path) -> str:
 
 
 def _fill(title: str, imports: str, construct: str, shapes: Shapes) -> str:
-    data = f"    inputs = {shapes.inputs}  {MARK}: what goes in\n    targets = {shapes.targets}  {MARK}: what is learnt"
+    data = (
+        f"    inputs = {shapes.inputs}  {MARK}: what goes in\n"
+        f"    targets = {shapes.targets}  {MARK}: what is learnt"
+    )
     return _FRAME.format(
         title=title, imports=imports, construct=construct, data=data, loss=shapes.loss, mark=MARK
     )
 
 
 def _imports(of_model: Sequence[str]) -> str:
-    standard = ["from collections.abc import Iterable", *(line for line in of_model if line.startswith("import "))]
+    standard = [
+        "from collections.abc import Iterable",
+        *(line for line in of_model if line.startswith("import ")),
+    ]
     own = [line for line in of_model if not line.startswith("import ")]
     return "\n".join([*sorted(standard), "", *_HEADS, *own])
 
@@ -118,7 +124,11 @@ def _import_of(file: Path, name: str, out: Path) -> list[str]:
     if root != folder:
         below = root.relative_to(folder) if root.is_relative_to(folder) else None
         place = f"str(Path(__file__).parent / {str(below)!r})" if below else repr(str(root))
-        lines += ["import sys", *(["from pathlib import Path"] if below else []), f"sys.path.insert(0, {place})"]
+        lines += [
+            "import sys",
+            *(["from pathlib import Path"] if below else []),
+            f"sys.path.insert(0, {place})",
+        ]
     if all(part.isidentifier() for part in parts):
         return [*lines, f"from {'.'.join(parts)} import {name}"]
     return ["import importlib", *lines, f"{name} = importlib.import_module({'.'.join(parts)!r}).{name}"]
@@ -136,8 +146,13 @@ def _arguments(model: ast.ClassDef) -> tuple[dict[str, str], list[str]]:
         return {}, []
     accepted = constructor.args
     positional = [*accepted.posonlyargs, *accepted.args][1:]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(accepted.defaults)) + list(accepted.defaults)
-    pairs = [*zip(positional, defaults, strict=False), *zip(accepted.kwonlyargs, accepted.kw_defaults, strict=True)]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(accepted.defaults)) + list(
+        accepted.defaults
+    )
+    pairs = [
+        *zip(positional, defaults, strict=False),
+        *zip(accepted.kwonlyargs, accepted.kw_defaults, strict=True),
+    ]
     values: dict[str, str] = {}
     guessed = []
     for argument, default in pairs:
@@ -164,7 +179,8 @@ def _shapes(model: ast.ClassDef) -> Shapes:
     calls = [
         node
         for node in ast.walk(_constructor(model) or model)
-        if isinstance(node, ast.Call) and _layer(node) in ("Linear", "Conv1d", "Conv2d", "Conv3d", "Embedding")
+        if isinstance(node, ast.Call)
+        and _layer(node) in ("Linear", "Conv1d", "Conv2d", "Conv3d", "Embedding")
     ]
     calls.sort(key=lambda call: (call.lineno, call.col_offset))
     if not calls:
@@ -175,7 +191,9 @@ def _shapes(model: ast.ClassDef) -> Shapes:
     kind = _layer(calls[0])
     if kind == "Embedding":
         tokens = f"torch.randint({first}, (SAMPLES, {LENGTH}), generator=generator)"
-        return Shapes(tokens, tokens, "torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())")
+        return Shapes(
+            tokens, tokens, "torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())"
+        )
     if kind.startswith("Conv"):
         sides = ", ".join(["32"] * int(kind[4]))
         return _vectors(f"{first}, {sides}", last)

@@ -11,7 +11,6 @@ from advisor.settings import Clock
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
 
 REDRAW_EVERY_S = 0.25
 MAX_LINE = 500

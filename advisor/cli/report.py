@@ -26,13 +26,27 @@ Examples:
 """
 
 
-@click.command("report", cls=Command, from_files=("storage",), help=HELP, epilog=EXIT_CODES,
-               short_help="Show a result again.")
+@click.command(
+    "report",
+    cls=Command,
+    from_files=("storage",),
+    help=HELP,
+    epilog=EXIT_CODES,
+    short_help="Show a result again.",
+)
 @click.argument("result", required=False, type=click.UNPROCESSED)
 @setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
-@setting("--format", read=values.choice(("html", "json", "md"), later=("sarif",)), metavar="NAME", group="Output",
-         default_text="html", help="html, json or md, on stdout.")
-@setting("--out", read=values.text, metavar="DIR", group="Output", help="Write the whole report to this folder.")
+@setting(
+    "--format",
+    read=values.choice(("html", "json", "md"), later=("sarif",)),
+    metavar="NAME",
+    group="Output",
+    default_text="html",
+    help="html, json or md, on stdout.",
+)
+@setting(
+    "--out", read=values.text, metavar="DIR", group="Output", help="Write the whole report to this folder."
+)
 @setting("--no-color", group="Output", help="No colour.")
 @setting("--debug", group="Output", help="Show tracebacks of errors.")
 @click.pass_context

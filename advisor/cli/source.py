@@ -7,7 +7,6 @@ import stat
 import tokenize
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 from advisor.cli.values import did_you_mean
 from advisor.errors import EnvironmentProblem, TargetError, UsageError, clean
@@ -15,8 +14,8 @@ from advisor.errors import EnvironmentProblem, TargetError, UsageError, clean
 MAX_BYTES = 16 * 2**20
 TRAINING = ("backward", "step", "fit", "train", "minimize")
 DEFINITIONS = (
-    ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.AnnAssign,
-    ast.Pass,
+    ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign,
+    ast.AnnAssign, ast.Pass,
 )  # fmt: skip
 
 
@@ -150,7 +149,9 @@ def _top_level(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _names(statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.Assign):
-        return {node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+        return {
+            node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)
+        }
     if isinstance(statement, ast.AnnAssign) and statement.value is not None:
         return {statement.target.id} if isinstance(statement.target, ast.Name) else set()
     if isinstance(statement, ast.ImportFrom):

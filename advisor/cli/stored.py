@@ -12,7 +12,9 @@ def parse_given(storage: str | None) -> StorageUrl:
         UsageError: Not a storage URL.
         EnvironmentProblem: The library for PostgreSQL is not installed.
     """
-    url = parse_storage(DEFAULT_STORAGE if storage is None else storage, from_environment=not typed_here("--storage"))
+    url = parse_storage(
+        DEFAULT_STORAGE if storage is None else storage, from_environment=not typed_here("--storage")
+    )
     for text in url.warnings:
         warn(text)
     return url

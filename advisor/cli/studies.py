@@ -27,17 +27,30 @@ Examples:
 HEADINGS = ("study", "created", "target", "trials", "verdict", "status")
 
 
-@click.command("studies", cls=Command, from_files=("storage",), help=HELP, epilog=EXIT_CODES,
-               short_help="List what is stored.")
+@click.command(
+    "studies",
+    cls=Command,
+    from_files=("storage",),
+    help=HELP,
+    epilog=EXIT_CODES,
+    short_help="List what is stored.",
+)
 @click.argument("action", required=False, type=click.UNPROCESSED)
 @setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
-@setting("--format", read=values.choice(("text", "json")), metavar="NAME", group="Output", default_text="text",
-         help="text or json.")
+@setting(
+    "--format",
+    read=values.choice(("text", "json")),
+    metavar="NAME",
+    group="Output",
+    default_text="text",
+    help="text or json.",
+)
 @setting("--no-color", group="Output", help="No colour.")
 @setting("--debug", group="Output", help="Show tracebacks of errors.")
 @click.pass_context
 def command(
-    ctx: click.Context, *, action: str | None, storage: str | None, format: str | None, no_color: bool, debug: bool
+    ctx: click.Context, *, action: str | None, storage: str | None, format: str | None, no_color: bool,
+    debug: bool,
 ) -> int:  # fmt: skip
     """Read, print."""
     problems = problems_of(ctx)
@@ -47,7 +60,9 @@ def command(
         raise UsageError(f"got an unexpected extra argument ({clean(action)})", hint="`advisor studies`")
     problems.raise_any()
     found = _studies(storage)
-    write(json.dumps([asdict(study) for study in found], indent=2) + "\n" if format == "json" else _text(found))
+    write(
+        json.dumps([asdict(study) for study in found], indent=2) + "\n" if format == "json" else _text(found)
+    )
     return 0
 
 
@@ -65,6 +80,14 @@ def _text(found: Sequence["StudySummary"]) -> str:
     if not found:
         return "No studies yet. `advisor tune TARGET` makes the first.\n"
     rows = [
-        (one.name, one.created, one.target, str(one.trials), one.verdict or "none yet", one.status) for one in found
+        (
+            one.name,
+            one.created[:16].replace("T", " "),
+            one.target,
+            str(one.trials),
+            one.verdict or "none yet",
+            one.status,
+        )
+        for one in found
     ]
     return table([HEADINGS, *rows], width())

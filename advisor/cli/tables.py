@@ -8,7 +8,7 @@ NARROWEST = 8
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> str:
-    """Columns two spaces apart, no line longer than ``width`` where cells can be cut; the first row is the heading.
+    """Columns two spaces apart, the first row the heading; cells are cut so that lines fit ``width``.
 
     The widest columns are cut first, none below eight characters.
     """
@@ -16,7 +16,10 @@ def table(rows: Sequence[Sequence[str]], width: int) -> str:
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     while sum(widths) + 2 * (len(widths) - 1) > width and max(widths) > NARROWEST:
         widths[widths.index(max(widths))] -= 1
-    lines = ("  ".join(_cut(cell, most).ljust(most) for cell, most in zip(row, widths, strict=True)) for row in cells)
+    lines = (
+        "  ".join(_cut(cell, most).ljust(most) for cell, most in zip(row, widths, strict=True))
+        for row in cells
+    )
     return "".join(line.rstrip() + "\n" for line in lines)
 
 

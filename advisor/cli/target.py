@@ -34,12 +34,14 @@ def find_target(name: str | None, module: str | None, arguments: Sequence[str]) 
     if os.environ.get("WORLD_SIZE"):
         plain = shlex.join(["advisor", "tune", *(["-m", module] if module else [clean(name or "train.py")])])
         raise UsageError(
-            "WORLD_SIZE is set: advisor starts the ranks itself", hint=f"start it without a launcher: `{plain}`"
+            "WORLD_SIZE is set: advisor starts the ranks itself",
+            hint=f"start it without a launcher: `{plain}`",
         )
     if module is not None:
         if name is not None:
             raise UsageError(
-                f"got an unexpected extra argument ({clean(name)})", hint="arguments of the script go after `--`"
+                f"got an unexpected extra argument ({clean(name)})",
+                hint="arguments of the script go after `--`",
             )
         return _module(module, tuple(arguments))
     if name is None:
@@ -50,20 +52,25 @@ def find_target(name: str | None, module: str | None, arguments: Sequence[str]) 
 def _file(name: str, arguments: tuple[str, ...]) -> TargetRequest:
     shown = clean(name)
     if URL.match(name):
-        raise UsageError("remote scripts are not run", where=_without_user(shown), hint="download and read it first")
+        raise UsageError(
+            "remote scripts are not run", where=_without_user(shown), hint="download and read it first"
+        )
     ending = os.path.splitext(name)[1].lower()
     if ending == ".ipynb":
         raise UsageError(
             "notebooks are not run from the command line",
             where=shown,
-            hint=f"`advisor.tune(...)` in the notebook, or `jupyter nbconvert --to script {shlex.quote(shown)}`",
+            hint="`advisor.tune(...)` in the notebook, "
+            f"or `jupyter nbconvert --to script {shlex.quote(shown)}`",
         )
     if ending not in PYTHON and os.path.isfile(name):
         raise UsageError(f"{shown} is not a Python file", hint="give the script, or `-m package.module`")
     tree = read_source(name)
     if defines(tree, "workload"):
         if arguments:
-            raise UsageError(f"{shown} is a workload file and takes no arguments", hint="leave out what follows `--`")
+            raise UsageError(
+                f"{shown} is a workload file and takes no arguments", hint="leave out what follows `--`"
+            )
         return TargetRequest(kind="workload", name=name)
     _refuse_model_only(tree, shown)
     return TargetRequest(kind="script", name=name, args=arguments)
@@ -85,12 +92,17 @@ def _module(name: str, arguments: tuple[str, ...]) -> TargetRequest:
         raise UsageError(f"'{shown}' is not the name of a module", where="-m", hint=hint)
     spec = _find(name)
     if spec is None:
-        raise TargetError(f"No module named '{shown}'", where="-m", hint=_nearest_module(name), code="no_module")
+        raise TargetError(
+            f"No module named '{shown}'", where="-m", hint=_nearest_module(name), code="no_module"
+        )
     if spec.submodule_search_locations is not None:
         inner = f"{name}.__main__"
         if _find(inner) is None:
             raise TargetError(
-                f"'{shown}' is a package without __main__", where="-m", hint=_nearest_module(inner), code="no_module"
+                f"'{shown}' is a package without __main__",
+                where="-m",
+                hint=_nearest_module(inner),
+                code="no_module",
             )
     elif spec.origin and spec.origin.endswith(".py") and defines(read_source(spec.origin), "workload"):
         raise UsageError(f"{shown} defines a workload", hint="give its file in place of `-m`")

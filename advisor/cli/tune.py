@@ -1,6 +1,5 @@
 """``advisor tune``: find out what to change about a training run, and prove it."""
 
-import json
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,12 +10,21 @@ import click
 from advisor.cli import EXIT_CODES, values
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
-    Fixed, Wish, complete_knob, fixed_from_table, knobs_from_table, merge_fixed, merge_knobs, read_fix, read_knob,
+    Fixed,
+    Wish,
+    complete_knob,
+    fixed_from_table,
+    knobs_from_table,
+    merge_fixed,
+    merge_knobs,
+    read_fix,
+    read_knob,
     refuse_contradictions,
 )  # fmt: skip
 from advisor.cli.machine_checks import check_device, check_ranks
 from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
 from advisor.cli.output import tell, warn, width, write
+from advisor.cli.plan import plan
 from advisor.cli.problems import Problems
 from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target
@@ -28,8 +36,6 @@ from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
 
 DEFAULT_OUT = "advisor-report"
-STAGES = ("run it unchanged", "search", "reduce", "compare the numbers", "confirm in fresh processes", "report")
-
 Run = Callable[[Settings, Progress], ResultData]
 
 HELP = """Find out what to change about a training run, and prove it.
@@ -44,53 +50,185 @@ Examples:
 """
 
 
-@click.command("tune", cls=Command, help=HELP, epilog=EXIT_CODES, short_help="Find out what to change, and prove it.")
+@click.command(
+    "tune", cls=Command, help=HELP, epilog=EXIT_CODES, short_help="Find out what to change, and prove it."
+)
 @click.argument("target", required=False, type=click.UNPROCESSED)
-@setting("-m", "module", read=values.text, metavar="MODULE", group="What to run",
-         help="Run a module in place of a file.")
+@setting(
+    "-m",
+    "module",
+    read=values.text,
+    metavar="MODULE",
+    group="What to run",
+    help="Run a module in place of a file.",
+)
 @setting("--exec", "launcher", group="What to run", help="Not available yet.")
-@setting("--device", read=values.device, metavar="DEVICE", group="What to run", default_text="auto",
-         help="auto, cpu, cuda or cuda:N.")
-@setting("--ranks", read=values.ranks, metavar="N,...", file_types=(int, str), group="What to run",
-         help="Numbers of workers; more than one is not available yet.")
-@setting("--fix", read=read_fix, repeat=True, metavar="ID=VALUE", group="What to run", read_table=fixed_from_table,
-         shell_complete=complete_knob, help="Set a knob for the baseline and all candidates.")
-@setting("--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0",
-         help="Of the runs and of the search.")
-@setting("--budget", read=parse_duration, metavar="TIME", group="Limits", default_text="10m",
-         help="Time for everything: 90s, 10m, 2h.")
-@setting("--trials", read=values.trials, metavar="N", file_types=(int,), group="Limits", help="Trials at most.")
-@setting("--steps", read=values.whole_number(1), metavar="N", file_types=(int,), group="Limits",
-         default_text="adaptive", help="Steps to measure.")
-@setting("--warmup", read=values.whole_number(0), metavar="N", file_types=(int,), group="Limits",
-         default_text="adaptive", help="Steps before measuring.")
-@setting("--steps-planned", read=values.whole_number(1), metavar="N", file_types=(int,), group="Limits",
-         help="Steps of the real training, to weigh the cost of compiling.")
-@setting("--max-memory", read=values.size, metavar="BYTES", file_types=(int, str), group="Limits",
-         default_text="device memory less 8 %", help="Memory that may be used: 8GiB.")
-@setting("--max-batch", read=values.whole_number(1), metavar="N", file_types=(int,), group="Limits",
-         help="Largest batch size to try.")
-@setting("--objective", read=values.choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
-         metavar="NAME", group="What counts", default_text="goodput", help="goodput, throughput or memory.")
-@setting("--min-gain", read=values.min_gain, metavar="SHARE", file_types=(float, int, str), group="What counts",
-         default_text="2%", help="Gain that must be exceeded.")
-@setting("--confidence", read=values.confidence, metavar="SHARE", file_types=(float, str), group="What counts",
-         default_text="0.99", help="Of all intervals.")
-@setting("--knob", read=read_knob, repeat=True, metavar="ID[=V1,V2]", group="What is tried",
-         read_table=knobs_from_table, shell_complete=complete_knob,
-         help="Try this knob, with these values; by default every knob that applies.")
+@setting(
+    "--device",
+    read=values.device,
+    metavar="DEVICE",
+    group="What to run",
+    default_text="auto",
+    help="auto, cpu, cuda or cuda:N.",
+)
+@setting(
+    "--ranks",
+    read=values.ranks,
+    metavar="N,...",
+    file_types=(int, str),
+    group="What to run",
+    help="Numbers of workers; more than one is not available yet.",
+)
+@setting(
+    "--fix",
+    read=read_fix,
+    repeat=True,
+    metavar="ID=VALUE",
+    group="What to run",
+    read_table=fixed_from_table,
+    shell_complete=complete_knob,
+    help="Set a knob for the baseline and all candidates.",
+)
+@setting(
+    "--seed",
+    read=values.seed,
+    metavar="N",
+    file_types=(int,),
+    group="What to run",
+    default_text="0",
+    help="Of the runs and of the search.",
+)
+@setting(
+    "--budget",
+    read=parse_duration,
+    metavar="TIME",
+    group="Limits",
+    default_text="10m",
+    help="Time for everything: 90s, 10m, 2h.",
+)
+@setting(
+    "--trials", read=values.trials, metavar="N", file_types=(int,), group="Limits", help="Trials at most."
+)
+@setting(
+    "--steps",
+    read=values.whole_number(1),
+    metavar="N",
+    file_types=(int,),
+    group="Limits",
+    default_text="adaptive",
+    help="Steps to measure.",
+)
+@setting(
+    "--warmup",
+    read=values.whole_number(0),
+    metavar="N",
+    file_types=(int,),
+    group="Limits",
+    default_text="adaptive",
+    help="Steps before measuring.",
+)
+@setting(
+    "--steps-planned",
+    read=values.whole_number(1),
+    metavar="N",
+    file_types=(int,),
+    group="Limits",
+    help="Steps of the real training, to weigh the cost of compiling.",
+)
+@setting(
+    "--max-memory",
+    read=values.size,
+    metavar="BYTES",
+    file_types=(int, str),
+    group="Limits",
+    default_text="device memory less 8 %",
+    help="Memory that may be used: 8GiB.",
+)
+@setting(
+    "--max-batch",
+    read=values.whole_number(1),
+    metavar="N",
+    file_types=(int,),
+    group="Limits",
+    help="Largest batch size to try.",
+)
+@setting(
+    "--objective",
+    read=values.choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
+    metavar="NAME",
+    group="What counts",
+    default_text="goodput",
+    help="goodput, throughput or memory.",
+)
+@setting(
+    "--min-gain",
+    read=values.min_gain,
+    metavar="SHARE",
+    file_types=(float, int, str),
+    group="What counts",
+    default_text="2%",
+    help="Gain that must be exceeded.",
+)
+@setting(
+    "--confidence",
+    read=values.confidence,
+    metavar="SHARE",
+    file_types=(float, str),
+    group="What counts",
+    default_text="0.99",
+    help="Of all intervals.",
+)
+@setting(
+    "--knob",
+    read=read_knob,
+    repeat=True,
+    metavar="ID[=V1,V2]",
+    group="What is tried",
+    read_table=knobs_from_table,
+    shell_complete=complete_knob,
+    help="Try this knob, with these values; by default every knob that applies.",
+)
 @setting("--keep-batch", group="What is tried", help="Leave batch size and its learning rate as they are.")
-@setting("--allow", read=values.choice(("training",)), metavar="training", group="What is tried",
-         help="Measure changes of what is learnt; they are never recommended.")
-@setting("--out", read=values.text, metavar="DIR", group="Output", default_text=f"{DEFAULT_OUT}/",
-         help="Folder of the report; empty, new, or an earlier report.")
-@setting("--storage", read=values.text, metavar="URL", group="Output", default_text=DEFAULT_STORAGE,
-         help="Where the study is stored.")
-@setting("--study", read=check_study_name, metavar="NAME", group="Output", default_text="named after the target",
-         help="Name of the study.")
+@setting(
+    "--allow",
+    read=values.choice(("training",)),
+    metavar="training",
+    group="What is tried",
+    help="Measure changes of what is learnt; they are never recommended.",
+)
+@setting(
+    "--out",
+    read=values.text,
+    metavar="DIR",
+    group="Output",
+    default_text=f"{DEFAULT_OUT}/",
+    help="Folder of the report; empty, new, or an earlier report.",
+)
+@setting(
+    "--storage",
+    read=values.text,
+    metavar="URL",
+    group="Output",
+    default_text=DEFAULT_STORAGE,
+    help="Where the study is stored.",
+)
+@setting(
+    "--study",
+    read=check_study_name,
+    metavar="NAME",
+    group="Output",
+    default_text="named after the target",
+    help="Name of the study.",
+)
 @setting("--resume", group="Output", help="Go on with a stored study.")
-@setting("--format", read=values.choice(("text", "json", "md")), metavar="NAME", group="Output",
-         default_text="text", help="text, json or md, on stdout.")
+@setting(
+    "--format",
+    read=values.choice(("text", "json", "md")),
+    metavar="NAME",
+    group="Output",
+    default_text="text",
+    help="text, json or md, on stdout.",
+)
 @setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
 @setting("--quiet", group="Output", help="No progress.")
 @setting("--no-color", group="Output", help="No colour.")
@@ -98,8 +236,9 @@ Examples:
 @click.pass_context
 def command(
     ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, device: str | None,
-    ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None, trials: int | None,
-    steps: int | None, warmup: int | None, steps_planned: int | None, max_memory: int | None,
+    ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
+    trials: int | None, steps: int | None, warmup: int | None, steps_planned: int | None,
+    max_memory: int | None,
     max_batch: int | None, objective: Objective | None, min_gain: float | None, confidence: float | None,
     knob: list[Wish], keep_batch: bool, allow: str | None, out: str | None, storage: str | None,
     study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, dry_run: bool, quiet: bool,
@@ -113,7 +252,7 @@ def command(
     _machine(problems, ranks, device)
     typed = ctx.meta[TYPED]
     url = _storage(problems, storage, is_typed=any(word.startswith("--storage") for word in typed))
-    folder = _out(problems, out or DEFAULT_OUT)
+    folder = _out(problems, DEFAULT_OUT if out is None else out)
     knobs, fixed = _knobs(problems, knob, fix)
     if resume and url is not None:
         with problems.gather():
@@ -121,11 +260,11 @@ def command(
     problems.raise_any()
     assert request is not None and url is not None
     settings = _settings(
-        target=request, out=folder, storage=storage or DEFAULT_STORAGE, study=study, resume=resume, budget_s=budget,
-        trials=trials, objective=objective, keep_batch=keep_batch, allow_training=allow is not None, knobs=knobs,
-        fixed=fixed, device=device, steps=steps, warmup=warmup, steps_planned=steps_planned, max_memory=max_memory,
-        max_batch=max_batch, min_gain=min_gain, confidence=confidence, seed=seed,
-        command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
+        target=request, out=folder, storage=storage or DEFAULT_STORAGE, study=study, resume=resume,
+        budget_s=budget, trials=trials, objective=objective, keep_batch=keep_batch,
+        allow_training=allow is not None, knobs=knobs, fixed=fixed, device=device, steps=steps, warmup=warmup,
+        steps_planned=steps_planned, max_memory=max_memory, max_batch=max_batch, min_gain=min_gain,
+        confidence=confidence, seed=seed, command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
     )  # fmt: skip
     for text in url.warnings:
         warn(text, no_color=no_color)
@@ -172,34 +311,6 @@ def resume_command(settings: Settings, study: str) -> str:
     named = any(word == "--study" or word.startswith("--study=") for word in before)
     more = ["--resume"] if named else ["--study", study, "--resume"]
     return shlex.join(["advisor", *before, *more, *words[at:]])
-
-
-def plan(settings: Settings, url: StorageUrl, *, as_json: bool) -> str:
-    """What a run with these settings would do."""
-    target = settings.target
-    knobs = {
-        name: "all choices" if chosen is None else ", ".join(str(value) for value in chosen)
-        for name, chosen in settings.knobs.items()
-    }
-    facts: dict[str, Any] = {
-        "target": target.name, "kind": target.kind, "arguments": list(target.args), "device": settings.device,
-        "stages": list(STAGES), "budget_s": settings.budget_s, "trials": settings.trials,
-        "objective": settings.objective, "knobs": knobs or "every knob that applies", "fixed": settings.fixed,
-        "min_gain": settings.min_gain, "confidence": settings.confidence, "seed": settings.seed,
-        "storage": str(url), "study": settings.study, "out": str(settings.out),
-    }  # fmt: skip
-    if as_json:
-        return json.dumps({"dry_run": facts}, indent=2) + "\n"
-    rows = [f"{name.replace('_', ' ') + ':':<12} {_plain(value)}" for name, value in facts.items()]
-    return "\n".join([*(clean(row, 500) for row in rows), "Nothing was started or written."]) + "\n"
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return "; ".join(f"{name}={inner}" for name, inner in value.items()) or "none"
-    if isinstance(value, list):
-        return ", ".join(str(item) for item in value) or "none"
-    return "none" if value is None else str(value)
 
 
 def _target(

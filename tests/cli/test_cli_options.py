@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -32,12 +33,15 @@ CASES: dict[str, Case] = {
     "25 negative": (("--budget", "-5m"), 2, ("the budget must be positive",)),
     "25 zero": (("--budget", "0s"), 2, ("the budget must be positive",)),
     "25 very long": (("--budget", "9" * 30 + "h"), 2, ("is more than 30 days",)),
-    "27": (("--objective", "thruput"), 2, ("'thruput' is not one of 'goodput', 'throughput'", "did you mean throughput?")),
+    "27": (("--objective", "thruput"), 2,
+           ("'thruput' is not one of 'goodput', 'throughput'", "did you mean throughput?")),
     "27 later": (("--objective", "energy"), 2, ("'energy' is not available yet",)),
     "28": (("--trails", "3"), 2, ("No such option '--trails'.", "did you mean '--trials'")),
     "28 no value": (("--trials",), 2, ("Option '--trials' requires an argument.",)),
-    "29": (("--objective", "throughput", "--objective", "memory"), 2, ("--objective given twice: throughput, memory",)),
-    "29 fix": (("--fix", "num_workers=0", "--fix", "num_workers=2"), 2, ("--fix num_workers given twice: 0, 2",)),
+    "29": (("--objective", "throughput", "--objective", "memory"), 2,
+           ("--objective given twice: throughput, memory",)),
+    "29 fix": (("--fix", "num_workers=0", "--fix", "num_workers=2"), 2,
+               ("--fix num_workers given twice: 0, 2",)),
     "30 ranks": (("--ranks", str(TOO_MANY)), 2, (f"{TOO_MANY} ranks, but",)),
     "30 later": (("--ranks", "1,x"), 2, ("'x' is not a valid integer",)),
     "33": (("--device", "tpu"), 2, ("'tpu' is not one of auto, cpu, cuda, cuda:N",)),
@@ -61,7 +65,8 @@ CASES: dict[str, Case] = {
     "48 surrogate": (("--study", "a\udcff"), 2, ("study name 'a\\xff'",)),
     "49 quotes": (("--study", "'; DROP TABLE studies; --"), 2, ("use letters, digits",)),
     "49 override": (("--study", "a\u202eb"), 2, ("study name 'ab'",)),
-    "72": (("--knob", "bacth_size"), 2, ("unknown knob 'bacth_size'", "did you mean batch_size?", "`advisor knobs`")),
+    "72": (("--knob", "bacth_size"), 2,
+           ("unknown knob 'bacth_size'", "did you mean batch_size?", "`advisor knobs`")),
     "72 a value": (("--knob", "amp=bf61"), 2, ("amp: 'bf61' is not one of 'off', 'bf16', 'fp16'",)),
     "72 no value": (("--knob", "amp="), 2, ("amp: a value is empty",)),
     "72 fix": (("--fix", "amp"), 2, ("no value in 'amp'", "`--fix amp=off`")),
@@ -74,15 +79,15 @@ CASES: dict[str, Case] = {
     "steps": (("--steps", "0"), 2, ("0 is not in the range x>=1.",)),
 }  # fmt: skip
 
-STORAGE: dict[str, Case] = {
-    "53": ((""), 2, ("storage is empty", "leave it out for the default file")),
-    "54": (("foo"), 2, ("'foo' is not a storage URL", "`sqlite:///path.db` or `postgresql://USER@HOST/DB`")),
-    "55": (("foosql://x/y"), 2, ("'foosql' is not supported", "sqlite, postgresql")),
-    "56": (("mysql://u:s3cret@h/d"), 2, ("'mysql' is not supported",)),
-    "56 redis": (("redis://:s3cret@h"), 2, ("'redis' is not supported",)),
-    "57": (("sqlite:///nodir/x.db"), 2, ("no such directory: nodir",)),
-    "58": (("sqlite:///notes/"), 2, ("notes/ is a directory",)),
-    "63": (("sqlite:///x.db?plugin=x"), 2, ("parameter 'plugin' is not allowed",)),
+STORAGE: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "53": ("", 2, ("storage is empty", "leave it out for the default file")),
+    "54": ("foo", 2, ("'foo' is not a storage URL", "`sqlite:///path.db` or `postgresql://USER@HOST/DB`")),
+    "55": ("foosql://x/y", 2, ("'foosql' is not supported", "sqlite, postgresql")),
+    "56": ("mysql://u:s3cret@h/d", 2, ("'mysql' is not supported",)),
+    "56 redis": ("redis://:s3cret@h", 2, ("'redis' is not supported",)),
+    "57": ("sqlite:///nodir/x.db", 2, ("no such directory: nodir",)),
+    "58": ("sqlite:///notes/", 2, ("notes/ is a directory",)),
+    "63": ("sqlite:///x.db?plugin=x", 2, ("parameter 'plugin' is not allowed",)),
 }  # fmt: skip
 
 
@@ -94,17 +99,22 @@ def lay_out(folder: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
         monkeypatch.delenv(name)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("logs")))
     lay_out(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize(("arguments", "code", "texts"), CASES.values(), ids=CASES)
 def test_an_option_that_cannot_be_meant_is_refused_and_nothing_is_written(
-    here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, texts: tuple[str, ...]
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    texts: tuple[str, ...],
 ) -> None:
     before = contents(here)
     said = say(capsys, "tune", "train.py", *arguments)
@@ -114,9 +124,16 @@ def test_an_option_that_cannot_be_meant_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(("url", "code", "texts"), STORAGE.values(), ids=STORAGE)
-@pytest.mark.parametrize("command", [("tune", "train.py"), ("studies",), ("report", "train")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "command", [("tune", "train.py"), ("studies",), ("report", "train")], ids=lambda words: words[0]
+)
 def test_a_storage_that_cannot_be_meant_is_refused_by_every_command(
-    here: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...], url: str, code: int, texts: tuple[str, ...]
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+    url: str,
+    code: int,
+    texts: tuple[str, ...],
 ) -> None:
     before = contents(here)
     said = say(capsys, *command, "--storage", url, *(["--format", "json"] if command[0] == "report" else []))
@@ -132,25 +149,36 @@ def test_everything_that_is_wrong_is_told_at_once(capsys: pytest.CaptureFixture[
         "error: 4 things have to be corrected",
         "  --trials: 0 is not in the range x>=1.",
         "  no such file: trian.py (did you mean train.py?)",
-        f"  --storage: 'foo' is not a storage URL (`sqlite:///path.db` or `postgresql://USER@HOST/DB`)",
+        "  --storage: 'foo' is not a storage URL (`sqlite:///path.db` or `postgresql://USER@HOST/DB`)",
         "  --out: notes exists and was not made by advisor (choose another --out)",
     ]
 
 
 @pytest.mark.parametrize("where", ["first", "last"])
-def test_under_json_an_error_is_the_only_document_on_stdout(capsys: pytest.CaptureFixture[str], where: str) -> None:
-    words = ["--format", "json", "--nonsense"] if where == "first" else ["--nonsense", "--format=json"]
+def test_under_json_an_error_is_the_only_document_on_stdout(
+    capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    words = ["--format", "json", "--zzzz"] if where == "first" else ["--zzzz", "--format=json"]
     said = say(capsys, "tune", *words)
     assert json.loads(said.out) == {
         "error": {
-            "code": "usage", "message": "No such option '--nonsense'.", "where": None, "cause": None, "hint": None,
-            "exit_code": 2,
+            "code": "usage", "message": "No such option '--zzzz'.", "where": None, "cause": None,
+            "hint": None, "exit_code": 2,
         }
     }  # fmt: skip
 
 
 def test_knobs_may_be_repeated_and_their_values_are_merged(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--knob", "num_workers=1,2", "--knob", "num_workers=2,4", "--knob", "amp", "--fix", "num_threads=1"]
+    words = [
+        "--knob",
+        "num_workers=1,2",
+        "--knob",
+        "num_workers=2,4",
+        "--knob",
+        "amp",
+        "--fix",
+        "num_threads=1",
+    ]
     said = say(capsys, "tune", "train.py", *words, "--dry-run", "--format", "json")
     plan = json.loads(said.out)["dry_run"]
     assert plan["knobs"] == {"num_workers": "1, 2, 4", "amp": "all choices"}
@@ -158,7 +186,9 @@ def test_knobs_may_be_repeated_and_their_values_are_merged(capsys: pytest.Captur
 
 
 def test_the_same_value_given_twice_is_no_contradiction(capsys: pytest.CaptureFixture[str]) -> None:
-    said = say(capsys, "tune", "train.py", "--budget", "2m", "--budget", "120s", "--dry-run", "--format", "json")
+    said = say(
+        capsys, "tune", "train.py", "--budget", "2m", "--budget", "120s", "--dry-run", "--format", "json"
+    )
     assert json.loads(said.out)["dry_run"]["budget_s"] == 120.0
 
 
@@ -184,18 +214,32 @@ def test_colour_is_used_only_where_it_is_wanted(
 def test_a_cuda_device_needs_a_torch_built_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     said = say(capsys, "tune", "train.py", "--device", "cuda")
     version = torch_build()[0]
-    assert_told_once(said, 5, (f"no CUDA device: torch {version} is built for CPU", "hint: `--device cpu`", "log: "))
+    assert_told_once(
+        said, 5, (f"no CUDA device: torch {version} is built for CPU", "hint: `--device cpu`", "log: ")
+    )
 
 
 @pytest.mark.parametrize(
     ("variable", "count"),
-    [(None, 2), ("", 0), ("0", 1), ("1,0", 2), ("-1", 0), ("0,-1,1", 1), ("0,7", 1), ("GPU-1a", 1), ("MIG-1,MIG-2", 2)],
+    [
+        (None, 2),
+        ("", 0),
+        ("0", 1),
+        ("1,0", 2),
+        ("-1", 0),
+        ("0,-1,1", 1),
+        ("0,7", 1),
+        ("GPU-1a", 1),
+        ("MIG-1,MIG-2", 2),
+    ],
 )
 def test_devices_are_hidden_as_cuda_hides_them(variable: str | None, count: int) -> None:
     assert visible_gpus(2, variable) == count
 
 
-@pytest.mark.parametrize("command", ["profile", "apply", "check", "compare", "worker", "rules", "doctor", "plan", "trace"])
+@pytest.mark.parametrize(
+    "command", ["profile", "apply", "check", "compare", "worker", "rules", "doctor", "plan", "trace"]
+)
 def test_a_command_that_comes_later_says_so(capsys: pytest.CaptureFixture[str], command: str) -> None:
     said = say(capsys, command, "x", "--whatever")
     assert_told_once(said, 2, (f"`advisor {command}` is not available yet",))
@@ -221,12 +265,19 @@ print(json.dumps([slowest, loaded]))
 
 def test_usage_errors_come_fast_and_load_nothing_heavy(here: Path) -> None:
     calls: list[tuple[list[str], int]] = [
-        (["tune", "train.py", *words], code) for words, code, _ in CASES.values() if not any("\0" in w for w in words)
+        (["tune", "train.py", *words], code)
+        for words, code, _ in CASES.values()
+        if not any("\0" in w for w in words)
     ]
     calls += [(["tune", "train.py", "--storage", str(url)], code) for url, code, _ in STORAGE.values()]
     calls += [(["tune", "train.py", "--dry-run"], 0), (["--help"], 0), (["knobs"], 0), (["studies"], 0)]
     done = subprocess.run(
-        [sys.executable, "-c", RUN_ALL], input=json.dumps(calls), cwd=here, capture_output=True, text=True, check=False
+        [sys.executable, "-c", RUN_ALL],
+        input=json.dumps(calls),
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     slowest, loaded = json.loads(done.stdout.splitlines()[-1])
@@ -234,14 +285,24 @@ def test_usage_errors_come_fast_and_load_nothing_heavy(here: Path) -> None:
     assert slowest < 1.0
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["tune"], ["tune", "--help"], ["knobs", "amp"], ["studies"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["tune"], ["tune", "--help"], ["knobs", "amp"], ["studies"]]
+)
 def test_a_process_that_only_answers_imports_nothing_heavy(here: Path, words: list[str]) -> None:
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "advisor", *words], cwd=here, capture_output=True, text=True, check=False
+        [sys.executable, "-X", "importtime", "-m", "advisor", *words],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     took = time.perf_counter() - began
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    imported = {
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
     assert "advisor.cli" in imported
     assert not imported & set(HEAVY)
     assert took < 3.0
@@ -257,8 +318,8 @@ def test_a_closed_pipe_ends_quietly(here: Path) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     option=st.sampled_from(
-        ["--budget", "--trials", "--objective", "--device", "--seed", "--min-gain", "--confidence", "--study", "--knob",
-         "--fix", "--ranks", "--max-memory", "--storage", "--format", "--out", "-m"]
+        ["--budget", "--trials", "--objective", "--device", "--seed", "--min-gain", "--confidence", "--study",
+         "--knob", "--fix", "--ranks", "--max-memory", "--storage", "--format", "--out", "-m"]
     ),
     value=st.text(max_size=30),
 )  # fmt: skip

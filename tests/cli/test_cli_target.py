@@ -13,7 +13,7 @@ from advisor.errors import UsageError
 from advisor.settings import TargetRequest
 
 TRAINING = "import torch\nmodel = torch.nn.Linear(1, 1)\nfor _ in range(9):\n    model(1).backward()\n"
-MODEL = "from torch import nn\n\nclass Net(nn.Module):\n    def __init__(self) -> None:\n        super().__init__()\n"
+MODEL = "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n"
 
 Case = tuple[tuple[str, ...], int, tuple[str, ...]]
 
@@ -29,7 +29,8 @@ CASES: dict[str, Case] = {
     "4 a notebook": (("a.ipynb",), 2, ("notebooks are not run from the command line", "`advisor.tune(...)`")),
     "4 not Python": (("run.sh",), 2, ("run.sh is not a Python file",)),
     "5 empty": (("empty.py",), 2, ("empty.py is empty",)),
-    "6 a syntax error": (("broken.py",), 3, ("broken.py:2: invalid syntax", "--> broken.py:2:", "cause: x = = 1")),
+    "6 a syntax error": (("broken.py",), 3,
+                         ("broken.py:2: invalid syntax", "--> broken.py:2:", "cause: x = = 1")),
     "6 nested too deeply": (("deep.py",), 3, ("deep.py",)),
     "7 not UTF-8": (("latin.py",), 2, ("latin.py is not UTF-8 (byte 0xff at 5)", "save it as UTF-8")),
     "7 NUL": (("nul.py",), 2, ("nul.py is not UTF-8 (byte 0x00 at 5)",)),
@@ -45,10 +46,12 @@ CASES: dict[str, Case] = {
     "18 a module with a workload": (("-m", "work"), 2, ("work defines a workload",)),
     "19 two targets": (("train.py", "b.py"), 2, ("got an unexpected extra argument (b.py)", "go after `--`")),
     "19 a module and a file": (("-m", "pkg.train", "b.py"), 2, ("got an unexpected extra argument (b.py)",)),
-    "20 a URL": (("https://u:s3cret@x.org/a.py",), 2, ("remote scripts are not run", "download and read it first")),
+    "20 a URL": (("https://u:s3cret@x.org/a.py",), 2,
+                 ("remote scripts are not run", "download and read it first")),
     "model only": (("src/net.py",), 2, ("src/net.py only defines a model, Net", "`advisor init src/net.py`")),
     "option of the script": (("train.py", "--epochs", "3"), 2, ("`advisor tune train.py -- --epochs 3`",)),
-    "workload with arguments": (("work.py", "--", "x"), 2, ("work.py is a workload file and takes no arguments",)),
+    "workload with arguments": (("work.py", "--", "x"), 2,
+                                ("work.py is a workload file and takes no arguments",)),
     "a launcher": (("--exec", "--", "torchrun"), 2, ("--exec is not available yet",)),
 }  # fmt: skip
 
@@ -77,7 +80,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("arguments", "code", "texts"), CASES.values(), ids=CASES)
 def test_a_target_that_cannot_be_run_is_refused(
-    here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, texts: tuple[str, ...]
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    texts: tuple[str, ...],
 ) -> None:
     before = contents(here)
     said = say(capsys, "tune", *arguments)
@@ -93,15 +100,28 @@ def test_a_file_that_may_not_be_read_is_said(here: Path, capsys: pytest.CaptureF
     assert_told_once(say(capsys, "tune", "train.py"), 5, ("cannot read train.py: permission denied",))
 
 
-def test_under_a_launcher_nothing_is_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_a_launcher_nothing_is_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     said = say(capsys, "tune", "train.py")
-    assert_told_once(said, 2, ("WORLD_SIZE is set: advisor starts the ranks itself", "`advisor tune train.py`"))
+    assert_told_once(
+        said, 2, ("WORLD_SIZE is set: advisor starts the ranks itself", "`advisor tune train.py`")
+    )
 
 
 @pytest.mark.parametrize(
     "name",
-    ["mod\udcff.py", "<script>.py", "a'b\".py", "a\nb.py", "[red].py", "\x1b[2J.py", "\u202egpj.py", "'; rm -rf x.py"],
+    [
+        "mod\udcff.py",
+        "<script>.py",
+        "a'b\".py",
+        "a\nb.py",
+        "[red].py",
+        "\x1b[2J.py",
+        "\u202egpj.py",
+        "'; rm -rf x.py",
+    ],
 )
 def test_any_name_of_a_file_is_taken_and_shown_without_control_characters(
     here: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -127,7 +147,9 @@ def test_any_name_of_a_file_is_taken_and_shown_without_control_characters(
         ("no_ending", "print(1)\n", "script"),
     ],
 )  # fmt: skip
-def test_the_kind_of_a_target_is_told_by_reading_it(here: Path, name: str, text: str | bytes, kind: str) -> None:
+def test_the_kind_of_a_target_is_told_by_reading_it(
+    here: Path, name: str, text: str | bytes, kind: str
+) -> None:
     (here / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     assert find_target(name, None, ()).kind == kind
 
@@ -140,7 +162,9 @@ def test_a_module_is_found_without_running_its_package(here: Path) -> None:
 def test_every_command_in_a_hint_can_be_parsed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, _, _ in CASES.values():
         hint = say(capsys, "tune", *arguments, "--format", "json") if "--" not in arguments else None
-        parts = [] if hint is None or hint.out == "" else (json.loads(hint.out)["error"]["hint"] or "").split("`")
+        parts = (
+            [] if hint is None or hint.out == "" else (json.loads(hint.out)["error"]["hint"] or "").split("`")
+        )
         for command in (shlex.split(part)[1:] for part in parts if part.startswith("advisor ")):
             said = say(capsys, *command, "--help") if "--" not in command else None
             assert said is None or said.code == 0, command
