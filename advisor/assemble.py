@@ -194,4 +194,12 @@ def _summary(baseline: Baseline) -> ProfileSummary:
     phases, run = baseline.profile.phases, baseline.profile.run
     parts = {} if phases is None else {part: getattr(phases, f"{part}_ms") for part in PARTS}
     periodic = {} if run is None else {"evaluation": run.evaluation_s, "save": run.save_s}
-    return ProfileSummary(phases_ms=parts, periodic_s=periodic, epoch_s=None if run is None else run.epoch_s)
+    return ProfileSummary(phases_ms=parts, periodic_s=periodic, epoch_s=_epoch_s(baseline))
+
+
+def _epoch_s(baseline: Baseline) -> float | None:
+    """Seconds of one pass over the training data, where its length is known."""
+    loader, run = baseline.profile.loader, baseline.profile.run
+    if loader is None or loader.dataset_length is None or run is None or not run.samples_per_step:
+        return None
+    return loader.dataset_length / run.samples_per_step * baseline.step_s

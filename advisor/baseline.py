@@ -27,8 +27,8 @@ from advisor.tuners.session import Session, SessionEnded
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
-AA_QUADS = (6, 24)  # at least, at most
-AA_SHARE = 0.12  # of the budget
+AA_QUADS = (5, 24)  # at least, at most
+AA_SHARE = 0.08  # of the budget
 PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be told
 CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
 COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
@@ -230,8 +230,7 @@ def _compare_with_itself(
 ) -> tuple[list[float], list[Slot]]:
     """A/A quads: log ratios and slots."""
     least, most = AA_QUADS
-    quad_s = 4 * arena.step_s * (arena.steps() + 1)
-    count = max(least, min(most, int(AA_SHARE * settings.budget_s / quad_s)))
+    count = max(least, min(most, int(AA_SHARE * settings.budget_s / arena.quad_s)))
     ratios, (first, second), _ = arena.quads((session, session), (None, None), count)
     return ratios, first + second
 

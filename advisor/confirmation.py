@@ -18,6 +18,7 @@ from advisor.tuners.space import Space
 
 INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
 INSTANCE_S = (0.5, 2.0)  # its bounds
+LONG_QUAD_S = 2.0  # beyond this, instances make do with fewer quads
 MIN_QUADS, MAX_QUADS = 3, 12
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 MIN_LEARNING_STEPS = 3
@@ -254,7 +255,8 @@ def instance_quads(arena: Arena, settings: Settings) -> int:
     shortest, longest = INSTANCE_S
     wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
     slot_s = arena.steps() * arena.step_s
-    return max(MIN_QUADS, min(MAX_QUADS, round(wanted_s / (2 * slot_s))))
+    least = MIN_QUADS if arena.quad_s < LONG_QUAD_S else 1 if arena.quad_s > 2 * LONG_QUAD_S else 2
+    return max(least, min(MAX_QUADS, round(wanted_s / (2 * slot_s))))
 
 
 def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:

@@ -9,6 +9,7 @@ from advisor.settings import Clock
 
 LINE_EVERY_S = 10.0
 MAX_LINE = 500
+PHASES = {"start": "starting the program", "compile": "compiling", "steps": "measuring"}
 
 
 class PlainProgress:
@@ -25,6 +26,8 @@ class PlainProgress:
         self._quiet = quiet
         self._clock = clock
         self._last = float("-inf")
+        self._pending: str | None = None
+        self._current = ""
 
     def __enter__(self) -> Self:
         return self
@@ -38,23 +41,34 @@ class PlainProgress:
 
     def say(self, text: str) -> None:
         """A stage has begun or ended."""
+        self._pending, self._current = None, ""
         if not self._quiet:
             self._write(text)
 
     def trial(self, number: int, text: str, best: str, left_s: float) -> None:
-        """A trial begins; skipped when the last line is younger than 10 s."""
-        if self._is_time():
-            so_far = f"; best so far {best}" if best else ""
-            self._write(f"trial {number}: {text}{so_far}; {write_duration(left_s)} left")
+        """A trial begins; its line waits until the last one is 10 s old."""
+        so_far = f"; best so far {best}" if best else ""
+        self._pending = f"trial {number}: {text}{so_far}; {write_duration(left_s)} left"
+        self._current = f"trial {number}"
+        self._say_pending()
 
     def waiting(self, what: str, seconds: float) -> None:
         """Still waiting; said when nothing else was said for 10 s."""
-        if self._is_time():
-            self._write(f"{what}, {write_duration(seconds)} so far")
+        if self._say_pending() or not self._is_time():
+            return
+        doing = f"{PHASES.get(what, what)}, {write_duration(seconds)} so far"
+        self._write(f"{self._current}: {doing}" if self._current else doing)
 
     def warn(self, text: str) -> None:
         """Something changes the meaning of the result; said even when quiet."""
         self._write(f"warning: {text}")
+
+    def _say_pending(self) -> bool:
+        if self._pending is None or not self._is_time():
+            return False
+        text, self._pending = self._pending, None
+        self._write(text)
+        return True
 
     def _is_time(self) -> bool:
         return not self._quiet and self._clock() - self._last >= LINE_EVERY_S

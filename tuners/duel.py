@@ -194,6 +194,11 @@ class Arena:
         """Steps of one slot."""
         return self.fixed_steps or slot_steps(self.step_s, self.period)
 
+    @property
+    def quad_s(self) -> float:
+        """Expected seconds of one quad of baseline slots, dropped steps included."""
+        return 4 * (self.steps() + 1) * self.step_s
+
     def window_steps(self, *configs: Mapping[str, Value]) -> tuple[int, int]:
         """Steps dropped and measured in a window, the same for all configurations compared."""
         depth = max(self.queue_depth(config) for config in configs)

@@ -44,7 +44,7 @@ class ScriptedArena:
 
     def quads(self, sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
         ratio = self.ratio(*configs)
-        message = {"applied": [], "refused": {}}
+        message: dict[str, Any] = {"applied": [], "refused": {}}
         return [ratio + 0.0001 * index for index in range(quads)], ([], [Slot((0.1,))]), ({}, message)
 
     def start(self, config: Mapping[str, Value], number: int) -> "ScriptedSession":
@@ -87,7 +87,7 @@ def a_search(
     return search, arena, kept
 
 
-AMP = {"amp": ["off", "bf16"], "optimizer_implementation": ["default", "fused"]}
+AMP: dict[str, list[Value]] = {"amp": ["off", "bf16"], "optimizer_implementation": ["default", "fused"]}
 
 
 def test_each_helpful_knob_ends_in_the_incumbent() -> None:
