@@ -60,6 +60,10 @@ class ScriptedSession:
     def first_step(self) -> float:
         return 0.1
 
+    def stop(self) -> dict[str, Any]:
+        self.alive = False
+        return {}
+
     def kill(self) -> None:
         self.alive = False
 
