@@ -41,6 +41,16 @@ class Duel:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class _Window:
+    """What one process gave that was measured without a pause."""
+
+    slot: Slot
+    message: dict[str, Any]
+    outcome: dict[str, Any]
+    startup_s: float
+
+
 @dataclass
 class Arena:
     """Runs duels between configurations of one program.
@@ -67,6 +77,7 @@ class Arena:
     two_fit: bool = True
     max_steps: int | None = None
     fixed_steps: int | None = None
+    _kept: dict[str, _Window] = field(default_factory=dict)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
         """The way in which two configurations are compared.
@@ -95,6 +106,7 @@ class Arena:
         swapped: bool = False,
         number: int = 0,
         deadline: float = math.inf,
+        reuse: bool = False,
     ) -> Duel:
         """One instance: fresh processes, warmed up, then ``quads`` quads (one window each for windows).
 
@@ -106,13 +118,14 @@ class Arena:
             swapped: The candidate takes the first turn and starts first.
             number: Trial number for the records.
             deadline: Monotonic time after which no further quad is begun.
+            reuse: While screening: a window of ``first`` that was measured before stands for a new one.
 
         Raises:
             TrialFailed: Either program failed; ``Interrupted`` when asked to stop.
         """
         began = time.monotonic()
         if how == WINDOWS:
-            result = self._windows(first, second, swapped, number)
+            result = self._windows(first, second, swapped, number, reuse)
         else:
             arms = (second, first) if swapped else (first, second)
             result = self._turns(arms, how, quads, swapped, number, deadline)
@@ -252,30 +265,45 @@ class Arena:
         )
 
     def _windows(
-        self, first: Mapping[str, Value], second: Mapping[str, Value], swapped: bool, number: int
+        self,
+        first: Mapping[str, Value],
+        second: Mapping[str, Value],
+        swapped: bool,
+        number: int,
+        reuse: bool,
     ) -> Duel:
         drop, steps = self.window_steps(first, second)
-        limit_s = max(10.0, HOPELESS * steps * self.step_s)
-        slots: list[Slot] = []
-        outcomes: list[dict[str, Any]] = []
-        message: dict[str, Any] = {}
-        startup = 0.0
-        for config in (second, first) if swapped else (first, second):
-            session = self.start(config, number)
-            try:
-                slots.append(session.window(steps, drop=drop, limit_s=limit_s))
-                if config is second:
-                    message, startup = session.last, session.startup_s or 0.0
-                outcomes.append(session.stop())
-            except SessionEnded as ended:
-                raise TrialFailed(
-                    Failure("user_error", f"the program ended before {drop + steps} steps")
-                ) from ended
-            finally:
-                session.kill()
-        a, b = (1, 0) if swapped else (0, 1)
-        ratio = math.log(slots[a].seconds_per_unit / slots[b].seconds_per_unit)
-        return Duel(WINDOWS, [ratio], [slots[a]], [slots[b]], outcomes[a], outcomes[b], message, startup)
+        windows: dict[int, _Window] = {}
+        for arm in (1, 0) if swapped else (0, 1):
+            config = second if arm else first
+            kept = self._kept.get(repr(sorted(config.items()))) if reuse and arm == 0 else None
+            windows[arm] = kept or self._window(config, drop, steps, number)
+        base, candidate = windows[0], windows[1]
+        ratio = math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
+        return Duel(
+            WINDOWS,
+            [ratio],
+            [base.slot],
+            [candidate.slot],
+            base.outcome,
+            candidate.outcome,
+            candidate.message,
+            candidate.startup_s,
+        )
+
+    def _window(self, config: Mapping[str, Value], drop: int, steps: int, number: int) -> "_Window":
+        session = self.start(config, number)
+        try:
+            slot = session.window(steps, drop=drop, limit_s=max(10.0, HOPELESS * steps * self.step_s))
+            window = _Window(slot, session.last, session.stop(), session.startup_s or 0.0)
+        except SessionEnded as ended:
+            raise TrialFailed(
+                Failure("user_error", f"the program ended before {drop + steps} steps")
+            ) from ended
+        finally:
+            session.kill()
+        self._kept[repr(sorted(config.items()))] = window
+        return window
 
     def _outcome(self, session: Session) -> dict[str, Any] | None:
         return session.stop() if session.alive else None

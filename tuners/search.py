@@ -27,6 +27,8 @@ DUEL_QUADS = 4
 DUEL_LOOKS = 2  # instances of a restart knob while screening
 SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
+PAST_THE_PEAK = 2  # numbers in a row that give no more than the best so far
+CLEAR = 0.2  # log ratio that needs no second look while screening
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 FAILURES_IN_A_ROW = 5
 INTERACTING = (
@@ -131,24 +133,22 @@ class Search:
 
         return sorted(self.space.choices, key=cost)
 
-    def _screen(self, name: str, only: Callable[[Value], bool] = lambda value: True) -> None:
+    def _screen(self, name: str) -> None:
         """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
-        best: tuple[float, Config] | None = None
         start = dict(self.incumbent)
-        for value in self._values(name, start):
-            if not only(value):
-                continue
-            config = self.space.complete({**start, name: value})
-            score = self._measure(config, "screen")
-            if score is None:
-                if self._hopeless(name, value):
+        best, worse_in_a_row = (self.score, start), 0
+        try:
+            for value in self._values(name, start):
+                config = self.space.complete({**start, name: value})
+                score = self._measure(config, "screen")
+                if score is None:
+                    continue
+                worse_in_a_row = 0 if score > best[0] + WORTH else worse_in_a_row + 1
+                if worse_in_a_row == 0:
+                    best = (score, config)
+                elif isinstance(value, int) and best[1] != start and worse_in_a_row == PAST_THE_PEAK:
                     break
-                continue
-            if score > self.score + WORTH and (best is None or score > best[0]):
-                best = (score, config)
-            elif best is not None and isinstance(value, int) and name == "batch_size":
-                break
-        if best is not None:
+        finally:  # the budget may end in between; what was found before counts
             self.score, self.incumbent = best
 
     def _values(self, name: str, start: Config) -> Iterator[Value]:
@@ -244,13 +244,15 @@ class Search:
                 swapped=index % 2 == 1,
                 number=record.number,
                 deadline=self.deadline,
+                reuse=True,
             )
             instances.append(duel.log_ratios)
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
             record.applied = duel.second_message.get("applied", [])
             record.refused = duel.second_message.get("refused", {})
-            if record.refused or median(duel.log_ratios) < WORTH or self.clock() > self.deadline:
+            ambiguous = WORTH < median(duel.log_ratios) < CLEAR
+            if record.refused or not ambiguous or self.clock() > self.deadline:
                 break
         _check_outcome(record.outcome)
         if len(instances) > 1:

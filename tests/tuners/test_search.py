@@ -181,3 +181,16 @@ def test_a_refusal_is_neither_a_trial_nor_a_failure() -> None:
     assert search.run(None) == {"amp": "off"}
     assert kept.trials == []
     assert [(entry.knob, entry.reason) for entry in search.not_tried] == [("amp", "autocast is on already")]
+
+
+def test_what_was_found_before_the_budget_ended_is_kept() -> None:
+    time_now = [0.0]
+
+    def speed(config: Mapping[str, Value]) -> float:
+        time_now[0] += 0.5
+        return 2.0 if config["num_threads"] == 2 else 1.0
+
+    search, _, _ = a_search(speed, {"num_threads": [1, 2, 3, 4]}, clock=lambda: time_now[0])
+    search.deadline = 0.6
+    assert search.run(None) == {"num_threads": 2}
+    assert search.stopped_by == "budget"

@@ -1,5 +1,6 @@
 """Processes that prepare batches for one data loader."""
 
+import math
 from typing import Any
 
 from advisor.profiles.profile import LoaderFacts, Profile
@@ -39,7 +40,8 @@ class NumWorkers(Knob[int]):
         present = self.present(profile)
         most = 1 if _loader(profile).iterable else PER_CPU * profile.machine.cpus_allowed
         powers = [2**n for n in range(most.bit_length()) if 2**n <= most]
-        return [present, *(n for n in (0, *powers) if n != present)]
+        wanted = _wanted(profile)
+        return [present, *sorted((n for n in (0, *powers) if n != present), key=lambda n: abs(n - wanted))]
 
     def check(self, value: int, profile: Profile) -> None:
         if _loader(profile).iterable and value > 1:
@@ -60,6 +62,15 @@ class NumWorkers(Knob[int]):
 
     def change(self, value: int) -> Change:
         return Change(f"DataLoader(..., num_workers={value})")
+
+
+def _wanted(profile: Profile) -> int:
+    """Workers that keep up with the rest of the step: item time of a batch over the step without its wait."""
+    loader, phases = profile.loader, profile.phases
+    if loader is None or phases is None or loader.item_ms is None or loader.batch_size is None:
+        return 0
+    rest_ms = max(phases.step_ms - phases.input_wait_ms, 0.01 * phases.step_ms)
+    return math.ceil(loader.batch_size * loader.item_ms / rest_ms)
 
 
 def _loader(profile: Profile) -> LoaderFacts:

@@ -6,6 +6,7 @@ import torch
 from builders import a_loader, a_machine, a_profile
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
+from advisor.profiles.profile import StepPhases
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.num_workers import NumWorkers
 
@@ -85,3 +86,11 @@ def test_items_on_the_gpu_cannot_be_read_by_workers() -> None:
 def test_without_a_loader_there_is_nothing_to_prepare() -> None:
     with pytest.raises(Refused, match="no DataLoader"):
         NumWorkers().choices(a_profile())
+
+
+def test_the_number_that_keeps_up_with_the_step_is_tried_first() -> None:
+    profile = a_profile(
+        loader=a_loader(num_workers=0, batch_size=32, item_ms=3.0),
+        phases=StepPhases(step_ms=110.0, input_wait_ms=96.0),
+    )
+    assert NumWorkers().choices(profile)[:2] == [0, 8]
