@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -33,6 +34,7 @@ PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be
 CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
 COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
 FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
+SAID_BYTES = 4000  # of the program's own last words
 SHORT_DROP = 3  # first steps of a short program, not measured
 SHORT_LAUNCHES = 6  # of a short program, to compare it with itself
 
@@ -96,6 +98,8 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
         UsageError: The budget is below one baseline run.
     """
     began = time.monotonic()
+    launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
+    arena.fixed_warmup = settings.warmup
     session = launcher.start(0, settings.fixed, {})
     try:
         startup_s = session.first_step()
@@ -255,16 +259,31 @@ def target_error(failure: Failure, session: Session | None) -> TargetError:
             hint="write a workload: `advisor init`",
             code="no_training_step",
         )
-    text = failure.trace.rstrip()
     error = TargetError(
         failure.message.splitlines()[0] if failure.message else failure.cause,
         where=failure.where,
         cause=failure.cause,
-        hint=f"it fails without advisor too; its output is in {log}" if log else None,
+        hint=f"its output is in {log}" if log else None,
         code=failure.cause,
     )
-    error.trace = text
+    error.trace = failure.trace.rstrip()
+    said = "" if session is None else _last_words(session.folder / "stderr.log")
+    if failure.message.startswith("the program ended with exit status"):
+        error.trace = said.rstrip()
+        if "usage:" in said:
+            error.hint = "pass its arguments after `--`: `advisor tune train.py -- --data DIR`"
+    if failure.message.startswith("EOFError"):
+        error.message = "the script asked for input (stdin is closed)"
+        error.hint = "give the answer as an argument after `--`"
     return error
+
+
+def _last_words(log: Path) -> str:
+    """The end of a log, which is bounded; an empty text where there is none."""
+    try:
+        return log.read_bytes()[-SAID_BYTES:].decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def too_short(outcome: Mapping[str, Any], settings: Settings) -> TargetError:

@@ -23,6 +23,7 @@ class Keeping:
         baseline: The configuration that others are shown against.
         deadline: Monotonic time at which the search ends, for the display.
         sampled: Work is counted in samples (else in steps).
+        kept: Called after each trial.
     """
 
     progress: Progress
@@ -33,6 +34,7 @@ class Keeping:
     baseline: dict[str, Value] = field(default_factory=dict)
     sampled: bool = True
     trials: list[Trial] = field(default_factory=list)
+    kept: Callable[[], None] = lambda: None
 
     def begin(self, trial: TrialRecord, key: str, score: float) -> None:
         """Note that a trial runs, so that it is not lost when we are killed."""
@@ -51,6 +53,7 @@ class Keeping:
         self.trials.append(kept)
         if self.store is not None:
             self.store.record(self.study, kept, key, asked=asked, value=value)
+        self.kept()
 
 
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:

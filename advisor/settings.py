@@ -79,6 +79,10 @@ class Settings:
             raise UsageError(
                 f"{MAX_TRIALS} is the limit", where="--trials", hint="bound the time: `--budget 10m`"
             )
+        if self.objective == "memory":
+            raise UsageError(
+                "the objective memory is not available yet", where="--objective", hint="`--objective goodput`"
+            )
         if not 0 <= self.min_gain < 1:
             raise UsageError("--min-gain lies between 0% and 100%", where="--min-gain", hint="`2%` or `0.02`")
         if not 0.5 < self.confidence < 1:

@@ -162,6 +162,11 @@ class Study:
         stopped = result.budget.stopped_by == "interrupted"
         self.store.mark_status(self.name, "interrupted" if stopped else "complete")
 
+    def save_partial(self, result: ResultData) -> None:
+        """Keep what is known so far, in case this process is killed."""
+        if self.store is not None:
+            self.store.save_result(self.name, result)
+
     def _digests(self) -> dict[str, str]:
         request = self.settings.target
         if request.kind in ("script", "workload"):

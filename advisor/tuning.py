@@ -15,7 +15,7 @@ from typing import Any
 from advisor import assemble
 from advisor.baseline import FLOOR, Baseline, run_baseline, target_error
 from advisor.confirmation import Confirmation, Outcome, reserve_s
-from advisor.errors import TargetError
+from advisor.errors import NoValidTrial, TargetError
 from advisor.keeping import Keeping
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
@@ -103,8 +103,16 @@ class _Tuning:
             space.present,
             bool(baseline.profile.run and baseline.profile.run.samples_per_step),
         )
-        keeping.record(baseline.as_record(space.present), space.key(space.present))
         search = self._search(arena, space, baseline, keeping, study, known)
+
+        def partial() -> None:  # what `advisor report` shows if this process is killed
+            unconfirmed = Outcome(dict(space.present), reason="the tuner ended before the confirmation")
+            study.save_partial(
+                self._result(study, launcher, baseline, space, unconfirmed, keeping, space.not_tried)
+            )
+
+        keeping.kept = partial
+        keeping.record(baseline.as_record(space.present), space.key(space.present))
         outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
         try:
             try:
@@ -291,7 +299,31 @@ class _Tuning:
         not_tried: list[NotTried],
     ) -> ResultData:
         self._tell_side_effects(launcher)
-        result = assemble.result(
+        result = self._result(study, launcher, baseline, space, outcome, keeping, not_tried)
+        study.save(result)
+        if self.settings.out is not None:
+            write_report(result, self.settings.out)
+        tried = [trial for trial in result.trials if trial.number > 0]
+        if tried and all(trial.state == "failed" for trial in tried):
+            causes = ", ".join(sorted({str(trial.cause) for trial in tried}))
+            raise NoValidTrial(
+                f"all {len(tried)} trials failed: {causes}",
+                where=str(study.folder),
+                hint=f"`advisor report {study.name}` lists them with their logs",
+            )
+        return result
+
+    def _result(
+        self,
+        study: Study,
+        launcher: Launcher,
+        baseline: Baseline,
+        space: Space,
+        outcome: Outcome,
+        keeping: Keeping,
+        not_tried: list[NotTried],
+    ) -> ResultData:
+        return assemble.result(
             self.settings,
             baseline,
             space,
@@ -306,10 +338,6 @@ class _Tuning:
             seconds=time.monotonic() - self.began,
             batches=self.measured_batches,
         )
-        study.save(result)
-        if self.settings.out is not None:
-            write_report(result, self.settings.out)
-        return result
 
     def _tell_side_effects(self, launcher: Launcher) -> None:
         """What the program did beside training: it was launched several times."""

@@ -317,6 +317,8 @@ def states(trials: list[Trial]) -> str:
 def next_step(result: ResultData) -> str:
     """One action, and how to take it back."""
     changes = result.recommendation.changes
+    if result.budget.stopped_by == "interrupted" and not changes:
+        return "Nothing was confirmed before the interrupt; --resume goes on with the study."
     if result.recommendation.verdict == "keep" or not changes:
         return "Nothing to change. A longer --budget sees smaller differences."
     back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)

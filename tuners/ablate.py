@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import Failure, TrialFailed
-from advisor.tuners.knob import Value
+from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.measure import Estimate, single, within
 from advisor.tuners.session import Session, SessionEnded
 
@@ -48,8 +48,9 @@ def removals(
     number: int,
     deadline: float,
 ) -> tuple[dict[str, Value], list[Removal]]:
-    """Reduce a winner to the changes whose removal clearly costs more than ``detectable`` (log ratio).
+    """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
 
+    A change that computes with fewer bits, or that changes training, must also clearly help.
     Live changes are taken out and put back in one process; others need processes of their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
     leaves unmeasured.
@@ -69,7 +70,8 @@ def removals(
                 estimate = bench.contribution(without(config, base, name), config, detectable)
             except TrialFailed:
                 continue
-            needed = estimate.estimate > detectable and estimate.low > 0
+            harmless = arena.knobs[name].semantics in (Semantics.EXACT, Semantics.ROUNDING)
+            needed = estimate.estimate > detectable and (harmless or estimate.low > 0)
             if not needed:
                 config = without(config, base, name)
             measured.append(Removal(name, estimate, needed))

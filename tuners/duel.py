@@ -64,6 +64,8 @@ class Arena:
         two_fit: Two processes at once fit into memory.
         max_steps: Steps that one launch of the program has, when it is short.
         fixed_steps: Steps of a slot, when the user set them.
+        fixed_warmup: Steps of warm-up, when the user set them.
+        log: Folder with the logs of the process started last.
     """
 
     launcher: Launcher
@@ -77,6 +79,8 @@ class Arena:
     two_fit: bool = True
     max_steps: int | None = None
     fixed_steps: int | None = None
+    fixed_warmup: int | None = None
+    log: str | None = None
     _kept: dict[str, _Window] = field(default_factory=dict)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
@@ -139,7 +143,7 @@ class Arena:
             setting = getattr(self.knobs[name], "environment", None)
             if setting is not None and value != self.present.get(name):
                 environment.update(setting(value))
-        return self.launcher.start(
+        session = self.launcher.start(
             number,
             config,
             self.present,
@@ -147,10 +151,14 @@ class Arena:
             environment=environment,
             **options,
         )
+        self.log = str(session.folder)
+        return session
 
     def warm_up(self, session: Session, budget_s: float = math.inf) -> list[Slot]:
         """Run windows until two agree within noise, at least three steps; all of them are returned."""
         began = time.monotonic()
+        if self.fixed_warmup is not None:
+            return [session.slot(max(1, self.fixed_warmup), drop=0)]
         steps = max(WARMUP_STEPS, self.period)
         windows = [session.slot(steps, drop=1)]
         while len(windows) < MAX_WARMUP_WINDOWS and not settled([window.step_s for window in windows]):
@@ -212,9 +220,9 @@ class Arena:
         """Expected seconds of one quad of baseline slots, dropped steps included."""
         return 4 * (self.steps() + 1) * self.step_s
 
-    def window_steps(self, *configs: Mapping[str, Value]) -> tuple[int, int]:
-        """Steps dropped and measured in a window, the same for all configurations compared."""
-        depth = max(self.queue_depth(config) for config in configs)
+    def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
+        """Steps dropped and measured in a window, by how far the loader's workers can run ahead."""
+        depth = self.queue_depth(config)
         measured = max(QUEUE_DEPTHS * depth, 2 * self.steps(), 12)
         measured = math.ceil(measured / self.period) * self.period
         drop = max(WARMUP_STEPS, depth)
@@ -272,12 +280,11 @@ class Arena:
         number: int,
         reuse: bool,
     ) -> Duel:
-        drop, steps = self.window_steps(first, second)
         windows: dict[int, _Window] = {}
         for arm in (1, 0) if swapped else (0, 1):
             config = second if arm else first
             kept = self._kept.get(repr(sorted(config.items()))) if reuse and arm == 0 else None
-            windows[arm] = kept or self._window(config, drop, steps, number)
+            windows[arm] = kept or self._window(config, number)
         base, candidate = windows[0], windows[1]
         ratio = math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
         return Duel(
@@ -291,7 +298,8 @@ class Arena:
             candidate.startup_s,
         )
 
-    def _window(self, config: Mapping[str, Value], drop: int, steps: int, number: int) -> "_Window":
+    def _window(self, config: Mapping[str, Value], number: int) -> "_Window":
+        drop, steps = self.window_steps(config)
         session = self.start(config, number)
         try:
             slot = session.window(steps, drop=drop, limit_s=max(10.0, HOPELESS * steps * self.step_s))

@@ -208,13 +208,16 @@ class Search:
         self._afford()
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, config, stage)
+        self.arena.log = None
         self.recorder.begin(record, key, self.score)
         if asked is None:
             self.study.enqueue_trial({name: config[name] for name in self.space.choices})
             asked = self.study.ask(self._distributions())
         try:
             estimate = self._race(config, record)
+            record.log = self.arena.log
         except TrialFailed as failed:
+            record.log = self.arena.log
             self._fail(record, key, failed.failure, asked)
             return None
         if record.refused:

@@ -38,7 +38,7 @@ class SessionEnded(Exception):
 class Limits:
     """Deadlines in seconds, per phase; see reliability.md, section 3.5."""
 
-    start_s: float = 300.0
+    start_s: float = 60.0
     compile_s: float = 300.0
     step_s: float | None = None
 

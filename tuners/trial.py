@@ -50,7 +50,7 @@ class Trial:
         self.watch = Watch(
             self.run,
             self.clock,
-            seed=spec.seed,
+            seed=spec.seed + spec.seed_offset,
             seed_offset=spec.seed_offset,
             loss_limit=max(64, spec.learning_steps),
         )

@@ -28,6 +28,7 @@ class ScriptedArena:
     speed: Any
     knobs: Any = field(default_factory=lambda: KNOBS)
     sigma: float = 0.01
+    log: str | None = None
     measured: list[dict[str, Value]] = field(default_factory=list)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], fresh: bool = False) -> str:
