@@ -152,6 +152,7 @@ def main() -> None:
 def _load_target(target: Target) -> tuple[int, str | None]:
     """Import torch and the workload with one thread; the thread count to restore, and why not to fork."""
     import torch
+    import torch._dynamo  # every optimizer's constructor imports it, which takes longer than a trial's start
 
     from advisor.tuners.ship import load_workload
 
@@ -192,9 +193,6 @@ def _serve(connection: socket.socket, threads: int) -> None:
         if not data:
             return
         command = json.loads(data)
-        compiles = str(json.loads(Path(command["spec"]).read_text())["config"].get("execution", ""))
-        if compiles.startswith("compile"):
-            import torch._dynamo  # noqa: F401  # inherited by this and all later children
         mother = os.getpid()
         if os.fork() == 0:
             connection.close()
