@@ -23,6 +23,7 @@ MIN_QUADS, MAX_QUADS = 3, 12
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 MIN_LEARNING_STEPS = 3
 RESERVE_SHARE = 0.7
+OVERRUN = 0.5  # of the budget, that a confirmation may take beyond it to reach its first look
 END_S = 0.3  # to end a process tree
 HEADROOM = 0.08  # of a memory limit, that must stay free
 
@@ -173,7 +174,8 @@ class Confirmation:
         last_s = [0.0]
 
         def instance(index: int) -> Sequence[float] | None:
-            if index >= MIN_INSTANCES and self.clock() + last_s[0] > self.deadline:
+            allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
+            if self.clock() + last_s[0] > self.deadline + allowed:
                 return None
             duel = self.arena.duel(
                 self.space.present, winner, how=how, quads=quads, swapped=index % 2 == 1, number=number

@@ -24,10 +24,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=17, help="runs of each script")
     parser.add_argument("--budget", default="30s")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="written after every run; runs found there are kept")
+    parser.add_argument("--scripts", nargs="+", default=SCRIPTS)
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for script in SCRIPTS:
+    if options.out and options.out.exists():
+        rows = json.loads(options.out.read_text())["rows"]
+    for script in options.scripts:
         for run in range(options.runs):
             result = tune(EXAMPLES / script, options.budget, seed=run)
             speedup = result["recommendation"]["speedup"]
@@ -45,11 +48,22 @@ def main() -> None:
                 }
             )
             print(rows[-1], flush=True)
+            if options.out:
+                options.out.write_text(json.dumps(summary(rows), indent=1) + "\n")
+    print(f"{summary(rows)['recommended']} recommendations in {len(rows)} runs")
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is written: conditions, counts, and every run."""
     recommended = sum(row["verdict"] == "change" for row in rows)
-    summary = {"conditions": conditions(), "runs": len(rows), "recommended": recommended, "rows": rows}
-    print(f"{recommended} recommendations in {len(rows)} runs")
-    if options.out:
-        options.out.write_text(json.dumps(summary, indent=1) + "\n")
+    confirmations = sum(row["confirmed_over"] >= 6 for row in rows)
+    return {
+        "conditions": conditions(),
+        "runs": len(rows),
+        "reached_a_confirmation": confirmations,
+        "recommended": recommended,
+        "rows": rows,
+    }
 
 
 def tune(script: Path, budget: str, seed: int) -> dict[str, Any]:

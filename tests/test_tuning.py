@@ -128,7 +128,7 @@ def test_slow_storage_gets_workers_and_the_folder_stays_as_it_was(tmp_path: Path
 @pytest.mark.slow
 def test_a_placebo_is_not_recommended_and_the_baseline_is_trial_0(tmp_path: Path) -> None:
     code, _, err = finish(
-        advisor(tmp_path, "tune", a_workload(tmp_path), "--knob", "placebo", "--budget", "20s")
+        advisor(tmp_path, "tune", a_workload(tmp_path), "--knob", "placebo", "--budget", "60s")
     )
     assert code == 0, err
     result = result_of(tmp_path)

@@ -14,7 +14,7 @@ from typing import Any
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launch import Launcher
-from advisor.tuners.measure import Slot, median, quad_log_ratio, settled, slot_steps
+from advisor.tuners.measure import Slot, quad_log_ratio, settled, slot_steps
 from advisor.tuners.session import Session, SessionEnded
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
@@ -173,6 +173,7 @@ class Arena:
         configs: tuple[Mapping[str, Value] | None, ...],
         quads: int,
         deadline: float = math.inf,
+        by_work: bool = False,
     ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
         """Quads A B B A of running sessions: log ratios, and slots and last messages of both arms.
 
@@ -181,6 +182,7 @@ class Arena:
             configs: What to switch to before each arm's slots; ``None`` for a process of its own.
             quads: How many at most.
             deadline: Monotonic time after which no further quad is begun.
+            by_work: Steps of the arms do different amounts of work: compare per sample, not per step.
 
         Raises:
             SessionEnded: The program came to its end before the first quad was complete.
@@ -201,12 +203,10 @@ class Arena:
                 if not ratios:
                     raise
                 break
-            (a1, a2), (b1, b2) = collected
-            ratios.append(
-                quad_log_ratio(
-                    a1.seconds_per_unit, b1.seconds_per_unit, b2.seconds_per_unit, a2.seconds_per_unit
-                )
+            (a1, a2), (b1, b2) = (
+                [slot.seconds_per_unit if by_work else slot.mean_s for slot in arm] for arm in collected
             )
+            ratios.append(quad_log_ratio(a1, b1, b2, a2))
             for arm in (0, 1):
                 slots[arm].extend(collected[arm])
         return ratios, slots, (messages[0], messages[1])
@@ -250,7 +250,11 @@ class Arena:
                 sessions = [sessions[0], sessions[0]]
                 sessions[0].slot(max(2, self.period), drop=1, config=arms[1])
             ratios, slots, messages = self.quads(
-                (sessions[0], sessions[1]), arms if live else (None, None), quads, deadline
+                (sessions[0], sessions[1]),
+                arms if live else (None, None),
+                quads,
+                deadline,
+                by_work(arms[0], arms[1]),
             )
             outcomes = [None, None] if live else [self._outcome(session) for session in sessions]
             if live and sessions[0].alive:
@@ -286,7 +290,9 @@ class Arena:
             kept = self._kept.get(repr(sorted(config.items()))) if reuse and arm == 0 else None
             windows[arm] = kept or self._window(config, number)
         base, candidate = windows[0], windows[1]
-        ratio = math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
+        ratio = math.log(base.slot.mean_s / candidate.slot.mean_s)
+        if by_work(first, second):
+            ratio = math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
         return Duel(
             WINDOWS,
             [ratio],
@@ -320,6 +326,6 @@ class Arena:
         return all(self.knobs[name].live for name in names)
 
 
-def step_median(slots: list[Slot]) -> float:
-    """Median seconds of a step over slots."""
-    return median([value for slot in slots for value in slot.step_s])
+def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
+    """Whether a step of one configuration does more work than a step of the other."""
+    return first.get("batch_size") != second.get("batch_size")

@@ -33,9 +33,14 @@ class Slot:
     flags: tuple[tuple[str, int], ...] = ()
 
     @property
+    def mean_s(self) -> float:
+        """Mean wall seconds of a step."""
+        return sum(self.step_s) / len(self.step_s)
+
+    @property
     def seconds_per_unit(self) -> float:
         """Wall seconds per unit of work: the mean, so that several optimizers' periods count whole."""
-        return sum(self.step_s) / len(self.step_s) / self.work
+        return self.mean_s / self.work
 
 
 @dataclass(frozen=True)
