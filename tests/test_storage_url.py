@@ -147,7 +147,7 @@ def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("/work/x.db", "ext4"),
+        ("/data/x.db", "ext4"),
         ("/home/ada/x.db", "nfs4"),
         ("/home/ada/ram disk/x.db", "tmpfs"),
         ("/homes/x.db", "ext4"),
