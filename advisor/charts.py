@@ -1,7 +1,6 @@
 """Charts as inline SVG: text stays text, colours come from the page's variables, nothing is scripted.
 
-Each chart is an ``<svg role="img">`` with its own title and description; the numbers stand in a table
-beside it, which the template draws from ``Chart.columns`` and ``Chart.rows``.
+The numbers of each chart stand in a table beside it, drawn from ``Chart.columns`` and ``Chart.rows``.
 """
 
 import math

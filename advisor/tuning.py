@@ -120,6 +120,8 @@ class _Tuning:
             finally:
                 self.stopped_by = search.stopped_by
             outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
+            if search.stopped_by == "budget" and len(keeping.trials) == 1:
+                outcome.reason = "the budget left no time to try a change; give a longer --budget"
             self._propose(arena, space, baseline, outcome)
         except Interrupted:
             self.stopped_by = "interrupted"

@@ -87,11 +87,11 @@ def _culprit(arguments: dict[str, Any]) -> str:
     for name, value in arguments.items():
         try:
             cloudpickle.dumps(value)
-        except Exception:
+        except Exception:  # as in pack: whatever a reducer raises names the culprit
             for inner, part in getattr(value, "__dict__", {}).items():
                 try:
                     cloudpickle.dumps(part)
-                except Exception:
+                except Exception:  # likewise
                     return f"{name}.{inner} is {_described(part)}"
             return f"{name} is {_described(value)}"
     return "the objects together cannot be copied"
