@@ -5,6 +5,8 @@ from typing import Any
 
 from advisor.profiles.machine import Gpu, Machine
 from advisor.profiles.profile import LoaderFacts, OptimizerFacts, Profile, RootFacts, RunFacts, StepPhases
+from advisor.profiles.recorded import DeviceFacts, OpCost, Window
+from advisor.profiles.replayed import Share
 from advisor.profiles.run import Run
 from advisor.tuners.knob import AnyKnob, Refused, Value
 
@@ -44,13 +46,38 @@ def a_root(**facts: Any) -> RootFacts:
     return replace(RootFacts("Net", parameters=1000, dtypes=("float32",), devices=("cpu",)), **facts)
 
 
+def a_share(share: float, error: float = 0.1) -> Share:
+    """A measured share with an interval of ``error`` relative to it on either side."""
+    return Share(share, share * (1 - error), share * (1 + error))
+
+
+def an_op(name: str = "aten::mm", self_ms: float = 1.0, **facts: Any) -> OpCost:
+    """A float32 operator called once in the forward of every step."""
+    defaults = {"calls": 1.0, "total_ms": self_ms, "phase": "forward", "dtype": "float32"}
+    return OpCost(name=name, self_ms=self_ms, **{**defaults, **facts})
+
+
+def a_window(*ops: OpCost, **facts: Any) -> Window:
+    """A recorded window over steps of 10 ms, undisturbed, in which ``ops`` are all that computes."""
+    window = Window(
+        steps=5, step_ms=10.5, clean_step_ms=10.0, overhead=0.05, residual=0.0, events_per_step=500.0,
+        compute_ms=sum(op.self_ms for op in ops), ops=ops,
+    )  # fmt: skip
+    return replace(window, **facts)
+
+
+def a_device(**facts: Any) -> DeviceFacts:
+    """A busy device: 200 kernels of 40 us a step."""
+    return replace(DeviceFacts(busy_share=0.95, idle_share=0.05, kernels=200, mean_kernel_us=40.0), **facts)
+
+
 def a_profile(
     machine: Machine | None = None, *, phases_ms: dict[str, float] | None = None, **facts: Any
 ) -> Profile:
     """A workload of which nothing is known but the machine; ``phases_ms`` by part, in a step of 10 ms."""
     profile = Profile(machine or a_machine(), target_kind="workload")
     if phases_ms is not None:
-        parts = {f"{part}_ms": spent for part, spent in phases_ms.items()}
+        parts: dict[str, Any] = {f"{part}_ms": spent for part, spent in phases_ms.items()}
         profile = replace(profile, phases=StepPhases(step_ms=10.0, steps=20, **parts))
     return replace(profile, **facts)
 

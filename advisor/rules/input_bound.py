@@ -1,0 +1,48 @@
+"""A step waits while the loader prepares its batch."""
+
+from advisor.finding import Finding, Kind
+from advisor.profiles.profile import Profile
+from advisor.rule import Family, Rule, percent
+
+THRESHOLD = 0.05  # where PyTorch's TensorBoard plug-in starts to warn
+
+
+class InputBound(Rule):
+    """A step cannot start before its batch arrives, so the wait is paid on every step.
+
+    It costs time because nothing else happens meanwhile: the device, or the CPU that computes, stands still.
+    Prepare batches in more worker processes, or prepare them once and store them.
+    """
+
+    family = Family.INPUT
+    kind = Kind.WASTE
+    threshold = "input wait at least 5 % of the step (PyTorch TensorBoard plug-in)"
+    knobs = ("num_workers", "prefetch_factor", "in_memory_cache")
+
+    def check(self, profile: Profile) -> Finding:
+        phases, loader = profile.phases, profile.loader
+        if phases is None:
+            return self.not_applicable("no steps were recorded")
+        if loader is None:
+            return self.not_applicable("data loader", "the program uses no DataLoader")
+        share = phases.share("input_wait")
+        if share < THRESHOLD:
+            return self.passed(f"{percent(share)} of the step waits for data")
+        free = profile.replays.loader_free
+        return self.opportunity(
+            f"{percent(share)} of each step waits for data",
+            self.measured(free) if free is not None else self.timeline(share),
+            advice=_advice(loader.num_workers),
+            location=loader.location,
+            evidence={
+                "input_wait_ms": round(phases.input_wait_ms, 4),
+                "step_ms": round(phases.step_ms, 4),
+                "num_workers": loader.num_workers,
+            },
+        )
+
+
+def _advice(num_workers: int) -> str:
+    if num_workers:
+        return f"Make items cheaper, or give the loader more than {num_workers} workers."
+    return "Make batches in worker processes: `DataLoader(..., num_workers=2)`."

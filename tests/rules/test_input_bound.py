@@ -1,0 +1,43 @@
+from builders import a_loader, a_machine, a_profile, a_share
+
+from advisor.finding import Severity, State
+from advisor.profiles.profile import Profile
+from advisor.profiles.replayed import Replays
+from advisor.rules.input_bound import InputBound
+
+
+def test_a_loader_that_keeps_up_is_not_reported() -> None:
+    assert (
+        InputBound().check(a_profile(phases_ms={"input_wait": 0.4}, loader=a_loader())).state is State.PASSED
+    )
+
+
+def test_the_measured_replay_is_the_ceiling_where_there_is_one() -> None:
+    profile = a_profile(
+        phases_ms={"input_wait": 4.0}, loader=a_loader(), replays=Replays(loader_free=a_share(0.31))
+    )
+    finding = InputBound().check(profile)
+    assert finding.ceiling is not None
+    assert (finding.ceiling.share, finding.ceiling.source) == (0.31, "replay")
+    assert finding.severity is Severity.HIGH
+
+
+def test_without_a_replay_the_phase_is_the_ceiling() -> None:
+    finding = InputBound().check(a_profile(phases_ms={"input_wait": 2.0}, loader=a_loader()))
+    assert finding.ceiling is not None and finding.ceiling.source == "timeline"
+    assert finding.severity is Severity.MEDIUM
+
+
+def test_a_wait_that_hides_other_work_is_worth_what_the_replay_says() -> None:
+    profile = a_profile(
+        phases_ms={"input_wait": 4.0}, loader=a_loader(), replays=Replays(loader_free=a_share(0.0))
+    )
+    assert InputBound().check(profile).state is State.PASSED
+
+
+def test_without_recorded_steps_nothing_is_said() -> None:
+    assert InputBound().check(Profile(a_machine())).state is State.NOT_APPLICABLE
+
+
+def test_a_program_without_a_loader_is_not_judged() -> None:
+    assert InputBound().check(a_profile(phases_ms={"other": 9.0})).state is State.NOT_APPLICABLE
