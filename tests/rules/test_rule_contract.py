@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from builders import a_gpu_profile, a_machine, a_rich_profile
+from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile
 
 from advisor.advise import advise
 from advisor.finding import State
@@ -67,8 +67,11 @@ def test_rules_do_not_load_torch() -> None:
 
 
 def test_a_healthy_profile_has_no_waste_or_risk() -> None:
-    profile = replace(
-        a_rich_profile(), phases=replace(a_rich_profile().phases, input_wait_ms=0.0, other_ms=0.0)
+    profile = a_profile(
+        phases_ms={"input_wait": 0.1, "forward": 3.9, "backward": 5.0, "optimizer": 0.5, "other": 0.2},
+        loader=a_loader(item_ms=0.01, cpu_share=1.0),
+        run=a_rich_profile().run,
+        roots=a_rich_profile().roots,
     )
     bad = [f for f in advise(profile, RULES) if f.fired and f.kind.value != "headroom"]
     assert bad == []
