@@ -5,9 +5,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
+from advisor.advise import in_order, summary
 from advisor.baseline import Baseline
 from advisor.confirmation import Outcome, break_even_steps
+from advisor.finding import Finding
+from advisor.findings import as_data, phases_ms, profile_summary, replays
+from advisor.guidance import with_outcomes
 from advisor.keeping import as_loss, as_ratio, rate, step_interval
+from advisor.profiles.profile import Profile
 from advisor.result import (
     Adopted,
     Budget,
@@ -25,13 +30,13 @@ from advisor.result import (
 from advisor.result import (
     Baseline as BaselineData,
 )
+from advisor.rules import RULES
 from advisor.settings import Settings
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.proposals import Measured
 from advisor.tuners.search import StoppedBy
 from advisor.tuners.space import NotTried, Space
 
-PARTS = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "other")
 WORTH_A_PROPOSAL = 1.02  # ratio; the lower bound must exceed it
 
 
@@ -50,11 +55,17 @@ def result(
     stopped_by: StoppedBy,
     seconds: float,
     batches: Sequence[Measured],
+    findings: Sequence[Finding],
+    notes: Sequence[str],
+    after: Profile | None,
 ) -> ResultData:
     """The whole of ``result.json``."""
     request = settings.target
     profile = baseline.profile
     sampled = bool(profile.run and profile.run.samples_per_step)
+    recommendation = _recommendation(settings, baseline, space, outcome, batches)
+    untried = _untried(not_tried, outcome, space)
+    judged = with_outcomes(findings, recommendation, trials, untried, space.present, KNOBS)
     return ResultData(
         advisor_version=version("torch-advisor"),
         command=list(settings.command),
@@ -84,13 +95,24 @@ def result(
             peak_bytes=_peak(baseline),
             loss=_loss(outcome),
         ),
-        profile=_summary(baseline),
+        profile=_profile(profile, findings, notes, after),
         trials=trials,
-        recommendation=_recommendation(settings, baseline, space, outcome, batches),
-        not_tried=_untried(not_tried, outcome, space),
+        findings=as_data(in_order(judged, RULES)),
+        recommendation=recommendation,
+        not_tried=untried,
         warnings=warnings,
         budget=Budget(seconds=seconds, trials=len(trials), stopped_by=stopped_by),
     )
+
+
+def _profile(
+    profile: Profile, findings: Sequence[Finding], notes: Sequence[str], after: Profile | None
+) -> ProfileSummary:
+    found = profile_summary(profile, summary=summary(findings, profile), notes=notes)
+    if after is not None:
+        found.phases_after_ms = phases_ms(after)
+        found.replays_after = replays(after.replays)
+    return found
 
 
 def _recommendation(
@@ -188,18 +210,3 @@ def _memory_ratio(outcome: Outcome) -> Interval | None:
         return None
     ratios = sorted(winner / peak for winner in outcome.winner_peaks for peak in peaks)
     return Interval(estimate=ratios[len(ratios) // 2], low=ratios[0], high=ratios[-1])
-
-
-def _summary(baseline: Baseline) -> ProfileSummary:
-    phases, run = baseline.profile.phases, baseline.profile.run
-    parts = {} if phases is None else {part: getattr(phases, f"{part}_ms") for part in PARTS}
-    periodic = {} if run is None else {"evaluation": run.evaluation_s, "save": run.save_s}
-    return ProfileSummary(phases_ms=parts, periodic_s=periodic, epoch_s=_epoch_s(baseline))
-
-
-def _epoch_s(baseline: Baseline) -> float | None:
-    """Seconds of one pass over the training data, where its length is known."""
-    loader, run = baseline.profile.loader, baseline.profile.run
-    if loader is None or loader.dataset_length is None or run is None or not run.samples_per_step:
-        return None
-    return loader.dataset_length / run.samples_per_step * baseline.step_s

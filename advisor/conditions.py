@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor import wording
-from advisor.result import ResultData
+from advisor.result import Document, ResultData
 from advisor.wording import shown
 
 MACHINE = {
@@ -23,6 +23,12 @@ MACHINE = {
     "cpu_capability": "vector instructions",
     "bf16_speedup": "bf16 matmul over float32",
     "governor": "frequency governor",
+    "numa_nodes": "memory nodes (NUMA)",
+    "cpus_online": "CPUs of the machine",
+    "swap_bytes": "swap",
+    "available_bytes": "memory available at the start",
+    "driver": "driver",
+    "caches": "caches",
     "disturbed_by": "disturbed by",
     "fingerprint": "fingerprint",
 }
@@ -36,7 +42,7 @@ class Fact:
     text: str
 
 
-def reproduce(result: ResultData) -> str:
+def reproduce(result: Document) -> str:
     """The command that made this result, as a shell takes it."""
     return shlex.join(["advisor", *(shown(part) for part in result.command)])
 
@@ -124,6 +130,8 @@ def _machine_value(key: str, value: Any) -> str:
         return wording.plain(value)
     if key == "gpus" and isinstance(value, list | tuple):
         return "; ".join(_gpu(gpu) for gpu in value)
+    if key == "caches" and isinstance(value, list | tuple):
+        return ", ".join(f"{shown(level)} {size // 1024} KiB" for level, size in value)
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return ", ".join(shown(item) for item in value)
     return shown(value, 500) if isinstance(value, str | int) else as_json(value)

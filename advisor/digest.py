@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from advisor import conditions, wording
+from advisor import conditions, findings_page, profile_page, wording
 from advisor import page as pages
-from advisor.result import ResultData
+from advisor.result import Document, ProfileData, ResultData
 
 MOST_NAME = 80
 MOST_TRIALS = 10
+MOST_FINDINGS = 10
 MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again and updated
 
 # Zero-width space after @ and # because GitHub looks for mentions and issues after decoding entities.
@@ -35,6 +36,7 @@ def markdown(result: ResultData) -> str:
         [MARKER, f"**{escaped(wording.verdict(result), 1000)}**"],
         _reason(result),
         _changes(result),
+        _findings(result),
         _facts(result),
         _trials(result),
         _failures(result),
@@ -43,6 +45,47 @@ def markdown(result: ResultData) -> str:
         ["### Limits", "", *(f"- {limit}" for limit in conditions.limits(result))],
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
+
+
+def profile_markdown(result: ProfileData) -> str:
+    """The digest of a profile: what was found first, then the figures."""
+    title = result.profile.summary or "One run, looked at closely"
+    rows = [(tile.name, escaped(tile.text)) for tile in profile_page.tiles(result)]
+    phases = result.profile.phases_ms
+    total = sum(phases.values())
+    parts = [
+        (name.replace("_", " "), f"{wording.plain(spent)} ms", wording.share_of(spent, total))
+        for name, spent in sorted(phases.items(), key=lambda item: -item[1])
+        if spent > 0
+    ]
+    sections = [
+        [MARKER, f"**{escaped(title, 1000)}**"],
+        [f"- {escaped(text, 500)}" for text in [*result.warnings, *result.profile.notes]],
+        _findings(result),
+        _section("Measured", ("what", "value"), rows),
+        _section("One step", ("part", "time", "share"), parts),
+        ["### Limits", "", *(f"- {limit}" for limit in profile_page.limits(result))],
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
+
+
+def _findings(result: Document) -> list[str]:
+    found = [f for f in result.findings if f.state in ("opportunity", "diagnostic")]
+    rows = []
+    for finding in found[:MOST_FINDINGS]:
+        row = findings_page.finding_row(finding)
+        where = code(row.place) if row.place else ""
+        rows.append(
+            (
+                f"{row.severity} {row.kind}",
+                " ".join(filter(None, (escaped(row.title), where))),
+                escaped(row.gain) if row.gain else "",
+                escaped(row.advice, 500) if row.advice else "",
+                escaped(row.outcome),
+            )
+        )
+    title = "Findings" if len(found) == len(rows) else f"Findings: {len(rows)} of {len(found)}"
+    return _section(title, ("severity", "finding", "gain", "advice", "outcome"), rows)
 
 
 def _reason(result: ResultData) -> list[str]:

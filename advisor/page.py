@@ -1,12 +1,15 @@
 """What a report shows, part by part, as text and drawings ready to be placed by a template."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor import charts, wording
 from advisor.charts import Bar, Chart
-from advisor.conditions import Fact, as_json, conditions, limits, machine, reproduce
-from advisor.result import Adopted, Finding, Place, ResultData, Trial
+from advisor.conditions import Fact, conditions, limits, machine, reproduce
+from advisor.findings_page import FindingGroups, groups
+from advisor.result import Adopted, ProfileSummary, ResultData, Trial
+from advisor.step_chart import step_bar
 from advisor.wording import shown, shown_block
 
 MOST_ROWS = 2000  # what a browser sorts at once; the rest is in result.json
@@ -62,22 +65,6 @@ class Failures:
 
 
 @dataclass(frozen=True)
-class FindingRow:
-    """What one rule said."""
-
-    rule: str
-    state: str
-    kind: str
-    severity: str
-    title: str
-    place: str
-    gain: str
-    advice: str
-    outcome: str
-    evidence: str
-
-
-@dataclass(frozen=True)
 class Legend:
     """One part of the step in the legend of its bar."""
 
@@ -110,7 +97,7 @@ class Page:
     step: Chart
     legend: list[Legend]
     periodic: list[Fact]
-    findings: list[FindingRow]
+    findings: FindingGroups
     trials: list[TrialRow]
     trials_total: int
     summary: str
@@ -148,10 +135,10 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         patch=patch,
         before_after=_before_after(result, prefix),
         confirmed=winner(result) is not None,
-        step=charts.step_bar(f"{prefix}step", result.profile.phases_ms),
-        legend=legend(result),
-        periodic=_periodic(result),
-        findings=[_finding_row(finding) for finding in result.findings],
+        step=step_bar(f"{prefix}step", result.profile.phases_ms, result.profile.phases_after_ms),
+        legend=legend(result.profile.phases_ms),
+        periodic=periodic(result.profile),
+        findings=groups(result.findings),
         trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],
         trials_total=len(result.trials),
         summary=wording.states(result.trials),
@@ -225,9 +212,8 @@ def tiles(result: ResultData) -> list[Tile]:
     return [Tile("Throughput", throughput), Tile("Time of a step", step), Tile("Peak memory", memory), last]
 
 
-def legend(result: ResultData) -> list[Legend]:
+def legend(phases: Mapping[str, float]) -> list[Legend]:
     """The parts of a step, longest first."""
-    phases = result.profile.phases_ms
     total = sum(phases.values())
     return [
         Legend(
@@ -297,34 +283,15 @@ def _progress(result: ResultData, prefix: str) -> Chart | None:
     return charts.progress(f"{prefix}progress", result.trials, result.noise.smallest_detectable)
 
 
-def _periodic(result: ResultData) -> list[Fact]:
+def periodic(summary: ProfileSummary) -> list[Fact]:
+    """What comes beside the steps, and how long it took in the watched run."""
     facts = [
-        Fact(f"{charts.phase_words(name)} each time", wording.seconds(spent))
-        for name, spent in result.profile.periodic_s.items()
+        Fact(f"{charts.phase_words(name)} in the watched run", wording.seconds(spent))
+        for name, spent in summary.periodic_s.items()
         if spent > 0
     ]
-    epoch = result.profile.epoch_s
+    epoch = summary.epoch_s
     return [*facts, Fact("one epoch", wording.seconds(epoch))] if epoch is not None else facts
-
-
-def _finding_row(finding: Finding) -> FindingRow:
-    gain = ""
-    if finding.measured:
-        gain = f"measured: {wording.interval(finding.measured, 'x')}"
-    elif finding.ceiling:
-        modelled = " (model, not measured)" if finding.ceiling.source == "model" else ""
-        gain = f"at most {wording.percent(finding.ceiling.share)} of the step could be gained{modelled}"
-    return FindingRow(
-        rule=shown(finding.rule), state=finding.state.replace("_", " "), kind=finding.kind,
-        severity=finding.severity or "", title=shown(finding.title, 300), gain=gain,
-        place=_place(finding.location),
-        advice=shown(finding.advice, 1000), outcome=finding.outcome.replace("_", " "),
-        evidence=", ".join(f"{shown(name, 80)} {as_json(value)}" for name, value in finding.evidence.items()),
-    )  # fmt: skip
-
-
-def _place(place: Place | None) -> str:
-    return f"{shown(place.file)}:{place.line}" if place else ""
 
 
 def _notes(trial: Trial) -> list[str]:

@@ -17,7 +17,8 @@ from advisor.conditions import reproduce
 from advisor.errors import EnvironmentProblem, UsageError, clean
 from advisor.page import change_row, page
 from advisor.patch import changes_patch
-from advisor.result import ResultData, write_atomically
+from advisor.profile_page import profile_page
+from advisor.result import ProfileData, ResultData, write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -25,15 +26,20 @@ if TYPE_CHECKING:
 FILES = ("report.html", "result.json", "report.md", "changes.patch")
 
 
-def render_html(result: ResultData) -> str:
+def render_html(result: ResultData | ProfileData) -> str:
     """The report as one HTML file that needs nothing else: no request, styles and script inside."""
     script = _asset("report.js")
     digest_of_script = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template, content = (
+        ("profile.html.j2", profile_page(result))
+        if isinstance(result, ProfileData)
+        else ("report.html.j2", page(result, changes_patch(result)))
+    )
     return (
         _templates()
-        .get_template("report.html.j2")
+        .get_template(template)
         .render(
-            page=page(result, changes_patch(result)),
+            page=content,
             style=Markup(_asset("palette.css") + _asset("report.css")),
             script=Markup(script),
             script_digest=digest_of_script,
@@ -55,8 +61,10 @@ def render_fragment(result: ResultData) -> str:
     )
 
 
-def render_markdown(result: ResultData) -> str:
+def render_markdown(result: ResultData | ProfileData) -> str:
     """The digest for a pull request or a step summary."""
+    if isinstance(result, ProfileData):
+        return digest.profile_markdown(result)
     return digest.markdown(result)
 
 
@@ -112,10 +120,11 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def write_report(result: ResultData, folder: Path) -> list[Path]:
+def write_report(result: ResultData | ProfileData, folder: Path) -> list[Path]:
     """Write ``report.html``, ``result.json``, ``report.md`` and ``changes.patch``, each at once.
 
-    Everything is rendered before the first file is replaced. Returns the paths in that order.
+    A profile changes nothing and has no patch; one left by an earlier report is removed. Everything is
+    rendered before the first file is replaced. Returns the paths in that order.
 
     Raises:
         UsageError: ``folder`` is not one that a report may be written to.
@@ -126,15 +135,18 @@ def write_report(result: ResultData, folder: Path) -> list[Path]:
         "result.json": result.to_json(),
         "report.html": render_html(result),
         "report.md": render_markdown(result),
-        "changes.patch": changes_patch(result),
     }
+    if isinstance(result, ResultData):
+        contents["changes.patch"] = changes_patch(result)
     try:
         folder.mkdir(exist_ok=True)
         for name, content in contents.items():
             write_atomically(folder / name, content)
+        for name in set(FILES) - contents.keys():
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise EnvironmentProblem(f"cannot write to {clean(str(folder))}", cause=_reason(error)) from None
-    return [folder / name for name in FILES]
+    return [folder / name for name in FILES if name in contents]
 
 
 def _check_parent(folder: Path) -> None:

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from advisor.errors import UsageError, clean
 from advisor.tuners.failures import Cause
@@ -88,13 +88,53 @@ class Baseline(Record):
     loss: Loss = Loss()
 
 
+class Operator(Record):
+    """One operator of the recorded window; times per step."""
+
+    name: str
+    phase: str
+    calls: Finite
+    self_ms: Finite
+    dtype: str | None = None
+    shapes: list[list[int]] = []
+    location: str | None = None
+
+
+class Recording(Record):
+    """The profiler's window; ``overhead`` is the share that it added to a step."""
+
+    steps: int
+    events_per_step: Finite
+    overhead: Finite | None = None
+    residual: Finite = 0.0
+    notes: list[str] = []
+
+
 class ProfileSummary(Record):
-    """Where the time of one baseline step goes; ``overhead`` is the share that watching adds."""
+    """Where the time of one baseline step goes.
+
+    ``overhead`` is the share that watching adds to a step, ``phases_after_ms`` the same step under the
+    recommendation. ``memory_bytes`` is by category. ``replays`` are shares of the step by what was left
+    out, ``rates`` measured limits of the machine, ``roofline`` the share of them that the step reached.
+    """
 
     phases_ms: dict[str, Finite]
     periodic_s: dict[str, Finite] = {}
     epoch_s: Finite | None = None
     overhead: Finite = 0.0
+    steps: int = 0
+    summary: str = ""
+    phases_after_ms: dict[str, Finite] | None = None
+    ranks: list[dict[str, Any]] = []
+    recording: Recording | None = None
+    operators: list[Operator] = []
+    memory_bytes: dict[str, int] = {}
+    replays: dict[str, Interval] = {}
+    replays_refused: dict[str, str] = {}
+    replays_after: dict[str, Interval] = {}
+    rates: dict[str, Finite] = {}
+    roofline: dict[str, Finite] = {}
+    notes: list[str] = []
 
 
 class Place(Record):
@@ -112,6 +152,7 @@ class Ceiling(Record):
     low: Finite
     high: Finite
     source: Literal["replay", "timeline", "model"] = Field(alias="from")
+    of: Literal["step", "run"] = "step"
 
 
 class Finding(Record):
@@ -130,6 +171,7 @@ class Finding(Record):
     knobs: list[str] = []
     outcome: Literal["confirmed", "no_effect", "harmful", "not_tested"] = "not_tested"
     measured: Interval | None = None
+    why: str = ""
 
 
 class Trial(Record):
@@ -211,26 +253,18 @@ class Budget(Record):
     stopped_by: Literal["budget", "trials", "converged", "failures", "interrupted"]
 
 
-class ResultData(Record):
-    """The whole of ``result.json``."""
+class Document(Record):
+    """What every ``result.json`` holds."""
 
     schema_version: Literal[1] = 1
     advisor_version: str
     command: list[str]
     created: str = ""
-    study: str = ""
     target: Target
     machine: dict[str, Any]
-    objective: Literal["goodput", "throughput", "memory", "latency", "energy"] = "goodput"
-    min_gain: Finite = 0.02
     seed: int | None = None
-    noise: Noise
-    baseline: Baseline
     profile: ProfileSummary
     findings: list[Finding] = []
-    trials: list[Trial] = []
-    recommendation: Recommendation
-    not_tried: list[Untried] = []
     warnings: list[str] = []
     budget: Budget
 
@@ -240,8 +274,45 @@ class ResultData(Record):
         return json.dumps(_writable(plain), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+class ProfileData(Document):
+    """What ``profile`` found: the same fields, without trials and recommendation."""
+
+    baseline: Baseline | None = None
+    trials: list[Trial] = []
+    recommendation: None = None
+    not_tried: list[Untried] = []
+
+
+class ResultData(Document):
+    """What ``tune`` found: the whole of ``result.json``."""
+
+    study: str = ""
+    objective: Literal["goodput", "throughput", "memory", "latency", "energy"] = "goodput"
+    min_gain: Finite = 0.02
+    noise: Noise
+    baseline: Baseline
+    trials: list[Trial] = []
+    recommendation: Recommendation
+    not_tried: list[Untried] = []
+
+
 def read_result(path: Path) -> ResultData:
-    """Read a ``result.json``, or the one in a report folder.
+    """Read the ``result.json`` of a ``tune``, or the one in a report folder.
+
+    Raises:
+        UsageError: No such file, or not such a result.
+    """
+    document = read_document(path)
+    if not isinstance(document, ResultData):
+        raise UsageError(
+            f"{clean(str(path))} is a profile, without a recommendation",
+            hint="`advisor tune TARGET` makes one",
+        )
+    return document
+
+
+def read_document(path: Path) -> ResultData | ProfileData:
+    """Read a ``result.json`` of ``tune`` or ``profile``, or the one in a report folder.
 
     Raises:
         UsageError: No such file, or not a result of advisor.
@@ -268,7 +339,8 @@ def read_result(path: Path) -> ResultData:
             hint="upgrade advisor",
         )
     try:
-        return ResultData.model_validate(data)
+        is_profile = "recommendation" in data and data["recommendation"] is None
+        return (ProfileData if is_profile else ResultData).model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -289,8 +361,9 @@ def write_atomically(path: Path, content: str) -> None:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of ``result.json``."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ResultData.model_json_schema()}
+    """The JSON Schema of ``result.json``, of ``tune`` or of ``profile``."""
+    either: TypeAdapter[ResultData | ProfileData] = TypeAdapter(ResultData | ProfileData)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **either.json_schema()}
 
 
 def _writable(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """The study that a run belongs to: its storage, name, folder of logs, contract, and what it already knows."""
 
-import hashlib
 import math
 import tempfile
 import time
@@ -15,12 +14,12 @@ from advisor.baseline import PROFILE
 from advisor.contract import (
     config_key,
     default_study_name,
-    digest_of_target,
     digests_of_target,
     refuse_if_changed,
     study_contract,
 )
 from advisor.errors import TargetError, UsageError
+from advisor.launching import request_digest
 from advisor.profiles.profile import Profile
 from advisor.result import ResultData, Trial
 from advisor.settings import Settings, Value
@@ -149,10 +148,7 @@ class Study:
 
     def digest(self) -> str:
         """Digest of the target and of the project files it imports."""
-        request = self.settings.target
-        if request.payload is not None:
-            return "sha256:" + hashlib.sha256(request.payload).hexdigest()
-        return digest_of_target(Path(request.name)) if request.kind != "module" else ""
+        return request_digest(self.settings.target)
 
     def save(self, result: ResultData) -> None:
         """Keep the result."""

@@ -4,39 +4,45 @@ Calls everything below and knows no screen: what it does is told to a ``Progress
 returned. Only a confirmation on fresh processes can recommend.
 """
 
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from advisor import assemble
+from advisor.advise import advise
 from advisor.baseline import FLOOR, Baseline, run_baseline, target_error
 from advisor.confirmation import Confirmation, Outcome, reserve_s
+from advisor.diagnosis import Diagnosis
 from advisor.errors import NoValidTrial, TargetError
+from advisor.finding import Finding
+from advisor.guidance import priorities
 from advisor.keeping import Keeping
+from advisor.launching import make_launcher
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
 from advisor.report import write_report
 from advisor.result import ResultData
+from advisor.rules import RULES
 from advisor.settings import Progress, Settings
 from advisor.signals import StopRequests
 from advisor.study import Study
 from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.failures import TrialFailed
-from advisor.tuners.isolation import remove
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Launcher, can_isolate
+from advisor.tuners.launch import Launcher
 from advisor.tuners.proposals import Measured, propose_batches
 from advisor.tuners.search import Search, StoppedBy
-from advisor.tuners.session import Interrupted
+from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.tuners.space import NotTried, Space, build_space
-from advisor.tuners.spec import Target
 
 SHOWN = 10  # names in a warning
+DIAGNOSIS_SHARE = 0.1  # of the budget
+DIAGNOSIS_S = 45.0  # at most
+LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learnt
+LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 
 _last_signal: int | None = None
@@ -84,16 +90,20 @@ class _Tuning:
     warnings: list[str] = field(default_factory=list)
     stopped_by: StoppedBy = "converged"
     measured_batches: list[Measured] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    after: Profile | None = None
 
     def run(self) -> ResultData:
         """The stages in order; what is known is assembled at the end, however it ends."""
         self._begin()
         study = Study.open(self.settings, self.stack, self._warn)
         launcher, arena, baseline = self._baseline(study)
-        space = self._space(baseline, arena)
         known = study.join(
             baseline.profile, self._build_space(baseline.profile, 0.0).choices, self.progress.say
         )
+        self._diagnose(launcher, arena, baseline)
+        space = self._space(baseline, arena)
         keeping = Keeping(
             self.progress,
             time.monotonic,
@@ -123,6 +133,7 @@ class _Tuning:
             if search.stopped_by == "budget" and len(keeping.trials) == 1:
                 outcome.reason = "the budget left no time to try a change; give a longer --budget"
             self._propose(arena, space, baseline, outcome)
+            self._look_again(launcher, arena, baseline, outcome)
         except Interrupted:
             self.stopped_by = "interrupted"
         not_tried = [*space.not_tried, *search.not_tried]
@@ -138,42 +149,12 @@ class _Tuning:
             f"up to {limit}{minutes:.3g} min"
         )
 
-    def _launcher(self, study: Study) -> Launcher:
-        request = self.settings.target
-        payload = None
-        if request.payload is not None:
-            file = study.folder / "payload"
-            file.touch(mode=0o600)
-            file.write_bytes(request.payload)
-            payload = str(file)
-        name = request.name if request.kind in ("module", "objects") else str(Path(request.name).absolute())
-        scratch = Path(tempfile.mkdtemp(prefix="advisor-"))
-        self.stack.callback(remove, scratch)
-        cache = study.folder / "compile-cache"
-        cache.mkdir(mode=0o700)
-        return Launcher(
-            Target(request.kind, name, request.args, str(Path.cwd()), payload),
-            study.folder,
-            seed=self.settings.seed,
-            device=self.settings.device,
-            isolate=self._isolate(scratch),
-            compile_cache=cache,
-            scratch=scratch,
-            waiting=self._waiting,
-        )
-
-    def _isolate(self, scratch: Path) -> bool:
-        if self.settings.target.kind not in ("script", "module"):
-            return False
-        reason = can_isolate(Path.cwd(), scratch)
-        if reason is not None:
-            self._warn(f"files that the script writes are not kept apart from yours: {reason}")
-        return reason is None
-
     def _baseline(self, study: Study) -> tuple[Launcher, Arena, Baseline]:
         self.progress.say("running it unchanged")
         try:
-            launcher = self.stack.enter_context(self._launcher(study))
+            launcher = self.stack.enter_context(
+                make_launcher(self.settings, study.folder, self.stack, self._waiting, self._warn)
+            )
             arena = Arena(launcher, KNOBS, {})
             baseline = run_baseline(launcher, arena, self.settings)
         except TrialFailed as failed:
@@ -200,6 +181,45 @@ class _Tuning:
         elif baseline.contended:
             self._warn("other processes use this machine; small differences cannot be told")
         return launcher, arena, baseline
+
+    def _diagnose(self, launcher: Launcher, arena: Arena, baseline: Baseline) -> None:
+        """Profile the program in a process of its own, where the budget has room; then run the rules."""
+        left = self.settings.budget_s - (time.monotonic() - self.began)
+        limit = min(DIAGNOSIS_S, max(DIAGNOSIS_SHARE * self.settings.budget_s, 2 * baseline.startup_s))
+        if left > 4 * limit and limit > baseline.startup_s + LEAST_DIAGNOSIS_S:
+            if not arena.two_fit and baseline.session is not None:
+                baseline.session.kill()
+                baseline.session = None
+            diagnosis = Diagnosis(
+                lambda: launcher.start(0, self.settings.fixed, {}),
+                arena,
+                time.monotonic() + limit,
+                self.progress,
+            )
+            try:
+                baseline.profile = diagnosis.run()
+                self.notes += diagnosis.notes
+            except (TrialFailed, SessionEnded) as end:
+                self.notes.append(f"the diagnosis failed, findings rest on the baseline alone: {end}")
+        else:
+            self.notes.append("the budget left no time to profile: findings rest on the baseline alone")
+        self.findings = advise(baseline.profile, RULES)
+
+    def _look_again(self, launcher: Launcher, arena: Arena, baseline: Baseline, outcome: Outcome) -> None:
+        """Profile the winner, so that the report shows where the bottleneck moved."""
+        if outcome.verdict != "change":
+            return
+        own = {name: value for name, value in arena.present.items()}
+        diagnosis = Diagnosis(
+            lambda: launcher.start(0, outcome.config, own, training_dataset=arena.training_dataset),
+            arena,
+            time.monotonic() + LOOK_AGAIN_S + 2 * baseline.startup_s,
+            self.progress,
+        )
+        try:
+            self.after = diagnosis.again()
+        except (TrialFailed, SessionEnded) as end:
+            self.notes.append(f"the recommended setting could not be profiled: {end}")
 
     def _space(self, baseline: Baseline, arena: Arena) -> Space:
         space = self._build_space(baseline.profile, baseline.detectable)
@@ -253,6 +273,7 @@ class _Tuning:
             deadline=self.began + end,
             max_trials=self.settings.trials,
             known=known,
+            priorities=priorities(self.findings),
             next_number=study.next_number(),
         )
 
@@ -339,6 +360,9 @@ class _Tuning:
             stopped_by=self.stopped_by,
             seconds=time.monotonic() - self.began,
             batches=self.measured_batches,
+            findings=self.findings,
+            notes=self.notes,
+            after=self.after,
         )
 
     def _tell_side_effects(self, launcher: Launcher) -> None:

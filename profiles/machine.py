@@ -7,18 +7,29 @@ import platform
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One NVIDIA device as NVML describes it; ``memory_bytes`` is its total."""
+    """One NVIDIA device as NVML describes it; ``memory_bytes`` is its total.
+
+    ``nvlinks`` counts active links, ``highest_clock_mhz`` is the highest clock of its multiprocessors.
+    What NVML cannot say of a device is ``None``.
+    """
 
     name: str
     uuid: str
     memory_bytes: int
     capability: tuple[int, int]
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    nvlinks: int | None = None
+    clock_mhz: int | None = None
+    highest_clock_mhz: int | None = None
+    temperature_c: int | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,7 @@ class Machine:
 
     ``cpus_allowed`` respects affinity and cgroup quota. ``bf16_speedup`` is the measured rate of a
     bfloat16 matmul over a float32 one on this CPU with one thread; below 1 there are no units for it.
+    ``numa_nodes`` counts the memory nodes that the allowed CPUs lie on.
     """
 
     cpus_allowed: int
@@ -46,6 +58,12 @@ class Machine:
     gpus: tuple[Gpu, ...] = ()
     governor: str | None = None
     disturbed_by: tuple[str, ...] = ()
+    numa_nodes: int | None = None
+    cpus_online: int | None = None
+    swap_bytes: int | None = None
+    available_bytes: int | None = None
+    driver: str | None = None
+    caches: tuple[tuple[str, int], ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -69,6 +87,7 @@ def read_machine() -> Machine:
     """Read everything that can be known without importing torch; takes a few milliseconds."""
     import psutil
 
+    gpus, driver = _gpus()
     return Machine(
         cpus_allowed=cpus_allowed(),
         physical_cores=psutil.cpu_count(logical=False) or 1,
@@ -81,8 +100,14 @@ def read_machine() -> Machine:
         has_compiler=any(
             shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name
         ),
-        gpus=_gpus(),
+        gpus=gpus,
         governor=_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        numa_nodes=numa_nodes(),
+        cpus_online=psutil.cpu_count() or None,
+        swap_bytes=psutil.swap_memory().total,
+        available_bytes=psutil.virtual_memory().available,
+        driver=driver,
+        caches=cache_sizes(),
     )
 
 
@@ -116,6 +141,12 @@ def cpus_allowed() -> int:
     return count
 
 
+def cgroup_throttling() -> tuple[int, int]:
+    """Periods of the cgroup's CPU quota so far, and those in which it was used up; zeros without one."""
+    counts = dict(line.split()[:2] for line in _lines(CGROUP / "cpu.stat") if len(line.split()) == 2)
+    return int(counts.get("nr_periods", 0)), int(counts.get("nr_throttled", 0))
+
+
 def _bf16_speedup(size: int = 384, repeats: int = 5) -> float:
     """Rate of a square bf16 matmul over the float32 one, best of a few, one thread (about 20 ms)."""
     import time
@@ -139,26 +170,71 @@ def _bf16_speedup(size: int = 384, repeats: int = 5) -> float:
         torch.set_num_threads(threads)
 
 
-def _gpus() -> tuple[Gpu, ...]:
+def numa_nodes(folder: Path = Path("/sys/devices/system/node")) -> int | None:
+    """Memory nodes that the allowed CPUs lie on; ``None`` where the system does not say."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    allowed = os.sched_getaffinity(0)
+    nodes = [_cpu_list(_first_line(node / "cpulist") or "") for node in folder.glob("node[0-9]*")]
+    return sum(bool(cpus & allowed) for cpus in nodes) or None
+
+
+def cache_sizes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> tuple[tuple[str, int], ...]:
+    """Bytes of the data caches of the first CPU, by level: ``(("L1", 32768), ...)``."""
+    sizes = {}
+    for index in sorted(folder.glob("index*")):
+        size = _first_line(index / "size") or ""
+        if _first_line(index / "type") in ("Data", "Unified") and size.endswith("K"):
+            sizes[f"L{_first_line(index / 'level')}"] = int(size[:-1]) * 1024
+    return tuple(sizes.items())
+
+
+def _cpu_list(text: str) -> set[int]:
+    """``0-3,8`` as a set of numbers."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _gpus() -> tuple[tuple[Gpu, ...], str | None]:
+    """The devices that NVML sees, and the version of the driver."""
     import pynvml
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return ()
+        return (), None
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(
-            Gpu(
-                name=str(pynvml.nvmlDeviceGetName(handle)),
-                uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
-                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                capability=tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
-            )
-            for handle in handles
-        )
+        return tuple(_gpu(handle) for handle in handles), str(pynvml.nvmlSystemGetDriverVersion())
     finally:
         pynvml.nvmlShutdown()
+
+
+def _gpu(handle: Any) -> Gpu:
+    import pynvml
+
+    def asked(name: str, *arguments: Any) -> int | None:
+        try:
+            return int(getattr(pynvml, name)(handle, *arguments))
+        except pynvml.NVMLError:  # not every device knows everything
+            return None
+
+    links = [asked("nvmlDeviceGetNvLinkState", link) for link in range(pynvml.NVML_NVLINK_MAX_LINKS)]
+    return Gpu(
+        name=str(pynvml.nvmlDeviceGetName(handle)),
+        uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
+        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        capability=tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
+        pcie_generation=asked("nvmlDeviceGetCurrPcieLinkGeneration"),
+        pcie_width=asked("nvmlDeviceGetCurrPcieLinkWidth"),
+        nvlinks=sum(state == 1 for state in links) if any(state is not None for state in links) else None,
+        clock_mhz=asked("nvmlDeviceGetClockInfo", pynvml.NVML_CLOCK_SM),
+        highest_clock_mhz=asked("nvmlDeviceGetMaxClockInfo", pynvml.NVML_CLOCK_SM),
+        temperature_c=asked("nvmlDeviceGetTemperature", pynvml.NVML_TEMPERATURE_GPU),
+    )
 
 
 def _version(distribution: str) -> str:

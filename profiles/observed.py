@@ -156,6 +156,7 @@ class RankFacts:
 
     ``communication_ms`` is all collective time, ``exposed_ms`` what no compute overlaps. ``allreduces`` is
     per update, ``parameters_reduced`` the bytes per update over the bytes of all parameters.
+    ``duplicate_share`` is the share of its samples that another rank delivered in the same epoch.
     """
 
     rank: int
@@ -175,3 +176,11 @@ class RankFacts:
     memory_share: float | None = None
     phases_ms: tuple[tuple[str, float], ...] = ()
     step_series_ms: tuple[float, ...] = ()
+    duplicate_share: float | None = None
+
+    def share(self, part: str) -> float:
+        """Share (0 to 1) of this rank's step that ``communication``, ``exposed``, ``wait``, ... takes."""
+        if self.step_ms <= 0:
+            return 0.0
+        taken: float = getattr(self, f"{part}_ms")
+        return min(1.0, max(0.0, taken / self.step_ms))

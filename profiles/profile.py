@@ -126,7 +126,10 @@ class LoaderFacts:
 
 @dataclass(frozen=True)
 class EmbeddingFacts:
-    """An embedding table; ``touched_share`` is the share of its rows that one step reads."""
+    """An embedding table; ``touched_share`` is the share of its rows that one step reads.
+
+    ``tied`` is whether another module uses the same parameter, such as an output layer.
+    """
 
     name: str
     rows: int
@@ -134,6 +137,7 @@ class EmbeddingFacts:
     sparse: bool = False
     touched_share: float | None = None
     parameter_bytes: int = 0
+    tied: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,10 @@ class RunFacts:
     of a kind, ``None`` before two were seen. ``steps_total`` is the planned length where it is known.
     ``evaluation_records_graph`` is whether outputs in evaluation carry a graph. ``debug`` names
     debugging aids left on (``anomaly``, ``profiler``, ``launch_blocking``, ``gradcheck``,
-    ``distributed_debug``). ``nonfinite`` names what was NaN or infinite first (``loss`` or ``gradient``).
+    ``distributed_debug``). ``nonfinite`` names what was NaN or infinite first (``loss`` or ``gradient``);
+    ``finite_checks`` counts the steps in which that was looked for. Updates of a gradient scaler, and those
+    that it skipped, are counted after the first 100 of a longer run; ``scaler_ms`` is its time per update.
+    ``conv_fp32_precision`` is cuDNN's for float32 convolutions: ``tf32``, torch's default, or ``ieee``.
     """
 
     clock: str = "optimizer"
@@ -224,6 +231,7 @@ class RunFacts:
     own_backward_transforms: bool = False
     deterministic: bool = False
     matmul_precision: str = "highest"
+    conv_fp32_precision: str | None = None
     num_threads: int = 1
     sum_reduced_loss: bool | None = None
     steps_seen: int = 0
@@ -252,6 +260,7 @@ class RunFacts:
     nonfinite: str | None = None
     nonfinite_step: int | None = None
     nonfinite_module: str | None = None
+    finite_checks: int | None = None
     scaler_updates: int = 0
     scaler_skipped: int = 0
     scaler_on_bf16: bool | None = None

@@ -34,7 +34,8 @@ class OpCost:
 class Repetition:
     """The same operators repeated one after another, such as by indexing in a Python loop.
 
-    ``ops`` is the repeated part, ``count`` how often it comes in a row, ``times`` such rows per step.
+    ``ops`` is the repeated part, ``count`` how often it comes in a row, ``times`` such rows per step,
+    ``phase`` as in ``OpCost``.
     """
 
     ops: tuple[str, ...]
@@ -42,6 +43,7 @@ class Repetition:
     times: float
     ms: float
     location: Location | None = None
+    phase: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class DeviceFacts:
 
     ``launch_share`` is idle between kernels that waits for launches, ``short_kernels`` the share of kernels
     shorter than their launch, ``full_queue`` whether launches run far ahead of the device.
-    ``layout_ms`` is time of layout-change kernels, ``fill_copy_ms`` that of filling on the host and copying.
+    ``layout_ms`` is time of layout-change kernels, ``fill_copy_ms`` that of filling on the host and copying
+    and ``fill_location`` where most of that happens.
     """
 
     busy_share: float
@@ -125,6 +128,7 @@ class DeviceFacts:
     busy_p95: float | None = None
     copies: tuple[Copies, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    fill_location: Location | None = None
 
     def copy(self, direction: str) -> Copies | None:
         """The copies of one direction, if there were any."""
@@ -141,7 +145,7 @@ class Window:
     ``compute_ms`` sums self times of all operators in forward, backward and optimizer.
     ``dispatches`` counts operators called from Python or autograd directly, per step. ``recompute_ms``
     is forward work repeated inside backward (activation checkpointing), ``cast_ms`` the time of dtype
-    conversions, ``zero_ms`` that of clearing gradients by writing zeros, ``bias_ms`` that of biases
+    conversions, ``zero_ms`` that of clearing gradients by writing zeros.
     before a normalisation, ``anomaly`` whether autograd's anomaly mode was seen.
     """
 

@@ -75,7 +75,7 @@ def test_findings_are_shown_with_place_ceiling_and_outcome() -> None:
     shown = text_of(parse(report.render_html(a_result(findings=[finding]))))
     for text in (
         "train.py:42",
-        "at most 41 % of the step could be gained (model, not measured)",
+        "at most 41 % of the step could be gained (38 % to 44 %; model, not measured)",
         "not tested",
     ):
         assert text in shown

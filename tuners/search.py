@@ -29,6 +29,7 @@ SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
 PAST_THE_PEAK = 2  # numbers in a row that give no more than the best so far
 CLEAR = 0.2  # log ratio that needs no second look while screening
+LOADING_PRICE, RESTART_PRICE = 3.0, 8.0  # of a trial, in trials of a live knob: starts, windows, compilation
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 FAILURES_IN_A_ROW = 5
 INTERACTING = (
@@ -62,6 +63,7 @@ class Search:
         deadline: Monotonic time at which the search must leave the rest to the confirmation.
         max_trials: Trials at most, the baseline included.
         known: Scores of configurations measured in an earlier part of a resumed study, by key.
+        priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
         next_number: The next trial's number.
     """
 
@@ -73,6 +75,7 @@ class Search:
     deadline: float
     max_trials: int | None = None
     known: Mapping[str, float] = field(default_factory=dict)
+    priorities: Mapping[str, float] = field(default_factory=dict)
     next_number: int = 1
     compile_s: float | None = None
     clock: Callable[[], float] = time.monotonic
@@ -122,14 +125,19 @@ class Search:
             session.kill()
 
     def _order(self) -> list[str]:
-        """Live knobs first, as they cost no start; then by the share of the step they can act on."""
+        """What findings name first, by ceiling over what a trial costs; then live knobs; then the rest.
+
+        Within those by the share of the step that a knob can act on.
+        """
         phases = self.profile.phases
 
-        def cost(name: str) -> tuple[int, float, str]:
+        def cost(name: str) -> tuple[float, int, float, str]:
             knob = self.arena.knobs[name]
             share = 1.0 if phases is None or not knob.acts_on else phases.share(*knob.acts_on)
             group = 0 if knob.live else 2 if knob.loading else 1
-            return group if share < 0.5 or group != 2 else -1, -share, name
+            first = group if share < 0.5 or group != 2 else -1
+            price = 1.0 if knob.live else LOADING_PRICE if knob.loading else RESTART_PRICE
+            return -self.priorities.get(name, 0.0) / price, first, -share, name
 
         return sorted(self.space.choices, key=cost)
 

@@ -161,6 +161,18 @@ class Session:
         self._channel_send(do="facts")
         return self._await("facts", 60.0)
 
+    def ask(self, command: str, event: str, wait_s: float, **arguments: Any) -> dict[str, Any]:
+        """Send a command of ``advisor.tuners.diagnosing`` and wait for its answer.
+
+        Args:
+            command: Its name.
+            event: Name of the message that answers it.
+            wait_s: Seconds until the trial counts as stuck.
+            arguments: What the command takes.
+        """
+        self._channel_send(do=command, **arguments)
+        return self._await(event, wait_s)
+
     def settle(self, present: Mapping[str, int | str]) -> None:
         """Tell the child the program's own settings, observed in its first run."""
         self._channel_send(do="present", values=dict(present))

@@ -8,6 +8,7 @@ from math import prod
 
 from advisor.errors import UsageError
 from advisor.profiles.profile import Profile
+from advisor.profiles.replayed import Share
 from advisor.tuners.constraints import (
     CONSTRAINTS,
     SUMMED,
@@ -217,14 +218,32 @@ def _choose(
     except Refused as reason:
         return [NotTried(name, None, str(reason))], []
     if name not in asked and knob.acts_on and profile.phases is not None:
-        share = profile.phases.share(*knob.acts_on)
+        share, how = _bound(profile, knob.acts_on)
         if share < detectable:
             reason_text = (
-                f"at most {share * 100:.1f} % of the step could be gained, "
+                f"at most {share * 100:.1f} % of the step could be gained{how}, "
                 f"less than the {detectable * 100:.3g} % that can be told from noise"
             )
             return [NotTried(name, None, reason_text)], []
     return [], choices
+
+
+def _bound(profile: Profile, parts: tuple[str, ...]) -> tuple[float, str]:
+    """The share of the step that a knob acting on these parts could take away, and how that is known.
+
+    A replay with a part left out tells more than its phase: what runs beside other work is worth nothing.
+    """
+    assert profile.phases is not None
+    share = profile.phases.share(*parts)
+    replays: dict[tuple[str, ...], Share | None] = {
+        ("input_wait",): profile.replays.loader_free,
+        ("optimizer",): profile.replays.optimizer_off,
+        ("communication",): profile.replays.communication_off,
+    }
+    replay = replays.get(parts)
+    if replay is not None and replay.high < share:
+        return replay.high, " (measured with that part left out)"
+    return share, ""
 
 
 def _named_values(

@@ -11,26 +11,26 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from advisor.profiles.hooks import program, trackers
 from advisor.profiles.hooks.clock import Clock, Step
+from advisor.profiles.hooks.compilation import Compiling
 from advisor.profiles.hooks.imports import after_import
+from advisor.profiles.hooks.memory import peak_bytes
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.hooks.writes import Writes
 from advisor.profiles.machine import read_machine
 from advisor.profiles.run import Run
 from advisor.tuners.channel import Channel, ChannelClosed
-from advisor.tuners.compiling import Compiling
 from advisor.tuners.failures import Failure, describe, describe_ours
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.slot import SlotTask, cuda_in_use
 from advisor.tuners.spec import TrialSpec, write_json
-
-FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
+from advisor.tuners.tasks import Task
 
 
 class Trial:
@@ -40,22 +40,23 @@ class Trial:
         self._spec = spec
         self._channel = channel
         self._started = started
-        self._slot: _Slot | None = None
+        self._task: Task | None = None
         self._startup_s: float | None = None
         self._finished = False
         knobs = {name: KNOBS[name] for name in KNOBS}
         self.run = Run(knobs, spec.present, Refused, spec.training_dataset)
         self.run.configure(spec.config)
         self.clock = Clock(self._on_step)
+        self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
         self.watch = Watch(
             self.run,
             self.clock,
+            compiling=self.compiling,
             seed=spec.seed + spec.seed_offset,
             seed_offset=spec.seed_offset,
             loss_limit=max(64, spec.learning_steps),
         )
         self.watch.record_grad_norms = spec.learning_steps > 0
-        self.compiling = Compiling(self._on_compile)
         self.writes = Writes(ignored=[Path(spec.folder)])
 
     def arm(self) -> None:
@@ -102,37 +103,52 @@ class Trial:
             self._channel.send(event="first_step", startup_s=self._startup_s, kind=step.kind)
             self._obey()
             return
-        slot = self._slot
-        if slot is None or not slot.take(step):
+        task = self._task
+        if task is None or not task.take(step):
             return
-        slot.synchronise()
-        self._slot = None
-        self._channel.send(event="slot", **slot.as_message(self.run))
+        self._task = None
+        self._channel.send(event=task.event, **task.finish())
         self._obey()
 
     def _obey(self) -> None:
-        """Wait for the tuner's next command at a step border."""
-        while self._slot is None:
+        """Wait for the tuner's next command at a step border, until one needs steps."""
+        while self._task is None:
             try:
                 command = self._channel.receive()
             except ChannelClosed:
                 os._exit(1)  # the tuner is gone; nothing may run on
             assert command is not None  # no time-out was given
-            match command["do"]:
-                case "slot":
-                    if command.get("config") is not None:
-                        self.run.configure(command["config"])
-                    keep = frozenset(command["keep"])
-                    self._slot = _Slot(
-                        command["steps"], command["drop"], keep, command["limit_s"], self._spec.device
-                    )
-                    self._slot.synchronise()
-                case "present":
-                    self.run.settle(command["values"])
-                case "facts":
-                    self._channel.send(event="facts", **self._facts())
-                case "stop":
-                    self._finish("stopped", None)
+            self._task = self._do(command)
+        self._task.begin()
+
+    def _do(self, command: dict[str, Any]) -> "Task | None":
+        """Carry out a command; the task that takes the next steps, if it asks for one."""
+        match command.pop("do"):
+            case "slot":
+                return self._slot_task(command)
+            case "present":
+                self.run.settle(command["values"])
+            case "facts":
+                self._channel.send(event="facts", **self._facts())
+            case "stop":
+                self._finish("stopped", None)
+            case name:
+                from advisor.tuners.diagnosing import carry_out
+
+                return carry_out(name, command, self.watch, self.clock, self._channel)
+        return None
+
+    def _slot_task(self, command: dict[str, Any]) -> SlotTask:
+        if command.get("config") is not None:
+            self.run.configure(command["config"])
+        return SlotTask(
+            self.run,
+            command["steps"],
+            command["drop"],
+            frozenset(command["keep"]),
+            command["limit_s"],
+            self._spec.device,
+        )
 
     def _facts(self) -> dict[str, Any]:
         kind = "script" if self._spec.target.kind in ("script", "module") else "workload"
@@ -175,135 +191,8 @@ class Trial:
         self._channel.send(event="phase", name="compile" if running else "steps")
 
 
-class _Slot:
-    """A few consecutive steps measured together; flagged ones are counted apart.
-
-    Flags in ``keep`` do not set a step apart: a window for loaders includes the start of an epoch.
-    A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
-    baseline is recognised by one step.
-    """
-
-    def __init__(self, steps: int, drop: int, keep: frozenset[str], limit_s: float, device: str) -> None:
-        self._wanted = steps
-        self._limit_s = limit_s
-        self._drop = drop
-        self._keep = keep
-        self._cuda = device.startswith("cuda") or (device == "auto" and _cuda_in_use())
-        self._clean: list[Step] = []
-        self._flagged: list[Step] = []
-        self._began = time.perf_counter()
-        self._load_before = _cpu_times()
-        self._end_sync_ns = 0
-
-    def take(self, step: Step) -> bool:
-        """Add a step; whether the slot is complete."""
-        if self._clean and step.kind != self._clean[0].kind:
-            self._clean.clear()
-            self._flagged.clear()
-        if self._drop > 0:
-            self._drop -= 1
-            if self._drop == 0:
-                self.synchronise()
-                self._began = time.perf_counter()
-                self._load_before = _cpu_times()
-            return False
-        (self._flagged if step.flags - self._keep else self._clean).append(step)
-        if len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT:
-            return True
-        return bool(self._clean) and time.perf_counter() - self._began > self._limit_s
-
-    def synchronise(self) -> None:
-        """On a CUDA device: wait for it, so that times are those of the device and not of launches."""
-        if self._cuda:
-            import torch
-
-            before = time.perf_counter_ns()
-            torch.cuda.synchronize()
-            self._end_sync_ns = time.perf_counter_ns() - before
-
-    def as_message(self, run: Run) -> dict[str, Any]:
-        """What the tuner is told of the slot; times in nanoseconds."""
-        steps = self._clean or self._flagged
-        wall = [step.wall_ns for step in steps]
-        if self._cuda and wall:
-            wall[-1] += self._end_sync_ns
-        phases: dict[str, int] = {}
-        flags: dict[str, int] = {}
-        for step in steps:
-            for name, spent in step.phases_ns.items():
-                phases[name] = phases.get(name, 0) + spent
-        for step in self._flagged:
-            for name in step.flags:
-                flags[name] = flags.get(name, 0) + 1
-        own, everyone = (
-            after - before for after, before in zip(_cpu_times(), self._load_before, strict=True)
-        )
-        return {
-            "wall_ns": wall,
-            "cpu_ns": [step.cpu_ns for step in steps],
-            "phases_ns": phases,
-            "flags": flags,
-            "flagged_ns": [step.wall_ns for step in self._flagged],
-            "all_flagged": not self._clean,
-            "loader_samples": sum(step.loader_samples for step in steps),
-            "root_samples": sum(step.root_samples for step in steps),
-            "sequence": "".join(step.sequence for step in steps),
-            "backwards": sum(step.backwards for step in steps),
-            "kind": steps[0].kind if steps else None,
-            "seconds": time.perf_counter() - self._began,
-            "other_cpu_s": max(0.0, everyone - own),
-            "applied": sorted(run.applied),
-            "refused": dict(run.refused),
-            "unanswered": run.unanswered(),
-        }
-
-
-def peak_bytes() -> int:
-    """Highest resident memory of this process so far."""
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def _cpu_times() -> tuple[float, float]:
-    """CPU seconds used by this process tree and by the whole machine (user, nice, system, stolen)."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    with open("/proc/stat") as stat:
-        fields = [int(field) for field in stat.readline().split()[1:9]]
-    busy = fields[0] + fields[1] + fields[2] + fields[7]
-    return sum(_cpu_ticks(pid) for pid in _tree(os.getpid())) / ticks, busy / ticks
-
-
-def _tree(pid: int) -> Iterator[int]:
-    """A process and all its descendants."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text().split()
-        except OSError:  # the thread has ended meanwhile
-            continue
-        for child in children:
-            yield from _tree(int(child))
-
-
-def _cpu_ticks(pid: int) -> int:
-    """User and system time of a process and of its reaped children, in clock ticks."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:  # it has ended meanwhile
-        return 0
-    return sum(int(field) for field in fields[11:15])
-
-
-def _cuda_in_use() -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_initialized()
-
-
 def _device_peak() -> int | None:
-    if not _cuda_in_use():
+    if not cuda_in_use():
         return None
     import torch
 

@@ -11,8 +11,8 @@ from advisor.cli.failures import Face, from_bug, from_click, report_failure
 from advisor.cli.output import prepare_streams, tell
 from advisor.errors import AdvisorError, UsageError
 
-AVAILABLE = ("tune", "report", "studies", "knobs", "init")
-LATER = ("profile", "apply", "check", "compare", "worker", "rules", "doctor", "plan", "trace")
+AVAILABLE = ("tune", "profile", "report", "studies", "knobs", "rules", "doctor", "init")
+LATER = ("apply", "check", "compare", "worker", "plan", "trace")
 
 EXIT_CODES = """\b
 Exit codes:

@@ -13,7 +13,7 @@ from advisor.cli.output import tell, warn, write
 from advisor.cli.stored import parse_given
 from advisor.contract import check_study_name
 from advisor.errors import UsageError, clean
-from advisor.result import ResultData, read_result
+from advisor.result import ProfileData, ResultData, read_document
 
 HELP = """Show a result again.
 
@@ -38,11 +38,11 @@ Examples:
 @setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
 @setting(
     "--format",
-    read=values.choice(("html", "json", "md"), later=("sarif",)),
+    read=values.choice(("html", "json", "md", "sarif")),
     metavar="NAME",
     group="Output",
     default_text="html",
-    help="html, json or md, on stdout.",
+    help="html, json, md or sarif, on stdout.",
 )
 @setting(
     "--out", read=values.text, metavar="DIR", group="Output", help="Write the whole report to this folder."
@@ -52,7 +52,7 @@ Examples:
 @click.pass_context
 def command(
     ctx: click.Context, *, result: str | None, storage: str | None,
-    format: Literal["html", "json", "md"] | None, out: str | None, no_color: bool, debug: bool,
+    format: Literal["html", "json", "md", "sarif"] | None, out: str | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Find, render, print or write."""
     from advisor.report import check_folder, render_html, render_markdown, write_report
@@ -81,16 +81,20 @@ def command(
             write(found.to_json())
         case "md":
             write(render_markdown(found))
+        case "sarif":
+            from advisor.sarif import render_sarif
+
+            write(render_sarif(found))
     return 0
 
 
-def _find(name: str, storage: str | None) -> ResultData:
+def _find(name: str, storage: str | None) -> ResultData | ProfileData:
     """The result in a file, a folder or a study."""
     looks_like_a_path = os.sep in name or name.endswith(".json") or "\0" in name
     if "\0" in name:
         raise UsageError(f"no such file: {clean(name)}")
     if storage is None and (looks_like_a_path or os.path.lexists(name)):
-        return read_result(Path(name))
+        return read_document(Path(name))
     url = parse_given(storage)
     if storage is None and url.path is not None and not url.path.exists():
         raise UsageError(f"{clean(name)}: no such file or study", hint="`advisor tune TARGET` writes one")

@@ -18,13 +18,21 @@ PYTHON = (".py", ".pyw", "")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def find_target(name: str | None, module: str | None, arguments: Sequence[str]) -> TargetRequest:
+def is_trace(name: str) -> bool:
+    """Whether an argument names a trace file, by its ending."""
+    return name.lower().endswith((".json", ".json.gz", ".gz", ".pt.trace"))
+
+
+def find_target(
+    name: str | None, module: str | None, arguments: Sequence[str], command: str = "tune"
+) -> TargetRequest:
     """The target of a command.
 
     Args:
         name: A file, if one was given.
         module: The module of ``-m``, if one was given.
         arguments: What follows ``--``.
+        command: The command that asks, for hints.
 
     Raises:
         UsageError: None, two, or nothing that can be run.
@@ -32,7 +40,7 @@ def find_target(name: str | None, module: str | None, arguments: Sequence[str]) 
         TargetError: A syntax error, or no such module.
     """
     if os.environ.get("WORLD_SIZE"):
-        plain = shlex.join(["advisor", "tune", *(["-m", module] if module else [clean(name or "train.py")])])
+        plain = shlex.join(["advisor", command, *(["-m", module] if module else [clean(name or "train.py")])])
         raise UsageError(
             "WORLD_SIZE is set: advisor starts the ranks itself",
             hint=f"start it without a launcher: `{plain}`",
@@ -45,7 +53,7 @@ def find_target(name: str | None, module: str | None, arguments: Sequence[str]) 
             )
         return _module(module, tuple(arguments))
     if name is None:
-        raise UsageError("Missing argument 'TARGET'.", hint="`advisor tune train.py`")
+        raise UsageError("Missing argument 'TARGET'.", hint=f"`advisor {command} train.py`")
     return _file(name, tuple(arguments))
 
 

@@ -10,12 +10,14 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 KINDS = ("loader", "forward", "backward", "optimizer")
+UNINTERRUPTED_NS = 50_000  # between two steps: nobody stopped the program, so its CPU clock is not read again
 PATIENCE = 500  # weaker ticks without the expected stronger one, before they count after all
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One closed step. Times in nanoseconds; ``phases_ns`` is self time by phase.
 
@@ -35,7 +37,17 @@ class Step:
     backwards: int
 
 
-@dataclass
+class Annotator(Protocol):
+    """Is told of phases while the profiler records."""
+
+    def enter(self, phase: str) -> None:
+        """A phase begins."""
+
+    def leave(self) -> None:
+        """The innermost phase ends."""
+
+
+@dataclass(slots=True)
 class _Open:
     """The step being measured."""
 
@@ -78,6 +90,9 @@ class Clock:
         self._in_update = 0
         self._updaters: list[int] = []
         self._suppressed = 0
+        self.pushes = 0
+        self._paused_ns = 0
+        self.annotator: Annotator | None = None
         self.steps = 0
         self.first_tick_ns: int | None = None
 
@@ -91,20 +106,38 @@ class Clock:
         """Whether an ``optimizer.step()`` is running."""
         return self._in_update > 0
 
+    @property
+    def phase(self) -> str | None:
+        """The innermost phase at this moment; ``None`` between phases."""
+        stack = self._stack
+        return stack[-1][0] if stack else None
+
+    def now_ns(self) -> int:
+        """The program's own time: wall time without the pauses between steps, from an arbitrary zero."""
+        return self._wall_ns() - self._paused_ns
+
     def push(self, phase: str) -> None:
         """Time from now on belongs to ``phase``, until the matching ``pop``."""
+        if self.annotator is not None:
+            self.annotator.enter(phase)
+        self.pushes += 1
         now = self._wall_ns()
-        if self._stack:
-            self._charge(self._stack[-1][0], now)
-        self._stack.append((phase, now))
+        stack = self._stack
+        if stack:
+            phases, outer = self._step.phases, stack[-1][0]
+            phases[outer] = phases.get(outer, 0) + now - self._phase_start
+        stack.append((phase, now))
         self._phase_start = now
 
     def pop(self) -> int:
         """End the innermost phase; returns its duration, nested phases included, in nanoseconds."""
         now = self._wall_ns()
         phase, began = self._stack.pop()
-        self._charge(phase, now)
+        phases = self._step.phases
+        phases[phase] = phases.get(phase, 0) + now - self._phase_start
         self._phase_start = now
+        if self.annotator is not None:
+            self.annotator.leave()
         return now - began
 
     def flag(self, name: str) -> None:
@@ -160,10 +193,7 @@ class Clock:
 
     def restart(self) -> None:
         """Forget what was measured of the present step: it starts now."""
-        now = self._wall_ns()
-        self._step = _Open(now, self._cpu_ns())
-        self._phase_start = now
-        self._stack = [(phase, now) for phase, _ in self._stack]
+        self._begin(self._wall_ns(), self._cpu_ns())
 
     def _tick(self, kind: str) -> None:
         if os.getpid() != self._process or self._in_update:
@@ -176,9 +206,10 @@ class Clock:
             self.steps = 0
         now, cpu = self._wall_ns(), self._cpu_ns()
         if self._stack:
-            self._charge(self._stack[-1][0], now)
+            phases, inner = self._step.phases, self._stack[-1][0]
+            phases[inner] = phases.get(inner, 0) + now - self._phase_start
         if self.first_tick_ns is None:
-            self.first_tick_ns = now
+            self.first_tick_ns = now  # nothing has been paused yet: also on the scale of now_ns
         closed = self._step
         step = Step(
             index=self.steps,
@@ -194,14 +225,18 @@ class Clock:
         )
         self.steps += 1
         self._on_step(step)
-        self.restart()
+        resumed = self._wall_ns()
+        self._paused_ns += resumed - now
+        self._begin(resumed, cpu if resumed - now < UNINTERRUPTED_NS else self._cpu_ns())
+
+    def _begin(self, wall_ns: int, cpu_ns: int) -> None:
+        self._step = _Open(wall_ns, cpu_ns)
+        self._phase_start = wall_ns
+        if self._stack:
+            self._stack = [(phase, wall_ns) for phase, _ in self._stack]
 
     def _out_of_patience(self, kind: str) -> bool:
         if kind != "backward":
             return False
         self._suppressed += 1
         return self._suppressed > PATIENCE
-
-    def _charge(self, phase: str, now: int) -> None:
-        self._step.phases[phase] = self._step.phases.get(phase, 0) + now - self._phase_start
-        self._phase_start = now

@@ -25,18 +25,18 @@ class Discovery:
     Args:
         scope: What is watched.
         found: Told of a module in training with gradients, before it runs.
-        evaluate: Runs ``(function, args, kwargs)`` of a module in evaluation, or without gradients.
+        evaluate: Runs ``(module, function, args, kwargs)`` of a module in evaluation, or without gradients.
         busy: Whether a root is running.
-        autocast: Told whenever an enabled autocast is entered.
+        autocast: Told of the type of every enabled autocast that is entered.
     """
 
     def __init__(
         self,
         scope: Scope,
         found: Callable[["Module"], None],
-        evaluate: Callable[[Callable[..., Any], Any, Any], Any],
+        evaluate: Callable[["Module", Callable[..., Any], Any, Any], Any],
         busy: Callable[[], bool],
-        autocast: Callable[[], None],
+        autocast: Callable[[str], None],
     ) -> None:
         import torch
 
@@ -118,7 +118,7 @@ class Discovery:
                 return original(module, *args, **kwargs)
             with self._suspended():
                 if not (module.training and torch.is_grad_enabled()):
-                    return self._evaluate(original, (module, *args), kwargs)
+                    return self._evaluate(module, original, (module, *args), kwargs)
                 self._found(module)
                 return original(module, *args, **kwargs)
 
@@ -140,7 +140,7 @@ class Discovery:
     def _wrap_enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def enter(context: Any) -> Any:
             if self._on and context._enabled and self._scope.here():
-                self._autocast()
+                self._autocast(_type_name(context.fast_dtype))
             return original(context)
 
         return enter
@@ -152,11 +152,16 @@ def dynamo_at_work() -> bool:
     return utils is not None and bool(utils.counters["frames"]["total"])
 
 
-def autocast_enabled() -> bool:
-    """Whether autocast is on for any device at this moment."""
+def autocast_types() -> frozenset[str]:
+    """What autocast computes in at this moment, on any device; empty where it is off."""
     import torch
 
-    return any(torch.is_autocast_enabled(device) for device in DEVICES)
+    enabled = [device for device in DEVICES if torch.is_autocast_enabled(device)]
+    return frozenset(_type_name(torch.get_autocast_dtype(device)) for device in enabled)
+
+
+def _type_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _trainable(module: "Module") -> bool:

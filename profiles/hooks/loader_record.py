@@ -1,32 +1,36 @@
-"""What is known of one DataLoader: how it was constructed, what it delivered, what items cost."""
+"""What is known of one DataLoader: how it was constructed, what it delivered, and how long it let wait."""
 
-import statistics
-import sys
-import sysconfig
-import time
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.hooks.tensors import inner_shapes, total_bytes
+from advisor.profiles.hooks.batch_look import BatchLook
+from advisor.profiles.hooks.item_timing import ItemTiming
 from advisor.profiles.profile import LoaderFacts, Location
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-LOOKED_AT = 32  # batches whose bytes and shapes are compared
-TIMED = 20  # batches whose items are timed
-LIBRARIES = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib"))
+MOST_EPOCHS = 1000  # whose waits are kept
 
 
 class LoaderRecord:
     """One DataLoader, its constructor's arguments and its batches.
 
     Args:
-        loader: The loader, just constructed; it is not kept.
+        loader: The loader, just constructed; it is not kept alive.
         asked: The arguments as the program gave them, defaults left out.
         ordinal: Number of its dataset.
         parent: The loader whose sampler it was given, if any: its settings are the program's own.
         location: Where the program constructed it.
+        construct_ns: How long that took.
+        looks: Whether to look at its batches.
+
+    Attributes:
+        steps: That used its batches.
+        samples_in_steps: Samples of those batches.
+        pending_batches: Delivered since the last step.
+        steps_before: Steps that loaders of the same line had served when this one was constructed.
     """
 
     def __init__(
@@ -36,6 +40,9 @@ class LoaderRecord:
         ordinal: int,
         parent: "LoaderRecord | None",
         location: Location | None,
+        *,
+        construct_ns: int = 0,
+        looks: bool = True,
     ) -> None:
         self.ordinal = ordinal
         self.effective = _effective(loader)
@@ -43,18 +50,47 @@ class LoaderRecord:
         self.batch_size: int | None = own or (parent.batch_size if parent else None)
         self.timing = ItemTiming()
         self.batches = 0
-        self.samples = 0
         self.steps = 0
+        self.steps_before = 0
         self.samples_in_steps = 0
+        self.pending_batches = 0
         self.epochs = 0
-        self._samplers = (loader.batch_sampler, loader.sampler)
-        self._dataset = loader.dataset
-        self._epoch_ns = 0
+        self.construct_ns = construct_ns
+        self.epoch_starts_ns: list[int] = []
+        self.epoch_end_ns: int | None = None
+        self.epoch_waits_ms: list[float] = []
+        self.start_ns = 0
+        self.started = 0
+        self.dataset: Any = loader.dataset
+        self.collate: Callable[[Any], Any] | None = loader.collate_fn
+        self._loader = weakref.ref(loader)
+        self._samplers: tuple[Any, ...] = (loader.batch_sampler, loader.sampler)
+        self._length: int | None = None
+        self._pending = 0
         self._awaiting_first = False
-        self._bytes: int | None = None
-        self._shapes: tuple[tuple[int, ...], ...] | None = None
-        self._vary: bool | None = None
+        self._wait_ns = 0
+        self._waits = 0
+        self._epoch_wait_ns = 0
+        self._epoch_batches = 0
         self._constructed = _constructed(asked, loader, parent, location)
+        in_turn = self._constructed["iterable"] and getattr(loader, "in_order", True)
+        self.look = BatchLook(loader.num_workers if in_turn else 0)
+        self.look.running = looks
+
+    @property
+    def line(self) -> tuple[Location | int, str]:
+        """What it shares with loaders that the same line of the program made for the same purpose."""
+        return self._constructed["location"] or self.ordinal, self._constructed["dataset_type"]
+
+    @property
+    def usual_wait_ns(self) -> float | None:
+        """Mean wait for a batch that is not an epoch's first."""
+        return self._wait_ns / self._waits if self._waits else None
+
+    @property
+    def epoch_s(self) -> float | None:
+        """Mean seconds to start an epoch: making the iterator and waiting for its first batch."""
+        return self.start_ns / self.epochs / 1e9 if self.epochs else None
 
     def feeds(self, ordinal: int, asked: dict[str, Any]) -> bool:
         """Whether a loader constructed from ``asked`` takes its samples from this one's sampler."""
@@ -63,145 +99,78 @@ class LoaderRecord:
         known = [sampler for sampler in self._samplers if sampler is not None]
         return ordinal == self.ordinal and any(s is k for s in (*given, *inner) for k in known)
 
-    def begin_epoch(self, spent_ns: int) -> None:
-        """The loader was asked for an iterator, which took ``spent_ns``."""
-        self.epochs += 1
-        self._epoch_ns += spent_ns
-        self._awaiting_first = True
+    def release(self) -> None:
+        """Keep nothing alive of a loader that is gone and has a successor."""
+        if self._loader() is None and self.dataset is not None:
+            self._length = _length(self.dataset)
+            self.dataset = self.collate = None
+            self._samplers = ()
+            self.timing.stop()
 
-    def deliver(self, batch: Any, samples: int, waited_ns: int) -> None:
+    def begin_epoch(self, now_ns: int, spent_ns: int) -> None:
+        """The loader was asked for an iterator at ``now_ns``, which took ``spent_ns``."""
+        if self.epochs:
+            self.look.end_epoch()
+        self.epochs += 1
+        self.start_ns += spent_ns
+        self._awaiting_first = True
+        self._epoch_wait_ns = 0
+        self._epoch_batches = 0
+        if len(self.epoch_starts_ns) < MOST_EPOCHS:
+            self.epoch_starts_ns.append(now_ns)
+
+    def end_epoch(self, now_ns: int) -> None:
+        """All batches of an epoch were delivered."""
+        self.epoch_end_ns = now_ns
+        self.timing.stop()
+        self.look.end_epoch()
+        if self._epoch_batches and len(self.epoch_waits_ms) < MOST_EPOCHS:
+            self.epoch_waits_ms.append(self._epoch_wait_ns / self._epoch_batches / 1e6)
+        self._epoch_batches = 0
+
+    def deliver(self, samples: int, waited_ns: int) -> None:
         """A batch arrived after ``waited_ns``."""
         self.batches += 1
-        self.samples += samples
+        self.pending_batches += 1
+        self._pending += samples
+        self._epoch_batches += 1
+        self._epoch_wait_ns += waited_ns
         if self._awaiting_first:
             self._awaiting_first = False
-            self._epoch_ns += waited_ns
-        if self.timing.running:
-            self.timing.end()
-        if self.batches <= LOOKED_AT:
-            self._look_at(batch)
+            self.start_ns += waited_ns
+            self.started += 1
+        else:
+            self._wait_ns += waited_ns
+            self._waits += 1
 
     def credit(self) -> None:
-        """A step used what was delivered so far."""
+        """A step used what was delivered since the last one."""
         self.steps += 1
-        self.samples_in_steps = self.samples
+        self.samples_in_steps += self._pending
+        self.drop()
 
-    @property
-    def epoch_s(self) -> float | None:
-        """Mean seconds to start an epoch: making the iterator and waiting for its first batch."""
-        return self._epoch_ns / self.epochs / 1e9 if self.epochs else None
+    def drop(self) -> None:
+        """What was delivered since the last step served something else."""
+        self._pending = 0
+        self.pending_batches = 0
 
     def facts(self) -> LoaderFacts:
         """The loader as constructed, with what was seen of its batches."""
+        look, timing = self.look, self.timing
         return LoaderFacts(
             **self._constructed,
             dataset=self.ordinal,
-            dataset_length=_length(self._dataset),
-            batch_bytes=self._bytes,
-            shapes_vary=self._vary,
-            item_ms=self.timing.item_ms,
-            collate_ms=self.timing.collate_ms,
-            cpu_share=self.timing.cpu_share,
+            dataset_length=self._length if self.dataset is None else _length(self.dataset),
+            batch_bytes=look.batch_bytes,
+            shapes_vary=look.shapes_vary,
+            shapes=look.shapes,
+            padding_share=look.padding_share,
+            duplicate_share=look.duplicate_share,
+            item_ms=timing.item_ms,
+            collate_ms=timing.collate_ms,
+            cpu_share=timing.cpu_share,
             epochs_started=self.epochs,
         )
-
-    def _look_at(self, batch: Any) -> None:
-        shapes = inner_shapes(batch)
-        if self._shapes is None:
-            self._shapes = shapes
-            self._bytes = total_bytes(batch)
-        else:
-            self._vary = bool(self._vary) or shapes != self._shapes
-
-
-class ItemTiming:
-    """Time of items and of collating, in the first batches that are fetched in the main process."""
-
-    def __init__(self) -> None:
-        self.running = False
-        self._fetcher: Any = None
-        self._collate: Callable[[Any], Any] | None = None
-        self._began = (0, 0)
-        self._collate_ns = 0
-        self._items = 1
-        self._item_ns: list[float] = []
-        self._collates_ns: list[int] = []
-        self._wall_ns = 0
-        self._cpu_ns = 0
-
-    @property
-    def item_ms(self) -> float | None:
-        """Median per item, in milliseconds."""
-        return statistics.median(self._item_ns) / 1e6 if self._item_ns else None
-
-    @property
-    def collate_ms(self) -> float | None:
-        """Median per batch, in milliseconds."""
-        return statistics.median(self._collates_ns) / 1e6 if self._collates_ns else None
-
-    @property
-    def cpu_share(self) -> float | None:
-        """Share (0 to 1) of the time that is CPU time of this process."""
-        return min(1.0, self._cpu_ns / self._wall_ns) if self._wall_ns else None
-
-    def start(self, iterator: Any) -> None:
-        """An epoch begins."""
-        self.stop()
-        fetcher = getattr(iterator, "_dataset_fetcher", None)  # workers have their own
-        if fetcher is None or len(self._item_ns) >= TIMED:
-            return
-        self._fetcher = fetcher
-        self._collate = fetcher.collate_fn
-        fetcher.collate_fn = self._timed_collate
-        self.running = True
-
-    def stop(self) -> None:
-        """Leave the fetcher as it was."""
-        if self._fetcher is not None:
-            self._fetcher.collate_fn = self._collate
-        self._fetcher = None
-        self.running = False
-
-    def begin(self) -> None:
-        """A batch is asked for."""
-        if self.running:
-            self._collate_ns = 0
-            self._items = 1
-            self._began = (time.perf_counter_ns(), time.process_time_ns())
-
-    def end(self) -> None:
-        """It was delivered."""
-        if not self._began[0]:  # fetched by another thread
-            return
-        wall = time.perf_counter_ns() - self._began[0]
-        self._cpu_ns += time.process_time_ns() - self._began[1]
-        self._wall_ns += wall
-        self._item_ns.append((wall - self._collate_ns) / self._items)
-        self._collates_ns.append(self._collate_ns)
-        if len(self._item_ns) >= TIMED:
-            self.stop()
-
-    def _timed_collate(self, items: Any) -> Any:
-        assert self._collate is not None
-        began = time.perf_counter_ns()
-        batch = self._collate(items)
-        self._collate_ns = time.perf_counter_ns() - began
-        self._items = max(1, len(items)) if isinstance(items, list) else 1
-        return batch
-
-
-def user_location() -> Location | None:
-    """The innermost frame that is neither a library's nor ours."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        ours = str(frame.f_globals.get("__name__", "")).startswith("advisor.")
-        if not ours and not file.startswith((*LIBRARIES, "<")):
-            return Location(file, frame.f_lineno, frame.f_code.co_name)
-        if frame.f_back is None:
-            return None
-        frame = frame.f_back
-    return None
 
 
 def _constructed(

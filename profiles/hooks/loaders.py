@@ -2,13 +2,17 @@
 
 import inspect
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.clock import Clock
-from advisor.profiles.hooks.loader_record import LoaderRecord, user_location
+from advisor.profiles.hooks.loader_line import LoaderLine
+from advisor.profiles.hooks.loader_probe import LoaderProbe, Probed
+from advisor.profiles.hooks.loader_record import LoaderRecord
 from advisor.profiles.hooks.patches import Patch, Scope
+from advisor.profiles.hooks.places import user_location
 from advisor.profiles.hooks.tensors import leading_size
 from advisor.profiles.profile import LoaderFacts
 from advisor.profiles.run import Run
@@ -16,6 +20,7 @@ from advisor.profiles.run import Run
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
+STRONG = 4  # datasets kept because they cannot be held weakly
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 
 
@@ -46,6 +51,35 @@ class Changes:
             arguments.pop(name, None)
 
 
+class Ordinals:
+    """Numbers objects in the order in which they are first met, without keeping them alive if possible.
+
+    A dataset that is made anew for every epoch would otherwise stay in memory with all before it.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._weak: list[tuple[int, weakref.ref[Any]]] = []
+        self._strong: deque[tuple[int, Any]] = deque(maxlen=STRONG)
+
+    def of(self, thing: Any) -> int:
+        """The number of ``thing``."""
+        for ordinal, known in self._strong:
+            if known is thing:
+                return ordinal
+        for ordinal, reference in self._weak:
+            if reference() is thing:
+                return ordinal
+        ordinal = self._count
+        self._count += 1
+        self._weak = [(n, reference) for n, reference in self._weak if reference() is not None]
+        try:
+            self._weak.append((ordinal, weakref.ref(thing)))
+        except TypeError:  # lists cannot be held weakly
+            self._strong.append((ordinal, thing))
+        return ordinal
+
+
 class Loaders:
     """Watches every DataLoader, and emits ``loader`` and ``batches`` for those of the training dataset.
 
@@ -61,12 +95,17 @@ class Loaders:
         self._clock = clock
         self._scope = scope
         self._signature = inspect.signature(DataLoader.__init__)
-        self._datasets: list[Any] = []  # strong: an identity must not be used again
+        self._ordinals = Ordinals()
         self._changes: dict[int, Changes] = {}
         self._of_loader: weakref.WeakKeyDictionary[Any, LoaderRecord] = weakref.WeakKeyDictionary()
-        self._of_iterator: weakref.WeakKeyDictionary[Any, LoaderRecord] = weakref.WeakKeyDictionary()
-        self._delivered: set[LoaderRecord] = set()
+        # By identity, with what takes them out again: a look-up by weak reference costs more than all else.
+        self._of_iterator: dict[int, tuple[LoaderRecord, weakref.ref[Any]]] = {}
+        self._delivered: list[LoaderRecord] = []  # since the last step, the latest last
+        self._latest: LoaderRecord | None = None
         self._constructing = False
+        self._probed: Probed | None = None
+        self.stand_in: Callable[[Any], Any] | None = None
+        self._stood_in: Any = None
         self.records: list[LoaderRecord] = []
         self.patches = [
             Patch(DataLoader, "__init__", self._wrap_init),
@@ -87,21 +126,63 @@ class Loaders:
             record.timing.stop()
 
     def credit(self) -> None:
-        """A step is over: it belongs to the loaders that delivered since the last one."""
-        if self._delivered:
-            for record in self._delivered:
-                record.credit()
-            self._delivered.clear()
+        """A step is over: it belongs to the loaders that delivered since the last one.
+
+        Of several that the same line made, those that delivered as often as the latest: what delivered
+        more was an evaluation in between.
+        """
+        delivered = self._delivered
+        if not delivered:
+            return
+        if len(delivered) == 1:
+            delivered[0].credit()
+        else:
+            latest = {record.line: record.pending_batches for record in delivered}
+            for record in delivered:
+                if record.pending_batches == latest[record.line]:
+                    record.credit()
+                else:
+                    record.drop()
+        delivered.clear()
+        self._latest = None
 
     def training(self) -> LoaderRecord | None:
         """The loader whose batches preceded the most steps; before any step, the most used one."""
-        used = [record for record in self.records if record.batches]
-        return max(used, key=lambda record: (record.steps, record.batches), default=None)
+        line = self._training_line()
+        return None if line is None else line.main
+
+    def samples_in_steps(self) -> int:
+        """Samples that steps have used, of all loaders that the training loader's line made."""
+        line = self._training_line()
+        return 0 if line is None else line.samples_in_steps()
 
     def facts(self) -> LoaderFacts | None:
         """The training loader as the program constructed it."""
-        record = self.training()
-        return None if record is None else record.facts()
+        line = self._training_line()
+        return None if line is None else line.facts(self._probed)
+
+    def probe(self) -> None:
+        """Cost out the training loader; between two steps of a process that is thrown away."""
+        line = self._training_line()
+        record = None if line is None else line.newest
+        if line is None or record is None or record.collate is None:
+            return
+        watched, self._scope.active = self._scope.active, False  # what the dataset does now is no training
+        try:
+            probe = LoaderProbe(
+                record.dataset, record.collate, record.batch_size, line.main.look.outline, self._clock
+            )
+            self._probed = probe.run()
+        finally:
+            self._scope.active = watched
+
+    def _training_line(self) -> LoaderLine | None:
+        lines: dict[Any, list[LoaderRecord]] = {}
+        for record in self.records:
+            if record.batches:
+                lines.setdefault(record.line, []).append(record)
+        used = [LoaderLine(records) for records in lines.values()]
+        return max(used, key=lambda line: (line.steps, line.batches), default=None)
 
     def _wrap_init(self, original: Callable[..., None]) -> Callable[..., None]:
         def __init__(loader: "DataLoader[Any]", *args: Any, **kwargs: Any) -> None:
@@ -123,22 +204,26 @@ class Loaders:
         self, original: Callable[..., None], loader: "DataLoader[Any]", given: dict[str, Any]
     ) -> None:
         arguments = {name: value for name, value in given.items() if name != "self"}
-        ordinal = self._ordinal(arguments["dataset"])
+        ordinal = self._ordinals.of(arguments["dataset"])
         asked = dict(arguments)
         if self._run.training_dataset in (None, ordinal):
             self._change(arguments, ordinal)
+        began = self._clock.now_ns()
         original(loader, **arguments)
+        construct_ns = self._clock.now_ns() - began
         parent = next((r for r in reversed(self.records) if r.feeds(ordinal, asked)), None)
-        record = LoaderRecord(loader, asked, ordinal, parent, user_location())
+        record = LoaderRecord(loader, asked, ordinal, parent, user_location(), construct_ns=construct_ns)
+        self._line_up(record)
         self.records.append(record)
         self._of_loader[loader] = record
 
-    def _ordinal(self, dataset: Any) -> int:
-        for ordinal, known in enumerate(self._datasets):
-            if known is dataset:
-                return ordinal
-        self._datasets.append(dataset)
-        return len(self._datasets) - 1
+    def _line_up(self, record: LoaderRecord) -> None:
+        """A new loader takes its place behind those of its line."""
+        for other in self.records:
+            if other.line == record.line:
+                other.release()
+                record.steps_before += other.steps
+                record.look.running &= other.look.running  # they deliver the same kind of batches
 
     def _change(self, arguments: dict[str, Any], ordinal: int) -> None:
         before = dict(arguments)
@@ -159,13 +244,14 @@ class Loaders:
             record = self._of_loader.get(loader) if self._scope.here() else None
             if record is None:
                 return original(loader)
+            began = self._clock.now_ns()
             self._clock.flag("epoch")
             self._clock.push("input_wait")
             try:
                 iterator = original(loader)
             finally:
-                record.begin_epoch(self._clock.pop())
-            self._of_iterator[iterator] = record
+                record.begin_epoch(began, self._clock.pop())
+            self._remember(iterator, record)
             record.timing.start(iterator)
             is_training = self._run.training_dataset in (None, record.ordinal)
             if not (is_training and self._run.has("batches")):
@@ -175,33 +261,66 @@ class Loaders:
 
         return __iter__
 
+    def _remember(self, iterator: Any, record: LoaderRecord) -> None:
+        key, known = id(iterator), self._of_iterator
+        known[key] = record, weakref.ref(iterator, lambda _: known.pop(key, None))
+
     def _wrap_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        known, scope, clock = self._of_iterator, self._scope, self._clock
+
         def __next__(iterator: Any) -> Any:
-            record = self._of_iterator.get(iterator) if self._scope.active else None
-            if record is None:
+            entry = known.get(id(iterator))
+            if entry is None or not scope.active:
                 return original(iterator)
-            if not self._scope.here():  # a thread of the program fetches ahead
+            record = entry[0]
+            if not scope.here():  # a thread of the program fetches ahead
                 batch = original(iterator)
                 self._deliver(record, batch, 0)
                 return batch
-            self._clock.push("input_wait")
-            record.timing.begin()
+            clock.push("input_wait")
+            if record.timing.running:
+                record.timing.begin()
             try:
-                batch = original(iterator)
+                batch = original(iterator) if self.stand_in is None else self._stand_in(original, iterator)
+            except StopIteration:
+                record.end_epoch(clock.now_ns())
+                raise
             finally:
-                waited = self._clock.pop()
+                waited = clock.pop()
             self._deliver(record, batch, waited)
+            clock.batch_delivered()
             return batch
 
         return __next__
 
+    def _stand_in(self, original: Callable[[Any], Any], iterator: Any) -> Any:
+        """What a replay gives in place of a batch; an evaluation's loader goes on as before."""
+        record = self._of_iterator[id(iterator)][0]
+        training = self.training()
+        if training is None or record.line != training.line or self.stand_in is None:
+            return original(iterator)
+        if self._stood_in is None:
+            self._stood_in = self.stand_in(original(iterator))
+        return self._stood_in
+
+    def replace_batches(self, stand_in: Callable[[Any], Any] | None) -> None:
+        """Give what ``stand_in`` makes of the next batch in place of all later ones; ``None``: fetch again."""
+        self.stand_in = stand_in
+        self._stood_in = None
+
     def _deliver(self, record: LoaderRecord, batch: Any, waited_ns: int) -> None:
         samples = leading_size(batch) or record.batch_size or 0
-        record.deliver(batch, samples, waited_ns)
-        self._delivered.add(record)
+        record.deliver(samples, waited_ns)
+        if record.timing.running:
+            record.timing.end()
+        if record.look.running:
+            record.look.see(batch)
+        if record is not self._latest:
+            self._latest = record
+            if record in self._delivered:
+                self._delivered.remove(record)
+            self._delivered.append(record)
         self._clock.count_samples(loader=samples)
-        if self._scope.here():
-            self._clock.batch_delivered()
 
 
 class _Batches:

@@ -4,17 +4,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.clock import Clock
-from advisor.profiles.hooks.discovery import autocast_enabled
+from advisor.profiles.hooks.discovery import autocast_types
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.reduction import is_sum_reduced
-from advisor.profiles.hooks.tensors import tensor_type
+from advisor.profiles.hooks.scaler import Scaler
+from advisor.profiles.hooks.tensors import scalar
 from advisor.profiles.run import Run
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 PENDING_LIMIT = 1024  # backwards kept for one update; no program accumulates more
-AUTOCAST_CHECKS = 16  # backwards in which the program's own autocast is looked for
+CHECKS = 16  # first backwards that are looked at more closely
 
 
 class Losses:
@@ -28,6 +29,12 @@ class Losses:
         began: Called as every outermost backward begins.
         done: Called as it has ended, before the clock is told.
         limit: How many updates to keep.
+
+    Attributes:
+        omitted: While set, backward returns at once and nothing is recorded.
+        inspecting: While set, every loss is read from the device.
+        nonfinite: Step of the first loss that was found not finite by that.
+        sampled: Called in the first backwards.
     """
 
     def __init__(
@@ -48,12 +55,17 @@ class Losses:
         self._done = done
         self._limit = limit
         self._depth = 0
-        self._checks = AUTOCAST_CHECKS
+        self._checks = CHECKS
         self._outside: list[Tensor] = []
         self._inside: list[Tensor] = []
         self._each: list[Tensor] = []
         self._filed: list[list[Tensor]] = []
         self._first: int | None = None
+        self._recording = True
+        self.omitted = False
+        self.inspecting = False
+        self.nonfinite: int | None = None
+        self.sampled: Callable[[], None] = _nothing
         self.backwards = 0
         self.own_autocast = False
         self.own_transforms = False
@@ -80,10 +92,17 @@ class Losses:
             return [float(loss) for loss in self._each]
         return [sum(float(loss) for loss in group) for group in self._filed]
 
+    def inspect(self, on: bool) -> None:
+        """Begin or end reading every loss."""
+        self.inspecting = on
+        self._recording = True
+
     def close(self, optimizer: object) -> None:
         """An update has ended: what was seen since the last one belongs to it."""
         if self._first is None:
             self._first = id(optimizer)
+        if not self._recording:
+            return
         if id(optimizer) == self._first and len(self._filed) < self._limit:
             group = [*self._outside, *self._inside[:1]]
             if group:
@@ -92,31 +111,35 @@ class Losses:
         self._inside.clear()
 
     def _wrap_backward(self, original: Callable[..., None]) -> Callable[..., None]:
+        run, clock, scope = self._run, self._clock, self._scope
+
         def backward(
             tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False,
             *args: Any, **kwargs: Any,
         ) -> None:  # fmt: skip
-            self._scope.settle()
-            if self._depth or not self._scope.here():
+            scope.settle()
+            if self._depth or not scope.here():
                 return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+            if self.omitted:
+                self._done()
+                return clock.backward_done()
             self._began()
             self.backwards += 1
-            self.own_transforms |= bool(create_graph)
-            loss = _scalar(tensors)
-            if loss is not None:
-                self._record(loss)
-                if grad_tensors is None and self._run.has("backward"):
-                    changed = self._run.backward(loss)
-                    tensors = changed if loss is tensors else [changed]
-            self._depth += 1
-            self._clock.push("backward")
+            if create_graph:
+                self.own_transforms = True
+            if self._recording:
+                self._record(tensors)
+            if grad_tensors is None and run.has("backward"):
+                tensors = _changed(run, tensors)
+            self._depth = 1
+            clock.push("backward")
             try:
                 original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             finally:
-                self._depth -= 1
-                self._clock.pop()
+                self._depth = 0
+                clock.pop()
             self._done()
-            self._clock.backward_done()
+            clock.backward_done()
 
         return backward
 
@@ -137,77 +160,46 @@ class Losses:
 
         return grad
 
-    def _record(self, loss: "Tensor") -> None:
+    def _record(self, tensors: Any) -> None:
+        loss = scalar(tensors)
         if self._checks:
-            if self._checks == AUTOCAST_CHECKS:
-                self.sum_reduced = is_sum_reduced(loss)
-            self._checks -= 1
-            self.own_autocast |= autocast_enabled()
+            self._check(loss)
+        if loss is None:
+            return
+        if self.inspecting and self.nonfinite is None and not bool(loss.detach().isfinite()):
+            self.nonfinite = self._clock.steps
         if len(self._filed) >= self._limit:
+            self._recording = self.inspecting or self._checks > 0
+            return
+        seen = self._inside if self._clock.in_update else self._outside
+        is_alone = self._first is None and len(self._each) < self._limit
+        if len(seen) >= PENDING_LIMIT and not is_alone:
             return
         # cloned: the program may change it in place, and CUDA graphs reuse its memory
         kept = self.scaler.before_scaling(loss).detach().clone()
-        seen = self._inside if self._clock.in_update else self._outside
         if len(seen) < PENDING_LIMIT:
             seen.append(kept)
-        if self._first is None and len(self._each) < self._limit:
+        if is_alone:
             self._each.append(kept)
 
-
-class Scaler:
-    """The program's own ``GradScaler``: the loss before scaling, and updates that it skips.
-
-    Args:
-        close: Called with the optimizer of a skipped update, whose losses were for nothing.
-    """
-
-    def __init__(self, clock: Clock, scope: Scope, close: Callable[[object], None]) -> None:
-        from torch.amp.grad_scaler import GradScaler
-
-        self._clock = clock
-        self._scope = scope
-        self._close = close
-        self._scaled: tuple[Tensor, Tensor] | None = None
-        self.updates = 0
-        self.used = False
-        self.patches = [
-            Patch(GradScaler, "scale", self._wrap_scale),
-            Patch(GradScaler, "step", self._wrap_step),
-        ]
-
-    def before_scaling(self, loss: "Tensor") -> "Tensor":
-        """The loss that was scaled into ``loss``, or ``loss`` itself."""
-        pair, self._scaled = self._scaled, None
-        return pair[1] if pair is not None and pair[0] is loss else loss
-
-    def _wrap_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def scale(scaler: Any, outputs: Any) -> Any:
-            scaled = original(scaler, outputs)
-            if scaler._enabled and self._scope.here():
-                self.used = True
-                loss = _scalar(outputs)
-                if loss is not None and loss is outputs:
-                    self._scaled = (scaled, loss.detach())
-            return scaled
-
-        return scale
-
-    def _wrap_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before = self.updates
-            result = original(scaler, optimizer, *args, **kwargs)
-            if self._scope.here() and self.updates == before:  # no hook fires for a skipped update
-                self._close(optimizer)
-                self._clock.flag("skipped_update")
-            return result
-
-        return step
+    def _check(self, loss: "Tensor | None") -> None:
+        if self._checks == CHECKS and loss is not None:
+            self.sum_reduced = is_sum_reduced(loss)
+        self._checks -= 1
+        self.own_autocast |= bool(autocast_types())
+        self.sampled()
 
 
-def _scalar(tensors: Any) -> "Tensor | None":
-    if isinstance(tensors, (list, tuple)) and len(tensors) == 1:
-        tensors = tensors[0]
-    return tensors if isinstance(tensors, tensor_type()) and tensors.numel() == 1 else None
+def _changed(run: Run, tensors: Any) -> Any:
+    loss = scalar(tensors)
+    if loss is None:
+        return tensors
+    changed = run.backward(loss)
+    return changed if loss is tensors else [changed]
+
+
+def _nothing() -> None:
+    """Nobody wants to be called."""
 
 
 def _is_torch(module: str) -> bool:

@@ -1,21 +1,56 @@
 """Optimizers: their settings, and the events around every update."""
 
 import sys
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.clock import Clock
-from advisor.profiles.hooks.patches import Patch, Scope
-from advisor.profiles.profile import OptimizerFacts
+from advisor.profiles.hooks.optimizer_facts import (
+    bytes_of,
+    first_nonfinite,
+    optimizer_facts,
+    parameters,
+    state_bytes,
+    total_norm,
+)
+from advisor.profiles.hooks.patches import Patch, Scope, untraced
+from advisor.profiles.hooks.places import user_location
+from advisor.profiles.profile import Location, OptimizerFacts
 from advisor.profiles.run import Run
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
     from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
 
 SEQUENCE_LIMIT = 512  # updates whose order is kept
+LOOKED_AT = 4  # first updates whose gradients are looked for; then one of LOOKED_EVERY
+LOOKED_EVERY = 64
+TIMED_CLEARS = 256  # calls of zero_grad that are timed
+
+
+@dataclass(slots=True)
+class Known:
+    """An optimizer that has updated.
+
+    ``lacking`` are parameters that had no gradient at any update looked at. Clearing gradients was timed
+    between the updates ``cleared_from`` and ``cleared_to``.
+    """
+
+    optimizer: "Optimizer"
+    position: int
+    settings: OptimizerFacts
+    lacking: "dict[int, Tensor]"
+    updates: int = 0
+    cleared_from: int | None = None
+    cleared_to: int = 0
+    clear_ns: int = 0
+    zeroes: bool | None = None
 
 
 class Optimizers:
@@ -24,11 +59,17 @@ class Optimizers:
     Only the outermost of nested updates counts: some optimizers wrap others, some call the step of
     their base class.
 
-    ``norm_limit`` is how many gradient norms of the first one to keep.
-
     Args:
         first: Called with optimizers that have not been seen, before the first of them updates.
         closed: Called with an optimizer whose update has ended, before the clock is told.
+
+    Attributes:
+        norm_limit: How many gradient norms of the first one to keep.
+        keeps_gradients: While set, ``zero_grad`` does nothing.
+        inspecting: While set, every update looks for gradients that are not finite; it reads the device.
+        nonfinite: Step and parameter of the first such gradient.
+        timed: Set to sum the time of updates in ``update_ns``.
+        step_code: The code of every ``step`` that torch has put its hooks around.
     """
 
     def __init__(
@@ -39,6 +80,7 @@ class Optimizers:
         first: Callable[["Optimizer"], None],
         closed: Callable[["Optimizer"], None],
     ) -> None:
+        from torch.nn import Module
         from torch.optim import Optimizer
 
         self._run = run
@@ -48,18 +90,26 @@ class Optimizers:
         self._closed = closed
         self._handles: list[RemovableHandle] = []
         self._open: list[AbstractContextManager[Any] | None] = []
-        self._known: list[Optimizer] = []  # strong: an identity must not be used again
-        self._positions: dict[int, int] = {}
+        self._records: dict[int, Known] = {}  # with strong references: an identity must not be used again
+        self._made_at: weakref.WeakKeyDictionary[Optimizer, Location | None] = weakref.WeakKeyDictionary()
+        self._in_backward = False
+        self._clears_left = TIMED_CLEARS
+        self._began_ns = 0
         self.norm_limit = 0
+        self.keeps_gradients = False
+        self.inspecting = False
+        self.nonfinite: tuple[int, Tensor] | None = None
+        self.timed = False
+        self.update_ns = 0
         self.norms: list[Tensor] = []
-        self.facts: list[OptimizerFacts] = []
         self.sequence: list[int] = []
         self.updates = 0
         self.patches = [
             Patch(Optimizer, "__init__", self._wrap_init),
             Patch(Optimizer, "zero_grad", self._wrap_zero_grad),
+            Patch(Module, "zero_grad", self._wrap_module_zero_grad),
         ]
-        self._step_code = Optimizer.profile_hook_step(len).__code__  # that of every hooked step
+        self.step_code = Optimizer.profile_hook_step(len).__code__
 
     def install(self) -> None:
         """Watch updates from now on."""
@@ -93,23 +143,100 @@ class Optimizers:
     @property
     def seen(self) -> bool:
         """Whether any optimizer has updated, or is about to."""
-        return bool(self._known)
+        return bool(self._records)
+
+    @property
+    def known(self) -> "list[Optimizer]":
+        """Those that have updated, in the order of their first updates."""
+        return [record.optimizer for record in self._records.values()]
+
+    @property
+    def facts(self) -> list[OptimizerFacts]:
+        """Their settings before the first update, and what they hold and have seen until now."""
+        return [self._describe(record) for record in self._records.values()]
+
+    @property
+    def without_gradient(self) -> frozenset[int]:
+        """Identities of parameters that had no gradient in any update looked at."""
+        return frozenset(key for record in self._records.values() for key in record.lacking)
+
+    def indispensable(self) -> str | None:
+        """Why updates cannot be left out of a step; ``None`` where they can."""
+        if not self._records:
+            return "the program uses no torch optimizer"
+        if any(record.settings.closure for record in self._records.values()):
+            return "the optimizer calls a closure"
+        return "updates run inside backward" if self._in_backward else None
+
+    def _describe(self, record: Known) -> OptimizerFacts:
+        held = {id(parameter): parameter for parameter in parameters(record.optimizer)}.values()
+        looked = record.updates > 0
+        clears = 0 if record.cleared_from is None else record.cleared_to - record.cleared_from + 1
+        return replace(
+            record.settings,
+            parameters=sum(parameter.numel() for parameter in held),
+            parameter_bytes=bytes_of(held),
+            state_bytes=state_bytes(record.optimizer),
+            without_gradient_bytes=bytes_of(record.lacking.values()) if looked else None,
+            zeroes_gradients=record.zeroes,
+            zero_grad_ms=record.clear_ns / clears / 1e6 if clears else None,
+            location=self._made_at.get(record.optimizer),
+        )
 
     def _wrap_init(self, original: Callable[..., None]) -> Callable[..., None]:
         def __init__(optimizer: "Optimizer", *args: Any, **kwargs: Any) -> None:
             if self._scope.active:
                 self._clock.expect("optimizer")
+                self._made_at[optimizer] = user_location()
             original(optimizer, *args, **kwargs)
 
         return __init__
 
     def _wrap_zero_grad(self, original: Callable[..., None]) -> Callable[..., None]:
         def zero_grad(optimizer: "Optimizer", *args: Any, **kwargs: Any) -> None:
+            if self.keeps_gradients and self._scope.here():
+                return
             if self._run.has("clear") and self._scope.here():
                 self._run.clear(optimizer)
-            original(optimizer, *args, **kwargs)
+            if self._clears_left:
+                record = self._records.get(id(optimizer))
+                self._clear(original, optimizer, record, args, kwargs)
+            else:
+                original(optimizer, *args, **kwargs)
 
-        return zero_grad
+        return untraced(zero_grad)
+
+    def _wrap_module_zero_grad(self, original: Callable[..., None]) -> Callable[..., None]:
+        def zero_grad(module: "Module", *args: Any, **kwargs: Any) -> None:
+            if self.keeps_gradients and self._scope.here():
+                return
+            if self._clears_left:
+                self._clear(original, module, self._of_module(module), args, kwargs)
+            else:
+                original(module, *args, **kwargs)
+
+        return untraced(zero_grad)
+
+    def _of_module(self, module: "Module") -> Known | None:
+        """The first optimizer that updates the module's first parameter."""
+        first = next(iter(module.parameters()), None)
+        for record in self._records.values():
+            if any(parameter is first for parameter in parameters(record.optimizer)):
+                return record
+        return None
+
+    def _clear(
+        self, original: Callable[..., None], subject: Any, record: Known | None, args: Any, kwargs: Any
+    ) -> None:
+        began = perf_counter_ns()
+        original(subject, *args, **kwargs)
+        if record is not None and self._scope.here():
+            record.clear_ns += perf_counter_ns() - began
+            record.cleared_to = record.updates
+            if record.cleared_from is None:
+                record.cleared_from = record.updates
+            record.zeroes = not (args[0] if args else kwargs.get("set_to_none", True))
+            self._clears_left -= 1
 
     def _before(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
         self._scope.settle()
@@ -117,22 +244,26 @@ class Optimizers:
             return
         if self._open:
             self._drop_aborted()
-        if id(optimizer) not in self._positions:
-            self._meet(optimizer, args, kwargs)
+        record = self._records.get(id(optimizer))
+        if record is None:
+            record = self._meet(optimizer, args, kwargs)
         if self._open:
             self._open.append(None)
             return
-        skipped = self._run.has("gradients") and not self._run.gradients(optimizer)
-        if self.norm_limit and not _has_closure(args, kwargs):
-            self._measure_norm(optimizer)
+        run = self._run
+        skipped = run.has("gradients") and not run.gradients(optimizer)
+        if not record.settings.closure:
+            self._look(record)
         if skipped:
             self._clear_gradients(optimizer)
             self._clock.flag("skipped_update")
-        context = self._run.step(optimizer) if self._run.has("step") else None
+        context = run.step(optimizer) if run.has("step") else None
         if context is not None:
             context.__enter__()
         self._open.append(context)
         self._clock.begin_update()
+        if self.timed:
+            self._began_ns = perf_counter_ns()
 
     def _after(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
         if not self._open or not self._scope.here():
@@ -140,23 +271,33 @@ class Optimizers:
         context = self._open.pop()
         if self._open:
             return
+        if self.timed:
+            self.update_ns += perf_counter_ns() - self._began_ns
         if context is not None:
             context.__exit__(None, None, None)
-        if self.norm_limit and _has_closure(args, kwargs):  # which has computed the gradients only now
-            self._measure_norm(optimizer)
-        position = self._positions[id(optimizer)]
+        record = self._records[id(optimizer)]
+        if record.settings.closure:  # which has computed the gradients only now
+            self._look(record)
+        record.updates += 1
         if len(self.sequence) < SEQUENCE_LIMIT:
-            self.sequence.append(position)
-        self.updates += position == 0
+            self.sequence.append(record.position)
+        if record.position == 0:
+            self.updates += 1
         self._closed(optimizer)
         self._clock.end_update(optimizer)
 
-    def _meet(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
-        self._positions[id(optimizer)] = len(self._known)
-        self._known.append(optimizer)
-        self.facts.append(optimizer_facts(optimizer, closure=_has_closure(args, kwargs)))
+    def _meet(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> Known:
+        record = Known(
+            optimizer,
+            len(self._records),
+            optimizer_facts(optimizer, closure=_has_closure(args, kwargs)),
+            {id(parameter): parameter for parameter in parameters(optimizer)},
+        )
+        self._records[id(optimizer)] = record
+        self._in_backward |= self._clock.phase == "backward"
         self._first(optimizer)
         self._run.optimizer(optimizer)
+        return record
 
     def _drop_aborted(self) -> None:
         """Forget updates that an exception left: torch calls no hook for them."""
@@ -164,7 +305,7 @@ class Optimizers:
         frame = sys._getframe(1)
         while frame is not None and frame.f_back is not None:
             frame = frame.f_back
-            running += frame.f_code is self._step_code
+            running += frame.f_code is self.step_code
         while len(self._open) > running - 1:
             context = self._open.pop()
             if context is not None:
@@ -173,50 +314,21 @@ class Optimizers:
                 self._clock.cancel_update()
 
     def _clear_gradients(self, optimizer: "Optimizer") -> None:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
+        for parameter in parameters(optimizer):
+            parameter.grad = None
 
-    def _measure_norm(self, optimizer: "Optimizer") -> None:
-        if len(self.norms) < self.norm_limit and optimizer is self._known[0]:
-            norm = total_norm(optimizer)
+    def _look(self, record: Known) -> None:
+        """At the gradients of an update, as far as it is worth its time."""
+        if record.lacking and (record.updates < LOOKED_AT or record.updates % LOOKED_EVERY == 0):
+            held = record.lacking
+            record.lacking = {key: each for key, each in held.items() if each.grad is None}
+        if self.inspecting and self.nonfinite is None:
+            found = first_nonfinite(record.optimizer)
+            self.nonfinite = None if found is None else (self._clock.steps, found)
+        if len(self.norms) < self.norm_limit and record.position == 0:
+            norm = total_norm(record.optimizer)
             if norm is not None:
                 self.norms.append(norm)
-
-
-def optimizer_facts(optimizer: "Optimizer", closure: bool = False) -> OptimizerFacts:
-    """An optimizer's settings as the program made them, read before its first update."""
-    group = optimizer.param_groups[0]
-    rate = group.get("lr")
-    return OptimizerFacts(
-        name=type(optimizer).__name__,
-        lr=None if rate is None else float(rate),
-        foreach=group.get("foreach"),
-        fused=group.get("fused"),
-        has_foreach="foreach" in group,
-        has_fused="fused" in group,
-        differentiable=bool(group.get("differentiable", False)),
-        sparse_gradients=any(
-            parameter.grad is not None and parameter.grad.is_sparse
-            for each in optimizer.param_groups for parameter in each["params"]
-        ),
-        closure=closure,
-        group_count=len(optimizer.param_groups),
-    )  # fmt: skip
-
-
-def total_norm(optimizer: "Optimizer") -> "Tensor | None":
-    """Euclidean norm over all gradients of an optimizer, left on the device; ``None`` without any."""
-    import torch
-
-    gradients = [
-        parameter.grad.detach()
-        for group in optimizer.param_groups for parameter in group["params"] if parameter.grad is not None
-    ]  # fmt: skip
-    if not gradients:
-        return None
-    dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-    return torch.nn.utils.get_total_norm(dense)
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:

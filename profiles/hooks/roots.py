@@ -10,24 +10,28 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from advisor.profiles.hooks.checkpointing import Checkpointing
 from advisor.profiles.hooks.clock import Clock
-from advisor.profiles.hooks.discovery import Discovery, autocast_enabled, dynamo_at_work
-from advisor.profiles.hooks.model_facts import root_facts
+from advisor.profiles.hooks.discovery import Discovery, autocast_types, dynamo_at_work
+from advisor.profiles.hooks.embeddings import Touched, is_table
+from advisor.profiles.hooks.evaluations import Evaluations
+from advisor.profiles.hooks.model_facts import inner, own_name, root_facts
 from advisor.profiles.hooks.owners import member_ids, owner
 from advisor.profiles.hooks.passage import Passage
 from advisor.profiles.hooks.patches import Patch, Scope, untraced
-from advisor.profiles.hooks.tensors import each_tensor, leading_size
+from advisor.profiles.hooks.tensors import each_tensor, leading_size, tensor_type
 from advisor.profiles.profile import RootFacts
 from advisor.profiles.run import Run
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.nn import Module
     from torch.optim import Optimizer
 
 AUTOCAST_CHECKS = 16  # forwards in which the program's own autocast is looked for
 
 
-@dataclass
+@dataclass(slots=True)
 class Root:
     """A root module, held weakly: a program that drops its model gets the memory back."""
 
@@ -51,29 +55,47 @@ class Roots:
         import torch
 
         self._is_grad_enabled = torch.is_grad_enabled
+        self._tensor = tensor_type()
         self._run = run
         self._clock = clock
         self._scope = scope
         self._roots: dict[int, Root] = {}
         self._seen: list[Root] = []
         self._sampled: Root | None = None
-        self._busy = False
+        self.busy = False
+        self._running: Root | None = None
+        self._checkpointed: set[int] | None = None
+        self._touched = Touched(clock)
         self._ours = False
         self._checks = AUTOCAST_CHECKS
         self._slots: list[Passage] = []
         self.classes: dict[type, Patch] = {}
-        self.discovery = Discovery(scope, self._found, self._evaluate, lambda: self._busy, self._autocast)
-        self.own_autocast = False
-        self.evaluation_s = 0.0
+        self.discovery = Discovery(scope, self._found, self._evaluate, lambda: self.busy, self._autocast)
+        self.checkpointing = Checkpointing(self._checkpoint)
+        self.evaluations = Evaluations(clock)
+        self.autocast_types: frozenset[str] = frozenset()
         self.samples = 0
+
+    @property
+    def own_autocast(self) -> bool:
+        """Whether the program uses autocast itself."""
+        return bool(self.autocast_types)
+
+    @property
+    def evaluation_s(self) -> float:
+        """Seconds of evaluation since the first step."""
+        return self.evaluations.seconds
 
     def install(self) -> None:
         """Look for modules that the program calls, from now until its first backward."""
         self.discovery.install()
+        self.checkpointing.install()
 
     def remove(self) -> None:
         """Leave every module and class as it was."""
+        self._touched.stop()
         self.discovery.remove()
+        self.checkpointing.remove()
         for patch in self.classes.values():
             patch.remove()
         for slot in self._slots:
@@ -83,8 +105,10 @@ class Roots:
         self._roots.clear()
 
     def settle(self) -> None:
-        """The first backward or update begins: modules called from now on are no new roots."""
+        """A backward begins or an update ends: modules called from now on are no new roots."""
         self.discovery.remove()
+        if self._clock.in_update:
+            self.evaluations.border()
 
     def own(self, optimizer: "Optimizer") -> None:
         """Make a root of the module that owns what an optimizer updates, before its first update.
@@ -101,21 +125,76 @@ class Roots:
         if not root.prepared:
             self._prepare(root, module)
 
-    def facts(self) -> tuple[RootFacts, ...]:
-        """The outermost of all roots, in the order in which they were found."""
+    def modules(self) -> "list[Module]":
+        """All roots that are still alive, inner ones too."""
+        found = [root.module() for root in self._seen]
+        return [module for module in found if module is not None]
+
+    def inspect(self, on: bool) -> None:
+        """Begin or end counting the rows of embedding tables that steps read."""
+        if not on:
+            self._touched.stop()
+        elif not dynamo_at_work():  # new hooks would make it compile anew
+            members = [member for module in self.modules() for member in module.modules()]
+            self._touched.start({id(each): each for each in members if is_table(each)}.values())
+
+    def name_of(self, parameter: "Tensor") -> str | None:
+        """Name of the module below a root that holds this parameter."""
+        for module in self.modules():
+            for name, member in inner(module).named_modules():
+                if any(own is parameter for own in member.parameters(recurse=False)):
+                    return own_name(name) or type(member).__name__
+        return None
+
+    def facts(self, without_gradient: frozenset[int] | None = None) -> tuple[RootFacts, ...]:
+        """The outermost of all roots, in the order in which they were found.
+
+        Args:
+            without_gradient: Identities of parameters that had no gradient in any update.
+        """
         outermost = [
             root for root in self._seen
             if not any(root.members < other.members for other in self._seen)
         ]  # fmt: skip
-        return tuple(replace(root.facts, takes_4d_input=self._takes_4d(root)) for root in outermost)
+        return tuple(self._describe(root, without_gradient) for root in outermost)
+
+    def _describe(self, root: Root, without_gradient: frozenset[int] | None) -> RootFacts:
+        facts = replace(
+            root.facts,
+            takes_4d_input=self._takes_4d(root),
+            checkpointed=root.facts.checkpointed or self._recomputes(root),
+        )
+        module = root.module()
+        if module is None:
+            return facts
+        trainable = [each for each in module.parameters() if each.requires_grad]
+        unused = [each for each in trainable if id(each) in (without_gradient or ())]
+        tables = (each for each in module.modules() if is_table(each))
+        return replace(
+            facts,
+            unused_parameters=None if without_gradient is None else len(unused),
+            embeddings=tuple(
+                replace(table, touched_share=None if read is None else read / table.rows)
+                for table, read in zip(facts.embeddings, map(self._touched.rows, tables), strict=False)
+            ),
+        )
 
     def _takes_4d(self, root: Root) -> bool | None:
         answers = [inner.takes_4d for inner in self._seen if inner.members <= root.members]
         known = [answer for answer in answers if answer is not None]
         return any(known) if known else None
 
-    def _autocast(self) -> None:
-        self.own_autocast |= not self._ours
+    def _autocast(self, name: str) -> None:
+        if not self._ours:
+            self.autocast_types |= {name}
+
+    def _recomputes(self, root: Root) -> bool:
+        found = self._checkpointed
+        return found is not None and (not found or not found.isdisjoint(root.members))
+
+    def _checkpoint(self) -> None:
+        """Activations are recomputed in the root that runs now; in any of them where none runs."""
+        self._checkpointed = set() if self._running is None else set(self._running.members)
 
     def _found(self, module: "Module") -> None:
         if id(module) not in self._roots:
@@ -149,43 +228,47 @@ class Roots:
     def _pass(
         self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        if self._busy or not self._scope.here():
+        if self.busy or not self._scope.here():
             return function(*args, **kwargs)
-        return self._enter(root, module, function, args, kwargs)
+        return self.enter(root, module, function, args, kwargs)
 
     def _wrapping(self, kind: type) -> Callable[[Any], Callable[..., Any]]:
-        def make(original: Any) -> Callable[..., Any]:
-            return _class_wrap(kind, original, self._scope, lambda: self._busy, self._roots, self._enter)
+        return lambda original: _class_wrap(kind, original, self._scope, self, self._roots)
 
-        return make
-
-    def _enter(
+    def enter(
         self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
+        """A root is called from outside every other one."""
         if not (module.training and self._is_grad_enabled()):
-            return self._evaluate(root.function or function, args, kwargs)
-        self._busy = True
+            return self._evaluate(module, root.function or function, args, kwargs)
+        self.busy = True
+        self._running = root
+        self.evaluations.trained = True
         try:
             if not root.called:
                 self._first_call(root, module, function, args, kwargs)
             output = self._train(module, root.function or function, args, kwargs)
         finally:
-            self._busy = False
+            self.busy = False
+            self._running = None
         if self._sampled is None:
             self._sampled = root
+            self.evaluations.ever_trained = True
         if self._sampled is root:
-            samples = leading_size((args, kwargs))
+            first: Any = args[0] if args else None
+            is_plain = type(first) is self._tensor and first.dim()
+            samples = first.size(0) if is_plain else leading_size((args, kwargs))
             self.samples += samples
             self._clock.count_samples(root=samples)
         self._clock.forward_done()
         return output
 
     def _train(self, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        run = self._run
+        run, clock = self._run, self._clock
         if self._checks:
             self._checks -= 1
-            self.own_autocast |= autocast_enabled()
-        self._clock.push("forward")
+            self.autocast_types |= autocast_types()
+        clock.push("forward")
         try:
             if run.has("forward"):
                 self._ours = True
@@ -197,17 +280,20 @@ class Roots:
             return run.output(module, output) if run.has("output") else output
         finally:
             self._ours = False
-            self._clock.pop()
+            clock.pop()
 
-    def _evaluate(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _evaluate(self, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         self._clock.flag("evaluation")
         self._clock.push("evaluation")
-        self._busy = True
+        self.busy = True
         try:
-            return function(*args, **kwargs)
+            output = function(*args, **kwargs)
         finally:
-            self._busy = False
-            self.evaluation_s += self._clock.pop() / 1e9
+            self.busy = False
+            spent = self._clock.pop()
+        self.evaluations.ran(spent)
+        self.evaluations.look(module, output)
+        return output
 
     def _first_call(
         self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
@@ -229,20 +315,16 @@ class Roots:
 
 
 def _class_wrap(
-    kind: type,
-    original: Any,
-    scope: Scope,
-    busy: Callable[[], bool],
-    roots: dict[int, Root],
-    enter: Callable[..., Any],
+    kind: type, original: Any, scope: Scope, watcher: Roots, roots: dict[int, Root]
 ) -> Callable[..., Any]:
     """A ``forward`` for a class: as before for every instance that is no root, or is one already running."""
     from torch.compiler import is_compiling
 
     plain = original if isinstance(original, FunctionType) else _through_descriptor(original)
+    enter: Callable[..., Any] = watcher.enter
 
     def forward(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # stands for any signature
-        if is_compiling() or busy() or not scope.here():
+        if is_compiling() or watcher.busy or not scope.here():
             return plain(self, *args, **kwargs)
         root = roots.get(id(self))
         if root is None or type(self) is not kind or root.module() is not self:

@@ -39,6 +39,13 @@ def total_bytes(value: Any) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in each_tensor(value))
 
 
+def scalar(value: Any) -> "Tensor | None":
+    """A tensor of one element, given as it is or alone in a list; ``None`` for anything else."""
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    return value if isinstance(value, tensor_type()) and value.numel() == 1 else None
+
+
 def inner_shapes(value: Any) -> tuple[tuple[int, ...], ...]:
     """Shapes without dimension 0, which the last batch of an epoch has smaller anyway."""
     return tuple(tuple(tensor.shape[1:]) for tensor in each_tensor(value))

@@ -1,24 +1,35 @@
 """All taps of one process, installed together and removed together."""
 
-import resource
-import sys
 from typing import TYPE_CHECKING
 
+from advisor.profiles.hooks.cached_batch import CachedBatch
 from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.compilation import Compiling
+from advisor.profiles.hooks.cost import watching_s
+from advisor.profiles.hooks.debugging import Debugging
 from advisor.profiles.hooks.discovery import dynamo_at_work
+from advisor.profiles.hooks.garbage import Garbage
 from advisor.profiles.hooks.loader_record import LoaderRecord
 from advisor.profiles.hooks.loaders import Loaders
+from advisor.profiles.hooks.logs import Logs
 from advisor.profiles.hooks.losses import Losses
+from advisor.profiles.hooks.memory import MemoryWatch
+from advisor.profiles.hooks.numerics import nonfinite_facts
+from advisor.profiles.hooks.omission import Anomalies, Backwards, Graphs, Omissions, Part, Reductions, Updates
 from advisor.profiles.hooks.optimizers import Optimizers
 from advisor.profiles.hooks.patches import Scope
 from advisor.profiles.hooks.roots import Roots
+from advisor.profiles.hooks.sampler import Sampler
 from advisor.profiles.hooks.saves import Saves
 from advisor.profiles.hooks.seeds import Seeds
+from advisor.profiles.hooks.syncs import Syncs
 from advisor.profiles.machine import Machine, with_torch
-from advisor.profiles.profile import MemoryUse, Profile, RootFacts, RunFacts
+from advisor.profiles.observed import HotSpot, SyncPoint
+from advisor.profiles.profile import Profile, RootFacts, RunFacts
 from advisor.profiles.run import Run
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.optim import Optimizer
 
 PRECISION_OF_BACKEND = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
@@ -35,13 +46,22 @@ class Watch:
         seed: Seeds Python, numpy and torch at ``install``.
         seed_offset: Added to every seed that the program sets.
         loss_limit: How many losses and gradient norms to keep.
+        compiling: Watches dynamo, if somebody has armed it.
 
     Attributes:
         record_grad_norms: Set before ``install`` to keep the gradient norm of each update.
+        memory: Told where a watched window begins and ends, and of its steps.
     """
 
     def __init__(
-        self, run: Run, clock: Clock, *, seed: int | None = None, seed_offset: int = 0, loss_limit: int = 64
+        self,
+        run: Run,
+        clock: Clock,
+        *,
+        seed: int | None = None,
+        seed_offset: int = 0,
+        loss_limit: int = 64,
+        compiling: Compiling | None = None,
     ) -> None:
         self.record_grad_norms = False
         self._run = run
@@ -55,8 +75,21 @@ class Watch:
             run, clock, self._scope, began=self._roots.settle, done=self._after_backward, limit=loss_limit
         )
         self._optimizers = Optimizers(run, clock, self._scope, self._before_first_update, self._after_update)
-        self._saves = Saves(run, clock, self._scope)
-        self._taps = (self._seeds, self._roots, self._loaders, self._losses, self._optimizers, self._saves)
+        self._saves = Saves(run, clock, self._scope, self._roots.evaluations)
+        self._logs = Logs(clock, self._scope)
+        self._garbage = Garbage(clock, self._scope)
+        self._debugging = Debugging(clock, self._scope)
+        self._taps = (
+            self._seeds, self._roots, self._loaders, self._losses, self._optimizers, self._saves,
+            self._logs, self._garbage, self._debugging,
+        )  # fmt: skip
+        self._compiling = compiling
+        self._syncs = Syncs(clock, self._scope)
+        self._sampler = Sampler(clock)
+        self._synced: tuple[SyncPoint, ...] | None = None
+        self._hotspots: tuple[HotSpot, ...] = ()
+        self.memory = MemoryWatch(clock, self._parameters, lambda: self._optimizers.known)
+        self._omissions = self._offered()
         self.default_threads: int | None = None
 
     def install(self) -> None:
@@ -65,6 +98,8 @@ class Watch:
 
         self.default_threads = torch.get_num_threads()
         self._optimizers.norm_limit = self._limit if self.record_grad_norms else 0
+        self._losses.sampled = self._debugging.look
+        self._losses.scaler.attach(self._optimizers)
         self._scope.enter()
         self._seeds.install()
         self._run.process()
@@ -74,8 +109,45 @@ class Watch:
     def remove(self) -> None:
         """Put everything back as it was before ``install``."""
         self._scope.active = False
+        self._omissions.omit(None)
         for tap in reversed(self._taps):
             tap.remove()
+
+    def inspect(self, on: bool, *, steps: int = 0) -> None:
+        """Begin or end looking closely, at a cost that would falsify times.
+
+        Args:
+            on: Whether it begins, at a step border.
+            steps: How many steps were looked at, when it ends.
+        """
+        if on:
+            self._syncs.install()
+            self._sampler.start()
+        else:
+            self._sampler.stop()
+            self._syncs.remove()
+            self._synced = self._syncs.facts(max(1, steps))
+            self._hotspots = self._sampler.hotspots()
+        self._roots.inspect(on)
+        self._losses.inspect(on)
+        self._optimizers.inspecting = on
+        self.memory.inspect(on)
+
+    def probe(self) -> None:
+        """Cost out the training loader; at a step border of a process that is thrown away."""
+        self._sampler.start()
+        try:
+            self._loaders.probe()
+        finally:
+            self._sampler.stop()
+
+    def omit(self, part: str | None) -> None:
+        """Leave one part out of every step from now on; ``None`` brings everything back.
+
+        Raises:
+            ValueError: It cannot be left out; the message is the reason.
+        """
+        self._omissions.omit(part)
 
     def losses(self) -> list[float]:
         """Losses per update of the optimizer seen first, or per backward where there is none.
@@ -110,7 +182,7 @@ class Watch:
         """
         if machine.torch_default_threads is None and self.default_threads is not None:
             machine = with_torch(machine, self.default_threads)
-        roots = self._roots.facts()
+        roots = self._roots.facts(self._optimizers.without_gradient)
         return Profile(
             machine=machine,
             target_kind=target_kind,
@@ -119,8 +191,44 @@ class Watch:
             roots=roots,
             optimizers=tuple(self._optimizers.facts),
             run=self._run_facts(roots),
-            memory=memory_use(),
+            memory=self.memory.facts(),
+            compile=None if self._compiling is None else self._compiling.facts(),
+            syncs=self._synced,
+            hotspots=self._hotspots,
+            watching=self._watching(),
         )
+
+    def _parameters(self) -> "list[Tensor]":
+        return [parameter for module in self._roots.modules() for parameter in module.parameters()]
+
+    def _offered(self) -> Omissions:
+        reductions = Reductions(self._roots.modules)
+        parts: dict[str, Part] = {
+            "loader": CachedBatch(self._loaders, self._place),
+            "double": CachedBatch(self._loaders, self._place, 2.0),
+            "half": CachedBatch(self._loaders, self._place, 0.5),
+            "optimizer": Updates(self._optimizers),
+            "backward": Backwards(self._losses, self._optimizers, reductions),
+            "communication": reductions,
+            "debug": Anomalies(lambda: self._debugging.anomaly_seen),
+            "graph": Graphs(),
+        }
+        omissions = Omissions()
+        for name, part in parts.items():
+            omissions.offer(name, part)
+        return omissions
+
+    def _place(self) -> str:
+        """The device of the first parameter."""
+        return next((str(parameter.device) for parameter in self._parameters()), "cpu")
+
+    def _watching(self) -> float | None:
+        """Share of a step that the taps add, from what they cost here and how often they are met."""
+        steps, spent = self._clock.steps, self._clock.now_ns()
+        first = self._clock.first_tick_ns
+        if steps < 2 or first is None or spent <= first:
+            return None
+        return watching_s(self._clock.pushes / steps) / ((spent - first) / 1e9 / steps)
 
     def _before_first_update(self, optimizer: "Optimizer") -> None:
         self._roots.own(optimizer)
@@ -150,7 +258,6 @@ class Watch:
             samples_per_step=samples,
             sample_source=source,
             own_autocast=self._roots.own_autocast or self._losses.own_autocast,
-            own_scaler=self._losses.scaler.used,
             own_compile=any(root.already_compiled for root in roots)
             or (not self._run.has("call") and dynamo_at_work()),
             own_backward_transforms=self._losses.own_transforms,
@@ -159,16 +266,30 @@ class Watch:
             num_threads=torch.get_num_threads(),
             sum_reduced_loss=self._losses.sum_reduced,
             steps_seen=self._clock.steps,
-            evaluation_s=self._roots.evaluation_s,
-            save_s=self._saves.seconds,
             epoch_s=None if loader is None else loader.epoch_s,
+            wall_s=self._wall_s(),
+            logging_s=self._logs.seconds,
+            log_calls_per_step=self._logs.calls_per_step,
+            log_location=self._logs.location,
+            **self._roots.evaluations.facts(),
+            **self._saves.facts(),
+            **self._garbage.facts(),
+            **self._debugging.facts(),
+            **self._losses.scaler.facts(self._roots.autocast_types),
+            **nonfinite_facts(self._losses, self._optimizers, self._roots),
         )
+
+    def _wall_s(self) -> float | None:
+        """Seconds that the program itself ran since its first step."""
+        first = self._clock.first_tick_ns
+        return None if first is None else (self._clock.now_ns() - first) / 1e9
 
     def _samples(self, loader: LoaderRecord | None, steps: int) -> tuple[float | None, str | None]:
         if not steps:
             return None, None
-        if loader is not None and loader.samples_in_steps:
-            return loader.samples_in_steps / steps, "loader"
+        samples = self._loaders.samples_in_steps()
+        if loader is not None and samples:
+            return samples / steps, "loader"
         return (self._roots.samples / steps, "root") if self._roots.samples else (None, None)
 
 
@@ -194,17 +315,6 @@ def matmul_precision() -> str:
     except RuntimeError:  # the program uses the newer interface, which the older one refuses to mix with
         precision = torch.backends.cuda.matmul.fp32_precision
         return PRECISION_OF_BACKEND.get(precision, "highest")
-
-
-def memory_use() -> MemoryUse:
-    """Highest memory of this process so far, and of the CUDA allocator where it is in use. In bytes."""
-    import torch
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    if not torch.cuda.is_initialized():
-        return MemoryUse(peak)
-    total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-    return MemoryUse(peak, torch.cuda.max_memory_allocated(), total)
 
 
 def _device(roots: tuple[RootFacts, ...]) -> str:

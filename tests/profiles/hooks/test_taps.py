@@ -1,7 +1,8 @@
 """Small pieces of the taps, one behaviour each."""
 
 from collections import UserDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,8 @@ def test_a_convolutional_network_is_described() -> None:
         convolution_dimensions=(2,),
         has_batch_norm=True,
         has_dropout=True,
+        channels_last=False,
+        biases_before_norm=("2.0.0",),
     )
 
 
@@ -144,9 +147,19 @@ def test_optimizers_are_described_as_the_program_made_them() -> None:
     model(torch.ones(4, 2)).sum().backward()
     adam.step()
     watch.remove()
-    assert watch._optimizers.facts == [
-        OptimizerFacts("AdamW", lr=0.25, foreach=False, has_foreach=True, has_fused=True)
-    ]
+    (facts,) = watch._optimizers.facts
+    assert facts.location is not None and Path(facts.location.file) == Path(__file__)
+    assert replace(facts, location=None) == OptimizerFacts(
+        "AdamW",
+        lr=0.25,
+        foreach=False,
+        has_foreach=True,
+        has_fused=True,
+        parameters=3,
+        parameter_bytes=12,
+        state_bytes=32,
+        without_gradient_bytes=0,
+    )
 
 
 def test_batches_fetched_by_a_thread_disturb_no_phase() -> None:

@@ -1,0 +1,240 @@
+"""``advisor profile``: one run, diagnosed; or trace files made elsewhere, read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from advisor.cli import EXIT_CODES, values
+from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
+from advisor.cli.machine_checks import check_device, check_ranks
+from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
+from advisor.cli.output import tell, width, write
+from advisor.cli.progress import progress_for
+from advisor.cli.target import find_target, is_trace
+from advisor.durations import parse_duration
+from advisor.errors import UsageError, clean
+from advisor.result import ProfileData
+from advisor.settings import Settings, TargetRequest
+
+DEFAULT_BUDGET_S = 120.0
+Format = Literal["text", "json", "md", "html", "sarif"]
+
+HELP = """Find out what is slow in one training run, where, and how much it could give.
+
+TARGET is a script, which is run unmodified, a file that defines `workload`, or one or more traces of
+torch.profiler (JSON, gzipped or not; one file per rank). Arguments of a script follow after `--`.
+
+\b
+Examples:
+  advisor profile train.py -- --data DIR
+  advisor profile trace.json.gz --format html > trace.html
+"""
+
+
+@click.command(
+    "profile",
+    cls=Command,
+    from_files=("budget", "device", "fix", "seed", "steps", "warmup", "out"),
+    help=HELP,
+    epilog=EXIT_CODES,
+    short_help="Find out what is slow, where, and how much it could give.",
+)
+@click.argument("targets", nargs=-1, type=click.UNPROCESSED)
+@setting(
+    "-m",
+    "module",
+    read=values.text,
+    metavar="MODULE",
+    group="What to run",
+    help="Run a module in place of a file.",
+)
+@setting("--exec", "launcher", group="What to run", help="Not available yet.")
+@setting(
+    "--device",
+    read=values.device,
+    metavar="DEVICE",
+    group="What to run",
+    default_text="auto",
+    help="auto, cpu, cuda or cuda:N.",
+)
+@setting(
+    "--ranks",
+    read=values.ranks,
+    metavar="N,...",
+    file_types=(int, str),
+    group="What to run",
+    help="Numbers of workers; more than one is not available yet.",
+)
+@setting(
+    "--fix",
+    read=read_fix,
+    repeat=True,
+    metavar="ID=VALUE",
+    group="What to run",
+    read_table=fixed_from_table,
+    help="Set a knob for the run.",
+)
+@setting("--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0")
+@setting(
+    "--budget",
+    read=parse_duration,
+    metavar="TIME",
+    group="Limits",
+    default_text="2m",
+    help="Time for everything: 90s, 10m.",
+)
+@setting(
+    "--steps",
+    read=values.whole_number(1),
+    metavar="N",
+    file_types=(int,),
+    group="Limits",
+    default_text="adaptive",
+    help="Clean steps to watch at least.",
+)
+@setting(
+    "--warmup",
+    read=values.whole_number(0),
+    metavar="N",
+    file_types=(int,),
+    group="Limits",
+    default_text="adaptive",
+    help="Steps before watching.",
+)
+@setting(
+    "--steps-planned",
+    read=values.whole_number(1),
+    metavar="N",
+    file_types=(int,),
+    group="Limits",
+    help="Steps of the real training, to weigh what comes once.",
+)
+@setting(
+    "--out", read=values.text, metavar="DIR", group="Output", help="Write the report to this folder, too."
+)
+@setting(
+    "--format",
+    read=values.choice(("text", "json", "md", "html", "sarif")),
+    metavar="NAME",
+    group="Output",
+    default_text="text",
+    help="text, json, md, html or sarif, on stdout.",
+)
+@setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
+@setting("--quiet", group="Output", help="No progress.")
+@setting("--no-color", group="Output", help="No colour.")
+@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@click.pass_context
+def command(
+    ctx: click.Context, *, targets: tuple[str, ...], module: str | None, launcher: bool, device: str | None,
+    ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
+    steps: int | None, warmup: int | None, steps_planned: int | None, out: str | None,
+    format: Format | None, dry_run: bool, quiet: bool, no_color: bool, debug: bool,
+) -> int:  # fmt: skip
+    """Check everything, run or read, print."""
+    problems = problems_of(ctx)
+    if launcher:
+        raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
+    typed, arguments = ctx.meta[TYPED], ctx.meta[SCRIPT_ARGUMENTS]
+    command_line = ("profile", *typed, *(("--", *arguments) if arguments else ()))
+    folder: Path | None = None
+    with problems.gather(where="--out"):
+        folder = _folder(out)
+    if module is None and targets and all(is_trace(name) for name in targets):
+        problems.raise_any()
+        return _read_traces(targets, command_line, folder, format or "text", dry_run=dry_run)
+    request: TargetRequest | None = None
+    with problems.gather():
+        request = _target(targets, module, arguments)
+    from advisor.profiles.machine import read_machine
+
+    machine = read_machine()
+    with problems.gather():
+        check_ranks(ranks, machine)
+    with problems.gather():
+        check_device(device, machine)
+    fixed = {}
+    with problems.gather():
+        fixed = merge_fixed(fix)
+    problems.raise_any()
+    assert request is not None
+    settings = Settings(
+        target=request,
+        out=folder,
+        budget_s=DEFAULT_BUDGET_S if budget is None else budget,
+        fixed=fixed,
+        device=device or "auto",
+        steps=steps,
+        warmup=warmup,
+        steps_planned=steps_planned,
+        seed=seed or 0,
+        command=command_line,
+    )
+    if dry_run:
+        write(
+            f"{clean(request.name)} ({request.kind}) would be run once, watched, recorded and replayed for "
+            f"{settings.budget_s:.3g} s at most.\nNothing was started or written.\n"
+        )
+        return 0
+    from advisor.profiling import profile
+
+    with progress_for(quiet=quiet, no_color=no_color) as progress:
+        result = profile(settings, progress)
+    return show(result, folder, format or "text")
+
+
+def show(result: ProfileData, folder: Path | None, format: Format) -> int:
+    """Print a profile and where its report lies; the exit code."""
+    from advisor.report import render_html, render_markdown
+
+    match format:
+        case "json":
+            write(result.to_json())
+        case "md":
+            write(render_markdown(result))
+        case "html":
+            write(render_html(result))
+        case "sarif":
+            from advisor.sarif import render_sarif
+
+            write(render_sarif(result))
+        case "text":
+            from advisor.profile_text import render_profile
+
+            write(render_profile(result, width()))
+    if folder is not None:
+        tell(f"Report: {clean(str(folder / 'report.html'))}")
+    return 0
+
+
+def _target(targets: Sequence[str], module: str | None, arguments: Sequence[str]) -> TargetRequest:
+    if len(targets) > 1:
+        raise UsageError(
+            f"got an unexpected extra argument ({clean(targets[1])})",
+            hint="arguments of the script go after `--`; only traces may be several",
+        )
+    return find_target(targets[0] if targets else None, module, arguments, command="profile")
+
+
+def _read_traces(
+    names: Sequence[str], command: tuple[str, ...], folder: Path | None, format: Format, *, dry_run: bool
+) -> int:
+    if dry_run:
+        write(f"{len(names)} traces would be read.\nNothing was started or written.\n")
+        return 0
+    from advisor.trace_profile import profile_traces
+
+    return show(profile_traces([Path(name) for name in names], command, folder), folder, format)
+
+
+def _folder(out: str | None) -> Path | None:
+    from advisor.report import check_folder
+
+    if out is None:
+        return None
+    if not out.strip() or "\0" in out:
+        raise UsageError("--out is empty", hint="leave it out to print alone")
+    check_folder(Path(out))
+    return Path(out)

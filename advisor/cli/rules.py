@@ -1,0 +1,101 @@
+"""``advisor rules``: what is looked for."""
+
+import inspect
+import json
+import textwrap
+from typing import Any
+
+import click
+
+from advisor.cli import EXIT_CODES, values
+from advisor.cli.options import Command, problems_of, setting
+from advisor.cli.output import width, write
+from advisor.cli.values import did_you_mean
+from advisor.errors import UsageError, clean
+from advisor.rule import Family, Rule
+from advisor.rules import RULES
+from advisor.tuners.knobs import KNOBS
+
+HELP = """List the rules, or show the page of one.
+
+\b
+Examples:
+  advisor rules
+  advisor rules input_bound
+"""
+
+
+def complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Rules that begin like that."""
+    return [name for name in RULES if name.startswith(incomplete)]
+
+
+@click.command(
+    "rules", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="List what is looked for."
+)
+@click.argument("rule", required=False, type=click.UNPROCESSED, shell_complete=complete_rule)
+@setting(
+    "--format",
+    read=values.choice(("text", "json")),
+    metavar="NAME",
+    group="Output",
+    default_text="text",
+    help="text or json.",
+)
+@setting("--no-color", group="Output", help="No colour.")
+@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@click.pass_context
+def command(ctx: click.Context, *, rule: str | None, format: str | None, no_color: bool, debug: bool) -> int:
+    """Print the list or a page."""
+    problems_of(ctx).raise_any()
+    if rule is not None and rule not in RULES:
+        hint = did_you_mean(rule, list(RULES)) or "`advisor rules` lists them"
+        raise UsageError(f"unknown rule '{clean(rule)}'", hint=hint)
+    if format == "json":
+        facts = [_facts(RULES[name]) for name in ([rule] if rule else RULES)]
+        write(json.dumps(facts[0] if rule else facts, indent=2) + "\n")
+    elif rule is None:
+        write(listing())
+    else:
+        write(page(rule))
+    return 0
+
+
+def listing() -> str:
+    """All rules by family, a line each."""
+    lines = []
+    for family in Family:
+        members = [one for one in RULES.values() if one.family is family]
+        lines.append(f"{family.value.capitalize()}")
+        for one in members:
+            entry = f"  {one.id} ({one.kind.value}): {_docstring(one).partition('.')[0]}"
+            lines.append(textwrap.shorten(entry, width() - 2, placeholder=" ..."))
+            lines[-1] = f"  {lines[-1]}"
+        lines.append("")
+    return "\n".join(lines)
+
+
+def page(name: str) -> str:
+    """Everything there is to know about a rule, as text."""
+    rule = RULES[name]
+    known = [knob for knob in rule.knobs if knob in KNOBS]
+    later = [knob for knob in rule.knobs if knob not in KNOBS]
+    tested = ", ".join(known) or "nothing: the advice is for you to follow"
+    lines = [name, "", _docstring(rule), "", f"Family: {rule.family.value}", f"Kind: {rule.kind.value}"]
+    lines += [f"Fires when: {rule.threshold}", f"Tested by: {tested}"]
+    if later:
+        lines.append(f"Not available yet: {', '.join(later)}")
+    if rule.explains:
+        lines.append(f"Can be the cause of: {', '.join(rule.explains)}")
+    return "\n".join(lines) + "\n"
+
+
+def _facts(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id, "family": rule.family.value, "kind": rule.kind.value, "threshold": rule.threshold,
+        "knobs": list(rule.knobs), "explains": list(rule.explains), "page": _docstring(rule),
+    }  # fmt: skip
+
+
+def _docstring(rule: Rule) -> str:
+    return inspect.getdoc(type(rule)) or ""

@@ -1,0 +1,335 @@
+"""One run looked at closely: watched, inspected, recorded, replayed; what comes out is a full profile.
+
+The process is the diagnosis's own and is thrown away: recording and replays leave it unfit for timing.
+Stages that the time does not allow are left out, and the rules that need them abstain.
+"""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from advisor.baseline import phases_of
+from advisor.profiles.observed import HostFacts, StepSeries
+from advisor.profiles.ops import window_of
+from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.profiles.rates import Rates
+from advisor.profiles.recorded import Window
+from advisor.profiles.recorder import plan
+from advisor.profiles.replayed import Replays
+from advisor.profiles.trace import Trace
+from advisor.profiles.trace_file import read_trace
+from advisor.settings import Progress
+from advisor.tuners.duel import Arena
+from advisor.tuners.failures import TrialFailed
+from advisor.tuners.replay import Replaying, normal_step_s
+from advisor.tuners.session import Session, SessionEnded
+
+PROFILE = TypeAdapter(Profile)
+RATES = TypeAdapter(Rates)
+
+WATCHED = (30, 2.0)  # clean steps, and seconds, at least
+WATCH_SHARE = 0.25  # of the time, at most, until an epoch has passed
+INSPECTED = 12  # steps
+INSPECT_S = 10.0
+RATES_S = 4.0
+LAUNCHES = 3  # of a program that ends before the diagnosis does
+OUTLIER = 3.0  # robust sigma
+LOW_CPU = 0.6  # of the threads: then one thread alone is tried
+EPOCHS = ("epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "construct_ms", "constructed")
+REPLAYED_AGAIN = ("loader_free", "forward_only", "optimizer_off", "communication_off")
+
+
+@dataclass
+class Diagnosis:
+    """Looks at one configuration of a program.
+
+    Attributes:
+        start: Starts a fresh process of it.
+        arena: Knows how to warm up.
+        deadline: Monotonic time at which no further stage begins.
+        folder: Where traces are written and read.
+        session: The process that was started last.
+    """
+
+    start: Callable[[], Session]
+    arena: Arena
+    deadline: float
+    progress: Progress
+    clock: Callable[[], float] = time.monotonic
+    notes: list[str] = field(default_factory=list)
+    traces: list[Path] = field(default_factory=list)
+    session: Session | None = None
+    _launches: int = 0
+    _began: float = 0.0
+    _wall_ns: list[int] = field(default_factory=list)
+    _flags: dict[str, list[str]] = field(default_factory=dict)
+
+    def run(self) -> Profile:
+        """The whole diagnosis.
+
+        Raises:
+            TrialFailed: The program fails before it could be watched.
+            SessionEnded: It ends before that.
+        """
+        self._began = self.clock()
+        try:
+            profile = self._watch()
+            for stage in (self._inspect, self._record, self._rate, self._try_one_thread, self._replay):
+                if self.clock() > self.deadline:
+                    self.notes.append("the time did not allow every stage of the diagnosis")
+                    break
+                try:
+                    profile = stage(profile)
+                except SessionEnded:
+                    self.notes.append(f"the program ended before {stage.__name__.strip('_')}")
+                except TrialFailed as failed:
+                    self.notes.append(f"{stage.__name__.strip('_')} failed: {failed.failure.message}")
+            return profile
+        finally:
+            if self.session is not None:
+                self.session.kill()
+
+    def again(self) -> Profile:
+        """The short form for another configuration: phases and the main replays."""
+        self._began = self.clock()
+        try:
+            return self._replay(self._watch(), REPLAYED_AGAIN)
+        finally:
+            if self.session is not None:
+                self.session.kill()
+
+    def _live(self) -> Session:
+        """A warm process at a step border; a program that came to its end is started again."""
+        if self.session is not None and self.session.alive:
+            return self.session
+        if self.session is not None:
+            self.session.kill()
+        if self._launches >= LAUNCHES:
+            raise SessionEnded({})
+        self._launches += 1
+        self.session = self.start()
+        self.session.first_step()
+        if self._launches == 1:
+            self.arena.warm_up(self.session, max(1.0, (self.deadline - self.clock()) / 5))
+        else:
+            self.session.slot(3, drop=0)
+        return self.session
+
+    def _watch(self) -> Profile:
+        self.progress.say("watching it run")
+        session = self._live()
+        steps, seconds = WATCHED
+        first = self._observe(session, seconds, steps)
+        messages = [first]
+        step_s = normal_step_s(first["wall_ns"], first["flags"])
+        while session.alive and not first.get("ended") and self._wants_more(messages, step_s):
+            messages.append(self._observe(session, 1.0, 1))
+        facts = session.ask("facts", "facts", 60.0)["profile"]
+        base = PROFILE.validate_python(facts)
+        watched = _joined(messages)
+        self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
+        host = replace(base.host or HostFacts(), **_host(watched))
+        phases = replace(phases_of(_clean(watched)), all_flagged=watched["all_flagged"])
+        return replace(base, phases=phases, series=series_of(watched), host=host)
+
+    def _observe(self, session: Session, seconds: float, steps: int) -> dict[str, Any]:
+        limit = max(2.0, (self.deadline - self.clock()) / 2)
+        return session.ask("observe", "observed", limit + 120.0, seconds=seconds, steps=steps, limit_s=limit)
+
+    def _wants_more(self, messages: list[dict[str, Any]], step_s: float) -> bool:
+        """Whether an epoch's end, with its evaluation and its save, is near enough to be waited for."""
+        seen: Counter[str] = Counter()
+        for message in messages:
+            for flags in message["flags"].values():
+                seen.update(flags)
+        if seen["epoch"] >= 3 or messages[-1].get("ended"):
+            return False
+        spent = self.clock() - self._began
+        return spent < WATCH_SHARE * (self.deadline - self._began)
+
+    def _inspect(self, profile: Profile) -> Profile:
+        session = self._live()
+        session.ask("probe", "probed", 60.0)
+        limit = min(INSPECT_S, max(1.0, (self.deadline - self.clock()) / 6))
+        session.ask("inspect", "inspected", limit + 120.0, steps=INSPECTED, limit_s=limit)
+        seen = PROFILE.validate_python(session.ask("facts", "facts", 60.0)["profile"])
+        return replace(
+            seen,
+            phases=profile.phases,
+            series=profile.series,
+            host=profile.host,
+            run=profile.run,
+            watching=profile.watching,
+            loader=with_epochs_of(profile, seen),
+        )
+
+    def _record(self, profile: Profile) -> Profile:
+        self.progress.say("recording a few steps")
+        session = self._live()
+        period = profile.run.period if profile.run is not None else 1
+        pilot = self._window(session, period, shapes=False, stacks=False)
+        events = len(read_trace(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
+        clean_ms = 1000 * normal_step_s(self._wall_ns, self._flags)
+        window: Window | None = None
+        for wanted in plan(events, period):
+            message = self._window(session, wanted.steps, shapes=wanted.shapes, stacks=wanted.stacks)
+            trace = read_trace(Path(message["path"]))
+            if wanted.stacks:
+                window = with_places(window, window_of(trace, clean_step_ms=clean_ms))
+            else:
+                window = window_of(trace, clean_step_ms=clean_ms)
+                profile = replace(profile, syncs=_syncs(profile, trace))
+            self.traces.append(Path(message["path"]))
+        return replace(profile, window=window)
+
+    def _window(self, session: Session, steps: int, *, shapes: bool, stacks: bool) -> dict[str, Any]:
+        path = session.folder / f"trace-{len(list(session.folder.glob('trace-*')))}.json"
+        limit = 60.0 + 20.0 * steps * max(1.0, self.arena.step_s)
+        return session.ask(
+            "record", "recorded", limit, path=str(path), steps=steps, shapes=shapes, stacks=stacks
+        )
+
+    def _rate(self, profile: Profile) -> Profile:
+        self.progress.say("measuring what the machine can do")
+        answer = self._live().ask("rates", "rates", 60.0, limit_s=RATES_S)
+        return replace(profile, rates=RATES.validate_python(answer["rates"]))
+
+    def _try_one_thread(self, profile: Profile) -> Profile:
+        """Where several threads use little CPU time: what one of them alone would need."""
+        host, run = profile.host, profile.run
+        if host is None or run is None or run.num_threads < 2 or host.cpu_per_wall is None:
+            return profile
+        if host.cpu_per_wall >= LOW_CPU * run.num_threads:
+            return profile
+        session = self._live()
+        session.settle({"num_threads": run.num_threads})
+        slot = session.slot(5, drop=1, config={"num_threads": 1})
+        session.slot(1, drop=1, config={"num_threads": run.num_threads})
+        return replace(profile, host=replace(host, one_thread_step_ms=1000 * slot.mean_s))
+
+    def _replay(self, profile: Profile, names: tuple[str, ...] | None = None) -> Profile:
+        self.progress.say("replaying steps with one part left out")
+        step_s = normal_step_s(self._wall_ns, self._flags)
+        replaying = Replaying(self._live(), profile, step_s, self.deadline)
+        measured = replaying.run() if names is None else replaying.run(names)
+        compiled = profile.compile
+        if compiled is not None and replaying.eager_step_ms is not None:
+            compiled = replace(compiled, eager_step_ms=replaying.eager_step_ms)
+        kept = profile.replays
+        if kept.evaluation_without_graph is not None:
+            measured = replace(measured, evaluation_without_graph=kept.evaluation_without_graph)
+        return replace(profile, replays=measured, compile=compiled)
+
+
+def with_places(timed: Window | None, stacked: Window) -> Window:
+    """The timed window, with the places that a second one with Python stacks found."""
+    if timed is None:
+        return stacked
+    by_shape = {(op.name, op.phase, op.shapes): op.location for op in stacked.ops if op.location}
+    by_name = {(op.name, op.phase): op.location for op in reversed(stacked.ops) if op.location}
+    ops = tuple(
+        replace(op, location=by_shape.get((op.name, op.phase, op.shapes)) or by_name.get((op.name, op.phase)))
+        for op in timed.ops
+    )
+    rows = {row.ops: row.location for row in stacked.repetitions}
+    attentions = {each.shape: each.location for each in stacked.attentions}
+    pointwise = timed.pointwise
+    if pointwise is not None and stacked.pointwise is not None:
+        pointwise = replace(pointwise, location=stacked.pointwise.location)
+    return replace(
+        timed,
+        with_stacks=True,
+        ops=ops,
+        repetitions=tuple(replace(row, location=rows.get(row.ops)) for row in timed.repetitions),
+        attentions=tuple(replace(each, location=attentions.get(each.shape)) for each in timed.attentions),
+        pointwise=pointwise,
+    )
+
+
+def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
+    """The loader as inspected, with its epochs as they were while nothing but watching went on."""
+    before, after = watched.loader, inspected.loader
+    if before is None or after is None:
+        return after
+    slow = [spot.location for spot in inspected.hotspots if spot.phase == "input_wait"]
+    kept = {name: getattr(before, name) for name in EPOCHS}
+    return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))
+
+
+def series_of(watched: Mapping[str, Any]) -> StepSeries | None:
+    """Distribution of the clean steps of an observation; of all where none is clean."""
+    flags = watched["flags"]
+    clean = [value / 1e6 for place, value in enumerate(watched["wall_ns"]) if str(place) not in flags]
+    values = sorted(clean or [value / 1e6 for value in watched["wall_ns"]])
+    if not values:
+        return None
+    median = statistics.median(values)
+    spread = 1.4826 * statistics.median([abs(value - median) for value in values])
+    limit = median + OUTLIER * max(spread, 0.01 * median)
+    counts = Counter(flag for each in flags.values() for flag in each)
+    return StepSeries(
+        steps=len(values),
+        median_ms=median,
+        mean_ms=statistics.fmean(values),
+        p5_ms=values[int(0.05 * (len(values) - 1))],
+        p95_ms=values[int(0.95 * (len(values) - 1))],
+        outliers=sum(value > limit for value in values),
+        flagged=tuple(sorted(counts.items())),
+    )
+
+
+def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several observations one after another as one."""
+    whole: dict[str, Any] = {"wall_ns": [], "cpu_ns": [], "input_ns": [], "flags": {}, "seconds": 0.0}
+    phases: Counter[str] = Counter()
+    for message in messages:
+        offset = len(whole["wall_ns"])
+        for name in ("wall_ns", "cpu_ns", "input_ns"):
+            whole[name] += message[name]
+        whole["flags"].update({str(int(k) + offset): v for k, v in message["flags"].items()})
+        whole["seconds"] += message["seconds"]
+        if not message["all_flagged"]:
+            phases.update(message["phases_ns"])
+    whole["all_flagged"] = all(message["all_flagged"] for message in messages)
+    if whole["all_flagged"]:
+        for message in messages:
+            phases.update(message["phases_ns"])
+    whole["phases_ns"] = dict(phases)
+    whole["other_cpus"] = sum(m["other_cpus"] * m["seconds"] for m in messages) / max(whole["seconds"], 1e-9)
+    whole["throttled"] = [messages[0]["throttled"][0], messages[-1]["throttled"][1]]
+    return whole
+
+
+def _clean(watched: Mapping[str, Any]) -> dict[str, Any]:
+    """The clean steps of an observation in the form of a slot message."""
+    flags = {} if watched["all_flagged"] else watched["flags"]
+    wall = [value for place, value in enumerate(watched["wall_ns"]) if str(place) not in flags]
+    return {"wall_ns": wall, "phases_ns": watched["phases_ns"]}
+
+
+def _host(watched: Mapping[str, Any]) -> dict[str, Any]:
+    busy = sum(watched["wall_ns"]) - sum(watched["input_ns"])
+    (periods, hit), (periods_after, hit_after) = watched["throttled"]
+    return {
+        "cpu_per_wall": sum(watched["cpu_ns"]) / busy if busy > 0 else None,
+        "other_cpus": watched["other_cpus"],
+        "throttled_share": (hit_after - hit) / (periods_after - periods) if periods_after > periods else None,
+    }
+
+
+def _syncs(profile: Profile, trace: Trace) -> Any:
+    """Blocking calls: the trace's where a device was recorded, else those that the taps met."""
+    from advisor.profiles.device_timeline import sync_points
+
+    return sync_points(trace) or profile.syncs
+
+
+def no_replays(reason: str) -> Replays:
+    """For runs that cannot be replayed."""
+    return Replays(refused=(("all", reason),))

@@ -1,0 +1,112 @@
+"""What a report shows of findings: rows by state, each with the page of its rule."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor import wording
+from advisor.conditions import as_json
+from advisor.result import Finding, Place
+from advisor.rules import RULES
+from advisor.wording import shown
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """What one rule said; ``page`` is what the rule is about, ``cause_of`` the symptom it explains."""
+
+    rule: str
+    state: str
+    kind: str
+    severity: str
+    title: str
+    place: str
+    gain: str
+    advice: str
+    outcome: str
+    evidence: str
+    cause_of: str
+    knobs: list[str]
+    page: str
+
+
+@dataclass(frozen=True)
+class FindingGroups:
+    """Findings by state, each list in report order."""
+
+    opportunities: list[FindingRow]
+    diagnostics: list[FindingRow]
+    passed: list[FindingRow]
+    not_applicable: list[FindingRow]
+    errors: list[FindingRow]
+
+    def __bool__(self) -> bool:
+        return any((self.opportunities, self.diagnostics, self.passed, self.not_applicable, self.errors))
+
+
+def groups(findings: Sequence[Finding]) -> FindingGroups:
+    """Rows of all findings."""
+    rows: dict[str, list[FindingRow]] = {}
+    for finding in findings:
+        rows.setdefault(finding.state, []).append(finding_row(finding))
+    return FindingGroups(
+        opportunities=rows.get("opportunity", []),
+        diagnostics=rows.get("diagnostic", []),
+        passed=rows.get("passed", []),
+        not_applicable=rows.get("not_applicable", []),
+        errors=rows.get("error", []),
+    )
+
+
+def finding_row(finding: Finding) -> FindingRow:
+    """One finding as text."""
+    return FindingRow(
+        rule=shown(finding.rule),
+        state=finding.state.replace("_", " "),
+        kind=finding.kind,
+        severity=finding.severity or "",
+        title=shown(finding.title, 300),
+        place=place(finding.location),
+        gain=gain(finding),
+        advice=shown(finding.advice, 1000),
+        outcome=outcome(finding),
+        evidence=", ".join(f"{shown(name, 80)} {as_json(value)}" for name, value in finding.evidence.items()),
+        cause_of=shown(finding.explains or ""),
+        knobs=[shown(knob, 80) for knob in finding.knobs],
+        page=rule_page(finding.rule),
+    )
+
+
+def gain(finding: Finding) -> str:
+    """What could be gained at most, or what was: measured where it was tested."""
+    if finding.measured:
+        return f"measured: {wording.interval(finding.measured, 'x')}"
+    ceiling = finding.ceiling
+    if ceiling is None or finding.state not in ("opportunity", "diagnostic"):
+        return ""
+    source = {
+        "replay": "measured: replay",
+        "timeline": "measured times",
+        "model": "model, not measured",
+    }[ceiling.source]
+    return (
+        f"at most {wording.percent(ceiling.share)} of the {ceiling.of} could be gained "
+        f"({wording.percent(ceiling.low)} to {wording.percent(ceiling.high)}; {source})"
+    )
+
+
+def outcome(finding: Finding) -> str:
+    """``confirmed``, ``no effect``, ``harmful`` or ``not tested``, with the reason for the last."""
+    word = finding.outcome.replace("_", " ")
+    return f"{word}: {shown(finding.why, 300)}" if finding.why else word
+
+
+def place(location: Place | None) -> str:
+    """``train.py:42``, or nothing."""
+    return f"{shown(location.file)}:{location.line}" if location else ""
+
+
+def rule_page(name: str) -> str:
+    """What a rule is about, from its docstring; empty for one of another version."""
+    rule = RULES.get(name)
+    return "" if rule is None else inspect.getdoc(type(rule)) or ""

@@ -1,0 +1,113 @@
+"""What findings mean for a search, and what a search means for the findings."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from advisor.finding import Finding, Outcome
+from advisor.result import Adopted, Interval, Recommendation, Trial, Untried
+
+WORTH = 1.0  # a ratio: nothing gained, nothing lost
+
+
+def priorities(findings: Iterable[Finding]) -> dict[str, float]:
+    """For each knob that a finding names: the largest share that could go, by the lower end of its ceiling.
+
+    A finding without a ceiling counts as a small one: it is a reason to try, not a promise.
+    """
+    found: dict[str, float] = {}
+    for finding in findings:
+        if not finding.fired:
+            continue
+        gain = finding.ceiling.low if finding.ceiling is not None else 0.05
+        for knob in finding.knobs:
+            found[knob] = max(gain, found.get(knob, 0.0))
+    return found
+
+
+def with_outcomes(
+    findings: Sequence[Finding],
+    recommendation: Recommendation,
+    trials: Sequence[Trial],
+    not_tried: Sequence[Untried],
+    baseline: Mapping[str, int | str],
+    known: Iterable[str],
+) -> list[Finding]:
+    """What came of trying each finding's advice.
+
+    ``confirmed``: a knob that it names is part of the confirmed recommendation. ``harmful``: every value
+    tried was slower. ``no_effect``: none was clearly faster. ``not_tested`` with the reason otherwise; what
+    was faster in the search alone, and never confirmed, is not counted as tested.
+
+    Args:
+        findings: As the rules left them.
+        recommendation: The verdict.
+        trials: All trials of the study.
+        not_tried: What was left out, and why.
+        baseline: The baseline's settings.
+        known: Ids of the knobs that exist.
+    """
+    knobs = set(known)
+    return [
+        _with_outcome(finding, recommendation, trials, not_tried, baseline, knobs)
+        if finding.fired
+        else finding
+        for finding in findings
+    ]
+
+
+def _with_outcome(
+    finding: Finding,
+    recommendation: Recommendation,
+    trials: Sequence[Trial],
+    not_tried: Sequence[Untried],
+    baseline: Mapping[str, int | str],
+    known: set[str],
+) -> Finding:
+    adopted = [change for change in recommendation.changes if change.knob in finding.knobs]
+    if adopted:
+        measured = _contribution(adopted, recommendation)
+        if measured is not None:
+            return dataclasses.replace(finding, outcome=Outcome.CONFIRMED, measured=measured)
+    tried = [
+        trial
+        for trial in trials
+        if trial.state == "complete" and trial.against_baseline is not None
+        and (changed := {name for name, value in trial.config.items() if value != baseline.get(name)})
+        and changed <= set(finding.knobs)
+    ]  # fmt: skip
+    if not tried:
+        return dataclasses.replace(finding, why=_why(finding, not_tried, known))
+    best = max(
+        (trial.against_baseline for trial in tried if trial.against_baseline is not None),
+        key=lambda ratio: ratio.estimate,
+    )
+    measured = (best.estimate, best.low, best.high)
+    if best.high < WORTH:
+        return dataclasses.replace(finding, outcome=Outcome.HARMFUL, measured=measured)
+    if best.low <= WORTH or best.estimate < WORTH + 0.01:
+        return dataclasses.replace(finding, outcome=Outcome.NO_EFFECT, measured=measured)
+    said = f"{best.estimate:.2f}x ({best.low:.2f} to {best.high:.2f}) in the search alone, not confirmed"
+    return dataclasses.replace(finding, why=said)
+
+
+def _contribution(
+    adopted: Sequence[Adopted], recommendation: Recommendation
+) -> tuple[float, float, float] | None:
+    """The largest contribution of the changes, or the whole gain where there is one change only."""
+    known: list[Interval] = [change.contribution for change in adopted if change.contribution is not None]
+    if len(recommendation.changes) == 1:
+        known = [recommendation.speedup]
+    best = max(known, key=lambda interval: interval.estimate, default=None)
+    return None if best is None else (best.estimate, best.low, best.high)
+
+
+def _why(finding: Finding, not_tried: Sequence[Untried], known: set[str]) -> str:
+    if not finding.knobs:
+        return "the advice is for you to follow: no knob can try it"
+    reasons = [f"{entry.knob}: {entry.reason}" for entry in not_tried if entry.knob in finding.knobs]
+    if reasons:
+        return reasons[0]
+    missing = [knob for knob in finding.knobs if knob not in known]
+    if len(missing) == len(finding.knobs):
+        return f"no knob for it yet ({', '.join(missing)})"
+    return "the search did not come to it"

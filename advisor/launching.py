@@ -1,0 +1,69 @@
+"""A launcher for the target of a request: its files shipped, its writes kept apart."""
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from advisor.contract import digest_of_target
+from advisor.settings import Settings, TargetRequest
+from advisor.tuners.isolation import remove
+from advisor.tuners.launch import Launcher, can_isolate
+from advisor.tuners.spec import Target
+
+
+def make_launcher(
+    settings: Settings,
+    folder: Path,
+    stack: ExitStack,
+    waiting: Callable[[str, float], None],
+    warn: Callable[[str], None],
+) -> Launcher:
+    """A launcher that keeps its trials in ``folder``; not yet entered.
+
+    Args:
+        settings: What to run.
+        folder: For logs, shipped objects and compiled code; private to the user.
+        stack: Removes what is made elsewhere.
+        waiting: Called while waiting; may raise ``Interrupted``.
+        warn: Is told when files that the program writes cannot be kept apart.
+    """
+    request = settings.target
+    payload = None
+    if request.payload is not None:
+        file = folder / "payload"
+        file.touch(mode=0o600)
+        file.write_bytes(request.payload)
+        payload = str(file)
+    name = request.name if request.kind in ("module", "objects") else str(Path(request.name).absolute())
+    scratch = Path(tempfile.mkdtemp(prefix="advisor-"))
+    stack.callback(remove, scratch)
+    cache = folder / "compile-cache"
+    cache.mkdir(mode=0o700)
+    return Launcher(
+        Target(request.kind, name, request.args, str(Path.cwd()), payload),
+        folder,
+        seed=settings.seed,
+        device=settings.device,
+        isolate=_isolate(request, scratch, warn),
+        compile_cache=cache,
+        scratch=scratch,
+        waiting=waiting,
+    )
+
+
+def request_digest(request: TargetRequest) -> str:
+    """Digest of the target's own code: ``sha256:...``; empty for an installed module."""
+    if request.payload is not None:
+        return "sha256:" + hashlib.sha256(request.payload).hexdigest()
+    return digest_of_target(Path(request.name)) if request.kind != "module" else ""
+
+
+def _isolate(request: TargetRequest, scratch: Path, warn: Callable[[str], None]) -> bool:
+    if request.kind not in ("script", "module"):
+        return False
+    reason = can_isolate(Path.cwd(), scratch)
+    if reason is not None:
+        warn(f"files that the script writes are not kept apart from yours: {reason}")
+    return reason is None

@@ -1,0 +1,203 @@
+"""What the report of a profile shows, part by part: one run, nothing compared."""
+
+from dataclasses import dataclass
+
+from advisor import wording
+from advisor.charts import Chart
+from advisor.conditions import Fact, machine, reproduce
+from advisor.findings_page import FindingGroups, groups
+from advisor.page import Legend, legend, periodic
+from advisor.result import ProfileData
+from advisor.step_chart import step_bar
+from advisor.wording import shown
+
+NAMES = {
+    "loader_free": "one cached batch in place of the loader",
+    "forward_only": "no backward and no update",
+    "optimizer_off": "no update",
+    "communication_off": "no communication",
+    "debug_off": "no anomaly detection",
+    "evaluation_without_graph": "evaluation without recording a graph",
+    "double_batch": "a batch of twice the size",
+    "half_batch": "a batch of half the size",
+}
+RATIOS = ("double_batch", "half_batch")
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """One operator; times per step, ``share`` of the step."""
+
+    name: str
+    phase: str
+    calls: str
+    self_ms: str
+    self_value: float
+    share: str
+    dtype: str
+    place: str
+
+
+@dataclass(frozen=True)
+class ProfilePage:
+    """Everything the report of a profile shows; a template only places it."""
+
+    target: str
+    headline: str
+    sentence: str
+    warnings: list[str]
+    tiles: list[Fact]
+    step: Chart
+    legend: list[Legend]
+    periodic: list[Fact]
+    findings: FindingGroups
+    operators: list[OperatorRow]
+    replays: list[Fact]
+    memory: list[Fact]
+    rates: list[Fact]
+    conditions: list[Fact]
+    machine: list[Fact]
+    limits: list[str]
+    reproduce: str
+
+
+def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
+    """Everything that a profile says, in the order of the report.
+
+    Args:
+        result: What ``profile`` found.
+        prefix: Put before every id of a drawing.
+    """
+    summary = result.profile
+    return ProfilePage(
+        target=shown(result.target.path) or "(unnamed)",
+        headline=shown(summary.summary, 300) or "One run, looked at closely",
+        sentence=_counts(result),
+        warnings=[text for text in (shown(w, 500) for w in [*result.warnings, *summary.notes]) if text],
+        tiles=tiles(result),
+        step=step_bar(f"{prefix}step", summary.phases_ms),
+        legend=legend(summary.phases_ms),
+        periodic=periodic(summary),
+        findings=groups(result.findings),
+        operators=operators(result),
+        replays=replays(result),
+        memory=[
+            Fact(shown(name, 80).replace("_", " "), wording.mib(size))
+            for name, size in summary.memory_bytes.items()
+        ],
+        rates=_rates(result),
+        conditions=_conditions(result),
+        machine=machine(result.machine),
+        limits=limits(result),
+        reproduce=reproduce(result),
+    )
+
+
+def tiles(result: ProfileData) -> list[Fact]:
+    """The few figures at the top."""
+    now = result.baseline
+    if now is None:
+        return []
+    return [
+        Fact("Time of a step", wording.interval(now.step_ms, "ms")),
+        Fact("Throughput", wording.rate(now.throughput)),
+        Fact("Peak memory", wording.mib(now.peak_bytes)),
+        Fact("Steps watched", str(result.profile.steps)),
+    ]
+
+
+def operators(result: ProfileData) -> list[OperatorRow]:
+    """The operators with the largest self time."""
+    step_ms = sum(result.profile.phases_ms.values())
+    return [
+        OperatorRow(
+            name=shown(op.name, 120),
+            phase=shown(op.phase),
+            calls=wording.plain(op.calls),
+            self_ms=f"{wording.plain(op.self_ms)} ms",
+            self_value=op.self_ms,
+            share=wording.share_of(op.self_ms, step_ms),
+            dtype=shown(op.dtype or ""),
+            place=shown(op.location or ""),
+        )
+        for op in result.profile.operators
+    ]
+
+
+def replays(result: ProfileData) -> list[Fact]:
+    """What the step costs with one part left out, and why some could not be left out."""
+    found = []
+    for name, share in result.profile.replays.items():
+        what = NAMES.get(name, shown(name))
+        if name in RATIOS:
+            found.append(Fact(what, f"{wording.interval(share, 'x')} the time of a step"))
+        else:
+            low, high = wording.percent(share.low), wording.percent(share.high)
+            found.append(Fact(what, f"{wording.percent(share.estimate)} of the step goes ({low} to {high})"))
+    refused = [
+        Fact(NAMES.get(name, shown(name)), f"not replayed: {shown(reason)}")
+        for name, reason in result.profile.replays_refused.items()
+    ]
+    return found + refused
+
+
+def limits(result: ProfileData) -> list[str]:
+    """What was not checked, in sentences."""
+    said = {
+        "Nothing was tried: a ceiling says what could be gained at most, not what a change gives. "
+        "`advisor tune` tries them.": True,
+        "Times hold for this machine, these versions and these settings.": True,
+        "Only a trace was read: rules that need the program itself abstained.": result.target.kind == "trace",
+        "Evaluation, saving and epochs count only as often as they came in the watched window.": (
+            result.target.kind != "trace"
+        ),
+        "No operators were recorded.": not result.profile.operators,
+    }
+    return [text for text, applies in said.items() if applies]
+
+
+def _counts(result: ProfileData) -> str:
+    counts = {
+        "opportunities": sum(f.state == "opportunity" for f in result.findings),
+        "diagnostics": sum(f.state == "diagnostic" for f in result.findings),
+        "passed": sum(f.state == "passed" for f in result.findings),
+        "not applicable": sum(f.state == "not_applicable" for f in result.findings),
+        "failed while checking": sum(f.state == "error" for f in result.findings),
+    }
+    listed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{len(result.findings)} rules: {listed}."
+
+
+def _conditions(result: ProfileData) -> list[Fact]:
+    summary = result.profile
+    facts = [
+        Fact("Command", reproduce(result)),
+        Fact("Target", f"{shown(result.target.path) or '(unnamed)'} ({result.target.kind})"),
+        Fact("Time spent", wording.seconds(result.budget.seconds)),
+        Fact("Watching added to a step", wording.percent(summary.overhead)),
+    ]
+    recording = summary.recording
+    if recording is not None:
+        cost = wording.MISSING if recording.overhead is None else wording.percent(recording.overhead)
+        facts += [
+            Fact(
+                "Recorded", f"{recording.steps} steps, {wording.plain(recording.events_per_step)} events each"
+            ),
+            Fact("Recording added to a step", f"{cost}; taken off the times of operators"),
+        ]
+    for name, share in summary.roofline.items():
+        facts.append(Fact(f"Share of the measured limit reached ({shown(name)})", wording.percent(share)))
+    return facts
+
+
+def _rates(result: ProfileData) -> list[Fact]:
+    return [
+        Fact(shown(name, 80).replace("_", " "), _si(value)) for name, value in result.profile.rates.items()
+    ]
+
+
+def _si(value: float) -> str:
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= size:
+            return f"{wording.plain(value / size)} {letter}"
+    return wording.plain(value)

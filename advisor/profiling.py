@@ -1,0 +1,132 @@
+"""One run of a target, diagnosed: from target to findings. Knows no screen."""
+
+import tempfile
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from advisor import findings as data
+from advisor.advise import advise, summary
+from advisor.baseline import target_error, too_short
+from advisor.diagnosis import Diagnosis
+from advisor.errors import TargetError
+from advisor.launching import make_launcher, request_digest
+from advisor.profiles.machine import read_machine
+from advisor.profiles.profile import Profile
+from advisor.report import write_report
+from advisor.result import Baseline, Budget, Interval, ProfileData, Rate, Target
+from advisor.rules import RULES
+from advisor.settings import Progress, Settings
+from advisor.signals import StopRequests
+from advisor.tuners.duel import Arena
+from advisor.tuners.failures import TrialFailed
+from advisor.tuners.isolation import remove
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.session import Interrupted, SessionEnded
+
+
+def profile(settings: Settings, progress: Progress) -> ProfileData:
+    """Diagnose one run: what is slow, where, and how much it could give.
+
+    Args:
+        settings: What to run and for how long; options that only ``tune`` has are ignored.
+        progress: Is told what happens.
+
+    Returns:
+        Findings and facts, also written to ``settings.out`` where that is given.
+
+    Raises:
+        TargetError: The target fails, or makes no training step.
+        EnvironmentProblem: The report cannot be written.
+    """
+    began = time.monotonic()
+    machine = read_machine()
+    gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
+    progress.begin(
+        f"{settings.target.name}, {settings.target.kind}, {machine.cpus_allowed} CPUs, {gpus}: "
+        f"one run, up to {settings.budget_s / 60:.3g} min"
+    )
+    warnings: list[str] = []
+    with StopRequests() as stop, ExitStack() as stack:
+
+        def waiting(what: str, seconds: float) -> None:
+            if stop.received is not None:
+                raise Interrupted
+            progress.waiting(what, seconds)
+
+        folder = Path(tempfile.mkdtemp(prefix="advisor-profile-"))
+        stack.callback(remove, folder)
+        launcher = stack.enter_context(make_launcher(settings, folder, stack, waiting, warnings.append))
+        launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
+        diagnosis = Diagnosis(
+            start=lambda: launcher.start(0, settings.fixed, {}),
+            arena=Arena(launcher, KNOBS, {}, fixed_warmup=settings.warmup),
+            deadline=began + settings.budget_s,
+            progress=progress,
+        )
+        found = _diagnose(diagnosis, settings)
+        for text in warnings:
+            progress.warn(text)
+        findings = advise(found, RULES)
+        result = ProfileData(
+            advisor_version=version("torch-advisor"),
+            command=list(settings.command),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            seed=settings.seed,
+            target=Target(
+                path=settings.target.name,
+                kind="script" if settings.target.kind == "module" else settings.target.kind,
+                args=list(settings.target.args),
+                digest=request_digest(settings.target),
+                launches=launcher.launches,
+            ),
+            machine=found.machine.as_json(),
+            baseline=_baseline(found),
+            profile=data.profile_summary(found, summary=summary(findings, found), notes=diagnosis.notes),
+            findings=data.as_data(findings),
+            warnings=warnings,
+            budget=Budget(seconds=time.monotonic() - began, trials=0, stopped_by="converged"),
+        )
+    if settings.out is not None:
+        write_report(result, settings.out)
+    return result
+
+
+def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
+    try:
+        return diagnosis.run()
+    except TrialFailed as failed:
+        raise target_error(failed.failure, diagnosis.session) from None
+    except SessionEnded as ended:
+        raise too_short(ended.outcome or {"steps": 0}, settings) from None
+    except Interrupted:
+        raise TargetError("interrupted before the run was understood", code="interrupted") from None
+
+
+def _baseline(found: Profile) -> Baseline | None:
+    """Step time and throughput as watched, with the quartiles-based spread of the mean."""
+    series, run = found.series, found.run
+    if series is None or series.steps == 0:
+        return None
+    half = 2.6 * max(series.p95_ms - series.p5_ms, 0.0) / 3.3 / series.steps**0.5
+    low, high = max(series.median_ms - half, 1e-9), series.median_ms + half
+    samples = run.samples_per_step if run is not None and run.samples_per_step else None
+    work = (samples or 1.0) * 1000
+    return Baseline(
+        config={},
+        step_ms=Interval(estimate=series.median_ms, low=low, high=high),
+        throughput=Rate(
+            estimate=work / series.median_ms,
+            low=work / high,
+            high=work / low,
+            unit="samples/s" if samples else "steps/s",
+        ),
+        peak_bytes=_peak(found),
+    )
+
+
+def _peak(found: Profile) -> int:
+    memory = found.memory
+    return 0 if memory is None else memory.device_peak_bytes or memory.host_peak_bytes

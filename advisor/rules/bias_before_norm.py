@@ -1,0 +1,90 @@
+"""A bias is added that the following batch norm subtracts again."""
+
+from math import prod
+
+from advisor.finding import Finding, Kind
+from advisor.profiles.profile import Profile
+from advisor.profiles.recorded import OpCost, Window
+from advisor.rule import Family, Rule, percent
+
+NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+
+
+class BiasBeforeNorm(Rule):
+    """Batch norm subtracts the mean of its input, and with it whatever the layer before added as bias.
+
+    The bias learns nothing, yet it is added in every forward and its gradient sums up a whole activation
+    in every backward. The ceiling holds what the recorded window shows of both; where a convolution hides
+    them, it is modelled as one more reading of the gradient: bytes of the norm's inputs / memory speed.
+    Build the layer with `nn.Conv2d(..., bias=False)` or `nn.Linear(..., bias=False)`. The saved model
+    then lacks these tensors, so older checkpoints load with `strict=False`.
+    """
+
+    family = Family.COMPUTE
+    kind = Kind.WASTE
+    threshold = "a bias directly before batch norm in training, 2 % of the step (PyTorch pattern matcher)"
+    recorded = True
+
+    def check(self, profile: Profile) -> Finding:
+        phases, window = profile.phases, profile.window
+        if not profile.roots:
+            return self.not_applicable("root modules", "no model was found")
+        names = [name for root in profile.roots for name in root.biases_before_norm]
+        if not names:
+            return self.passed("0 biases stand before a batch norm")
+        if phases is None or phases.step_ms <= 0:
+            return self.not_applicable("no steps were recorded")
+        if window is None or not window.with_shapes:
+            return self.not_applicable("operators with shapes", "needs a recorded window")
+        norms = [op for op in window.ops if op.name in NORMS and op.phase == "forward" and op.shapes]
+        if not norms:
+            return self.passed(f"0 batch norms ran in training after {len(names)} biases")
+        seen_ms, hidden_bytes = _costs(window, norms, len(names))
+        speed = profile.rates.memory_sequential if profile.rates is not None else None
+        if hidden_bytes and speed is None and not seen_ms:
+            return self.not_applicable("speed of memory", "needs measured rates of the machine")
+        hidden_ms = 1000 * hidden_bytes / speed if speed else 0.0
+        share = (seen_ms + hidden_ms) / phases.step_ms
+        location = next((root.location for root in profile.roots if root.biases_before_norm), None)
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return self.opportunity(
+            f"{percent(share)} of the step goes to {len(names)} biases that batch norm undoes",
+            self.modelled(share) if hidden_ms else self.timeline(share),
+            advice=f"Build `{names[0]}`{more} with `bias=False`; the saved model then lacks these tensors.",
+            location=location,
+            evidence={
+                "biases": len(names),
+                "first": list(names[:5]),
+                "measured_ms": round(seen_ms, 4),
+                "modelled_ms": round(hidden_ms, 4),
+            },
+        )
+
+
+def _costs(window: Window, norms: list[OpCost], biases: int) -> tuple[float, float]:
+    """Milliseconds of bias operators seen, and bytes of gradients whose sum a convolution hides."""
+    inputs = {op.shapes[0] for op in norms}
+    sums = [op for op in window.ops if _is_gradient(op, inputs)]
+    adds = [op for op in window.ops if _is_addition(op, inputs)]
+    summed = {op.shapes[0] for op in sums}
+    biased = min(1.0, biases / sum(op.calls for op in norms))
+    hidden = sum(
+        op.calls * prod(op.shapes[0]) * BYTES.get(op.dtype or "", 4)
+        for op in norms
+        if op.shapes[0] not in summed
+    )
+    return sum(op.self_ms for op in [*sums, *adds]), biased * hidden
+
+
+def _is_gradient(op: OpCost, inputs: set[tuple[int, ...]]) -> bool:
+    return (
+        op.name == "aten::sum" and op.phase == "backward" and op.shapes[:1] != () and op.shapes[0] in inputs
+    )
+
+
+def _is_addition(op: OpCost, inputs: set[tuple[int, ...]]) -> bool:
+    if op.name != "aten::add_" or op.phase != "forward" or len(op.shapes) < 2:
+        return False
+    target, added = op.shapes[:2]
+    return target in inputs and added != () and prod(added) == target[1]

@@ -1,0 +1,62 @@
+"""Part of the step computes in float64."""
+
+from advisor.finding import Finding, Kind
+from advisor.profiles.eligible import computing, share_of_compute, share_of_step, speedup, spent_ms
+from advisor.profiles.profile import Profile
+from advisor.rule import Family, Rule, percent
+
+BYTES_RATIO = 2.0  # a float64 has twice the bytes: the least that it costs more
+
+
+class DoublePrecision(Rule):
+    """Some operators work on float64 tensors, which numpy arrays and Python lists of numpy values become.
+
+    A float64 has twice the bytes of a float32, and most GPUs compute float64 at 1/32 or 1/64 of the float32
+    rate; one such tensor turns everything it meets into float64. Make the tensor with `dtype=torch.float32`
+    where it is created, for example `torch.from_numpy(array).float()`. Where the parameters themselves are
+    float64, the program asked for it, and the finding only says what it costs.
+    """
+
+    family = Family.COMPUTE
+    kind = Kind.WASTE
+    threshold = "float64 operators cost at least 2 % of the step more than float32 ones (set by experiment)"
+    recorded = True
+
+    def check(self, profile: Profile) -> Finding:
+        window = profile.window
+        if window is None or not window.ops:
+            return self.not_applicable("operators", "need steps recorded by torch.profiler")
+        # tensors without dimensions are Python numbers, which torch's own optimizers pass as float64
+        doubles = [op for op in computing(window, None, "float64") if not op.shapes or any(op.shapes)]
+        ms = spent_ms(doubles)
+        share = share_of_compute(window, ms)
+        title = f"{percent(share)} of compute works on float64"
+        if not doubles:
+            return self.passed(title)
+        slower = speedup(profile, "float32", over="float64") or BYTES_RATIO
+        heaviest = max(doubles, key=lambda op: op.self_ms)
+        place = next((op.location for op in sorted(doubles, key=lambda op: -op.self_ms) if op.location), None)
+        asked_for = any("float64" in dtype for root in profile.roots for dtype in root.dtypes)
+        return self.opportunity(
+            title,
+            self.modelled(share_of_step(profile, ms * max(0.0, 1 - 1 / slower))),
+            advice=_advice(str(place) if place else "", asked_for),
+            location=place,
+            evidence={
+                "float64_ms": round(ms, 4),
+                "heaviest": heaviest.name,
+                "float32_times_as_fast": round(slower, 2),
+                "parameters_are_float64": asked_for,
+            },
+            kind=Kind.HEADROOM if asked_for else None,
+        )
+
+
+def _advice(place: str, asked_for: bool) -> str:
+    if asked_for:
+        return "Call `model.float()` and give it float32 inputs, which keeps 7 digits instead of 16."
+    where = f"that reach {place} " if place else ""
+    return (
+        f"Create the tensors {where}with `dtype=torch.float32`, "
+        "or convert them with `.float()`, which keeps 7 digits instead of 16."
+    )

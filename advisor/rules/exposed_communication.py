@@ -1,0 +1,45 @@
+"""Ranks exchange gradients while nothing computes."""
+
+from statistics import fmean
+
+from advisor.finding import Finding, Kind
+from advisor.profiles.profile import Profile
+from advisor.rule import Family, Rule, percent
+
+THRESHOLD = 0.05  # of the step (TraceLens); the TensorBoard plug-in warns at 10 %
+
+
+class ExposedCommunication(Rule):
+    """Gradients are exchanged between ranks, and what backward does not cover is paid on every step.
+
+    It grows with the bytes of the model, the slowness of the link and the waiting for the slowest rank.
+    Send larger buckets, fewer bytes or less often: `DistributedDataParallel(model, bucket_cap_mb=100,
+    gradient_as_bucket_view=True)`, a hook that compresses gradients (fewer bits), or several backward
+    passes per exchange (a larger batch).
+    """
+
+    family = Family.DISTRIBUTED
+    kind = Kind.WASTE
+    threshold = "communication that nothing overlaps above 5 % of the step (TraceLens)"
+    knobs = ("ddp", "accumulation", "local_sgd")
+
+    def check(self, profile: Profile) -> Finding:
+        ranks = profile.ranks
+        if not ranks:
+            return self.not_applicable("ranks", "the run is a single process")
+        share = fmean(rank.share("exposed") for rank in ranks)
+        if share <= THRESHOLD:
+            return self.passed(f"{percent(share)} of the step communicates without computing")
+        off = profile.replays.communication_off
+        return self.opportunity(
+            f"{percent(share)} of each step communicates without computing",
+            self.measured(off) if off is not None else self.timeline(share),
+            advice="Send larger buckets: `DistributedDataParallel(model, bucket_cap_mb=100, "
+            "gradient_as_bucket_view=True)`; sums are then added in another order.",
+            location=next((root.location for root in profile.roots if root.parallel is not None), None),
+            evidence={
+                "ranks": len(ranks),
+                "exposed_ms": round(fmean(rank.exposed_ms for rank in ranks), 4),
+                "communication_ms": round(fmean(rank.communication_ms for rank in ranks), 4),
+            },
+        )

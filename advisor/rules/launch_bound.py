@@ -1,0 +1,97 @@
+"""Starting operators takes longer than running them."""
+
+from advisor.finding import Finding, Kind
+from advisor.profiles.eligible import clean_step_ms
+from advisor.profiles.profile import Profile
+from advisor.profiles.recorded import DeviceFacts, Window
+from advisor.rule import Family, Rule, percent
+
+SHORT_KERNEL_US = 10.0  # TraceLens
+LAUNCH_SHARE = 0.03  # of the step; TensorFlow's profiler
+SHORT_KERNELS = 0.5  # of all kernels shorter than their launch; Holistic Trace Analysis counts them
+DISPATCH_SHARE = 0.30  # of the step, on a CPU; set by experiment
+
+
+class LaunchBound(Rule):
+    """Each operator is so small that calling it costs more than its arithmetic.
+
+    Python, torch's dispatcher and, on a GPU, the launch of a kernel take several microseconds per operator,
+    whatever its size. With many small operators a GPU stands still between two kernels, and a CPU spends the
+    step on calls. Give each call more to do with a larger batch, update all parameters at once with
+    `fused=True`, or let `torch.compile(model, mode="reduce-overhead")` replay all launches at once. A launch
+    queue that is full means the opposite, that the host is ahead, and passes.
+    """
+
+    family = Family.COMPUTE
+    kind = Kind.HEADROOM
+    threshold = (
+        "GPU: mean kernel below 10 us (TraceLens), half of them shorter than their launch (HTA) or launches "
+        "3 % of the step (TensorFlow profiler); CPU: calls 30 % of the step (set by experiment)"
+    )
+    knobs = ("execution", "optimizer_implementation", "batch_size")
+    explains = ("idle_device",)
+    recorded = True
+
+    def check(self, profile: Profile) -> Finding:
+        window = profile.window
+        if window is None:
+            return self.not_applicable("operators", "need steps recorded by torch.profiler")
+        if not profile.device.startswith("cuda"):
+            return self._on_cpu(profile, window)
+        if window.device is None:
+            return self.not_applicable("device timeline", "needs steps recorded on a GPU")
+        return self._on_device(window.device, window)
+
+    def _on_device(self, device: DeviceFacts, window: Window) -> Finding:
+        title = f"{percent(device.launch_share)} of each step leaves the device waiting for launches"
+        short = device.mean_kernel_us < SHORT_KERNEL_US or device.short_kernels >= SHORT_KERNELS
+        if device.full_queue or not (short or device.launch_share >= LAUNCH_SHARE):
+            return self.passed(title)
+        return self.opportunity(
+            title,
+            self.timeline(device.launch_share),
+            advice=_advice(window, on_gpu=True),
+            evidence={
+                "kernels_per_step": device.kernels,
+                "mean_kernel_us": device.mean_kernel_us,
+                "shorter_than_their_launch": device.short_kernels,
+            },
+        )
+
+    def _on_cpu(self, profile: Profile, window: Window) -> Finding:
+        dispatch_us = profile.rates.dispatch_us if profile.rates is not None else None
+        step_ms = clean_step_ms(profile)
+        if dispatch_us is None:
+            return self.not_applicable("cost of calling an operator", "needs measured rates")
+        if step_ms is None:
+            return self.not_applicable("no steps were recorded")
+        share = min(1.0, window.dispatches * dispatch_us / 1000 / step_ms)
+        title = f"{percent(share)} of each step goes to calling {window.dispatches:.0f} operators"
+        if share < DISPATCH_SHARE:
+            return self.passed(title)
+        return self.opportunity(
+            title,
+            self.modelled(share),
+            advice=_advice(window, on_gpu=False),
+            evidence={
+                "operators_per_step": round(window.dispatches, 1),
+                "dispatch_us": round(dispatch_us, 3),
+            },
+        )
+
+
+def _advice(window: Window, *, on_gpu: bool) -> str:
+    if window.single_tensor_updates:
+        return (
+            "Update all parameters in one operator: pass `fused=True` to the optimizer, "
+            "which changes the parameters by rounding."
+        )
+    if on_gpu:
+        return (
+            'Replay launches at once: `model = torch.compile(model, mode="reduce-overhead")`, '
+            "which needs constant shapes and more memory."
+        )
+    return (
+        "Give each call more to do: raise `batch_size`, which takes more memory and changes convergence "
+        "unless the learning rate follows."
+    )

@@ -1,0 +1,73 @@
+"""Memory use rises from step to step and does not come back."""
+
+from typing import Any
+
+from advisor.finding import Finding, Kind, Severity
+from advisor.profiles.profile import MemoryUse, Profile
+from advisor.rule import Family, Rule, percent
+
+STEPS = 50  # fewer are still warming up (TraceML)
+GROWTH_BYTES = 2**30  # TraceML
+GROWTH_SHARE = 0.05  # of all memory (SageMaker Debugger, GPUMemoryIncrease)
+MIB = 2**20
+
+
+class MemoryGrowth(Rule):
+    """Memory that each step takes and does not give back ends the run, often hours later.
+
+    Usual holders are a list of losses that still carry their graph, outputs kept for a metric, a cache
+    without a limit, or a dataset that stores what it has read. Growth in the first steps is normal:
+    the rule asks for a rise that goes on over at least 50 steps.
+    Keep numbers instead of tensors (`losses.append(loss.item())`), give caches a limit, and stop the run
+    before it fails. `torch.cuda.memory._snapshot()` or `gc.get_objects()` at two steps shows what was added.
+    """
+
+    family = Family.MEMORY
+    kind = Kind.RISK
+    threshold = "a steady rise over 50 steps by 1 GiB (TraceML) or 5 % of memory (SageMaker Debugger)"
+    explains = ("memory_pressure",)
+    severity = Severity.HIGH
+    timed = False
+
+    def check(self, profile: Profile) -> Finding:
+        memory = profile.memory
+        if memory is None or memory.growth_bytes is None or memory.growth_monotone is None:
+            return self.not_applicable("growth of memory", "needs a watched run")
+        if memory.growth_steps < STEPS:
+            return self.not_applicable(f"{memory.growth_steps} steps of memory use", f"needs {STEPS}")
+        limit = _limit(profile, memory)
+        enough = GROWTH_BYTES if limit is None else min(GROWTH_BYTES, GROWTH_SHARE * limit)
+        grown = f"{max(0, memory.growth_bytes) / MIB:,.0f} MiB"
+        if memory.growth_bytes < enough or not memory.growth_monotone:
+            return self.passed(f"{grown} more memory after {memory.growth_steps} steps")
+        evidence: dict[str, Any] = {
+            "growth_mib": round(memory.growth_bytes / MIB, 1),
+            "growth_steps": memory.growth_steps,
+        }
+        title = f"{grown} more memory after {memory.growth_steps} steps, still rising"
+        if limit is not None:
+            title += f": {percent(memory.growth_bytes / limit)} of all memory"
+            left = _steps_left(profile, memory, limit)
+            if left is not None:
+                evidence["steps_until_full"] = left
+        if memory.retained_name:
+            place = f" ({memory.retained_location})" if memory.retained_location is not None else ""
+            advice = (
+                f"Keep numbers, not tensors, in `{memory.retained_name}`{place}: `.item()` or `.detach()`."
+            )
+        else:
+            advice = (
+                "Stop before memory is full, and find what is kept: compare `gc.get_objects()` at two steps."
+            )
+        return self.diagnostic(title, advice=advice, location=memory.retained_location, evidence=evidence)
+
+
+def _limit(profile: Profile, memory: MemoryUse) -> int | None:
+    return memory.host_limit_bytes if profile.device == "cpu" else memory.device_total_bytes
+
+
+def _steps_left(profile: Profile, memory: MemoryUse, limit: int) -> int | None:
+    peak = memory.host_peak_bytes if profile.device == "cpu" else memory.device_peak_bytes
+    if peak is None or not memory.growth_bytes_per_step or memory.growth_bytes_per_step < 0:
+        return None
+    return max(0, round((limit - peak) / memory.growth_bytes_per_step))

@@ -1,0 +1,129 @@
+"""Single items take longer than the rest of the step."""
+
+from advisor.finding import Ceiling, Finding, Kind
+from advisor.profiles.demand import WAITS, Feeding, feeding
+from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.profiles.replayed import Share
+from advisor.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.rules.input_bound import THRESHOLD
+
+SLOW_END = 10  # times the median, which one in a hundred items exceeds; set by experiment
+ONE_IN = 100
+ONCE = 2.0  # times the wait that slow items would cost, from where they were slow once; set by experiment
+
+
+class SlowItem(Rule):
+    """One sample costs so much that making a batch of them takes longer than training on it.
+
+    Workers hide the making of batches behind the step only as long as each of them makes its batch in time.
+    The time goes to computing, such as decoding or augmenting, or to waiting for something that is no file:
+    a request, a lock, a queue. A few items that are far slower than the others stop the loader just as well,
+    since batches are handed over in order.
+    Do once what every epoch repeats and store the result, work on a whole batch at a time in
+    `__getitems__(self, indices)`, or decode less: smaller images, a faster library. Items that wait for
+    files are the matter of `slow_storage`, joining them that of `slow_collate`.
+    """
+
+    family = Family.INPUT
+    kind = Kind.WASTE
+    threshold = (
+        f"items of a batch take longer than the rest of the step x max(1, workers), or one in {ONE_IN} takes "
+        f"{SLOW_END} times the median, with input wait at least {THRESHOLD:.0%} (set by experiment)"
+    )
+    knobs = ("num_workers", "in_memory_cache", "in_order")
+    explains = ("input_bound",)
+
+    def check(self, profile: Profile) -> Finding:
+        phases, loader = profile.phases, profile.loader
+        if phases is None:
+            return self.not_applicable("no steps were recorded")
+        if loader is None:
+            return self.not_applicable("data loader", "the program uses no DataLoader")
+        share = phases.share("input_wait")
+        if share < THRESHOLD:
+            return self.passed(f"{percent(share)} of the step waits for data")
+        fed = feeding(profile)
+        if fed is None or loader.item_ms is None:
+            return self.not_applicable("time of an item", "needs items that can be fetched singly")
+        title = f"{in_ms(fed.items_ms)} to make the items of a step, {in_ms(fed.rest_ms)} to train on them"
+        if fed.collate_ms > fed.items_ms:
+            return self.passed(f"{title}; joining them takes longer")
+        if fed.share_of_storage > 0:
+            return self.passed(f"{title}; they wait for files")
+        slow = fed.items_ms > fed.rest_ms * max(1, fed.workers)
+        if not slow and not _stalls(fed, loader):
+            return self.passed(title)
+        told = f"items that take {in_ms(loader.item_ms)} each"
+        if not slow:
+            told = f"the slowest items, {in_ms(loader.item_p99_ms or 0.0)} against {in_ms(loader.item_ms)}"
+        return self.opportunity(
+            f"{percent(share)} of each step waits for {told}",
+            wait_ceiling(self, profile),
+            advice=_advice(fed, loader) if slow else _advice_on_stalls(loader),
+            location=loader.slow_line or loader.location,
+            evidence={
+                "item_ms": round(loader.item_ms, 4),
+                "item_p99_ms": loader.item_p99_ms and round(loader.item_p99_ms, 4),
+                "items_per_step": round(fed.items, 1),
+                "rest_of_step_ms": round(fed.rest_ms, 4),
+                "cpu_share": loader.cpu_share and round(loader.cpu_share, 3),
+                "num_workers": loader.num_workers,
+            },
+        )
+
+
+def wait_ceiling(rule: Rule, profile: Profile, part: float = 1.0) -> Ceiling:
+    """The share of the step that goes with this part (0 to 1) of the input wait, as replayed if it was."""
+    free = profile.replays.loader_free
+    if free is None:
+        wait = profile.phases.share("input_wait") if profile.phases is not None else 0.0
+        return rule.timeline(part * wait)
+    if part == 1.0:
+        return rule.measured(free)
+    less = Share(part * free.share, part * free.low, part * free.high)
+    return Ceiling(less.share, less.low * (1 - TIMELINE_ERROR), less.high, "timeline")
+
+
+def in_ms(ms: float) -> str:
+    """Milliseconds with two significant digits: ``0.012 ms``, ``3.2 ms``, ``120 ms``."""
+    if ms < 9.95:
+        return f"{ms:.2g} ms"
+    return f"{float(f'{ms:.2g}'):,.0f} ms"
+
+
+def _stalls(fed: Feeding, loader: LoaderFacts) -> bool:
+    """Whether a few items that are far slower than the others account for the wait.
+
+    If they would account for more than the wait, the slow one was slow once: the first import of a library.
+    """
+    slowest = loader.item_p99_ms
+    if slowest is None or not loader.item_ms or slowest <= SLOW_END * loader.item_ms:
+        return False
+    cost_ms = fed.items / ONE_IN * slowest / max(1, fed.workers)
+    least_ms = THRESHOLD * (fed.rest_ms + fed.wait_ms)
+    return least_ms <= cost_ms <= ONCE * fed.wait_ms
+
+
+def _advice(fed: Feeding, loader: LoaderFacts) -> str:
+    line = loader.slow_line
+    place = f" at {line}" if line is not None else f" in `{loader.dataset_type}`"
+    if fed.waiting is not None and fed.waiting > WAITS:
+        method = "`__iter__(self)`" if loader.iterable else "`__getitems__(self, indices)`"
+        return f"Ask for a whole batch at once{place}, in {method}: it then waits once, not once per item."
+    what = f"the work of `{line.function}`" if line is not None and line.function else "the work"
+    return (
+        f"Do {what}{place} once, offline, and store the result; "
+        "a random augmentation stays in the item, since stored it would be the same in every epoch."
+    )
+
+
+def _advice_on_stalls(loader: LoaderFacts) -> str:
+    if loader.num_workers > 1:
+        return (
+            "Hand over batches as they are ready: `DataLoader(..., in_order=False)`, "
+            "which changes the order of batches."
+        )
+    place = f"at {loader.slow_line}" if loader.slow_line is not None else f"in `{loader.dataset_type}`"
+    return (
+        f"Prepare the large items {place} offline, so that none takes {SLOW_END} times as long as the others."
+    )

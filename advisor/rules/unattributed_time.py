@@ -1,0 +1,75 @@
+"""Time of a step that no known part of training covers."""
+
+from pathlib import PurePath
+
+from advisor.finding import Finding, Kind
+from advisor.profiles.observed import HotSpot
+from advisor.profiles.profile import Profile
+from advisor.rule import Family, Rule, percent
+
+THRESHOLD = 0.10  # of the step; TraceML warns at 10 %, and at 20 % again
+LOOP_MS = 0.1  # per step of Python loop and schedule around the parts; more matters only beyond it
+NEEDED = 0.5  # relative error of the ceiling: part of such code is needed, so medium begins at 20 %
+
+
+class UnattributedTime(Rule):
+    """Some of each step is neither waiting for data, nor model, optimizer, logging or communication.
+
+    It is code of the training loop itself: metrics computed in Python, batches prepared by hand,
+    conversions, bookkeeping. The device waits while it runs. Look at the line that was met most often, then
+    move it out of the loop, do it every few steps, or prepare it in the loader's workers.
+
+    A loop without a DataLoader is reported only when a line can be named, as its time is also the data's.
+    """
+
+    family = Family.HOST
+    kind = Kind.WASTE
+    threshold = (
+        f"time in no part at least 10 % of the step (TraceML), beyond {LOOP_MS} ms of loop and "
+        "the cost of watching (set by experiment)"
+    )
+
+    def check(self, profile: Profile) -> Finding:
+        phases = profile.phases
+        if phases is None or phases.step_ms <= 0:
+            return self.not_applicable("time in no part", "no steps were recorded")
+        overhead_ms = LOOP_MS + (profile.watching or 0.0) * phases.step_ms
+        share = max(0.0, phases.other_ms - overhead_ms) / phases.step_ms
+        if share < THRESHOLD:
+            return self.passed(f"{percent(phases.share('other'))} of the step is in no known part")
+        hottest = max(
+            (spot for spot in profile.hotspots if spot.phase == "other"),
+            key=lambda spot: spot.share,
+            default=None,
+        )
+        if hottest is None and profile.loader is None:
+            return self.not_applicable(
+                f"{percent(phases.share('other'))} of the step is in no known part",
+                "without a DataLoader it may be the data, and no line was met in it",
+            )
+        return self.opportunity(
+            f"{percent(phases.share('other'))} of each step is in no known part{_named(hottest)}",
+            self.timeline(share, NEEDED),
+            advice=_advice(hottest),
+            location=hottest.location if hottest is not None else None,
+            evidence={
+                "other_ms": round(phases.other_ms, 4),
+                "step_ms": round(phases.step_ms, 4),
+                "share_of_line": round(hottest.share, 3) if hottest is not None else None,
+            },
+        )
+
+
+def _named(hottest: HotSpot | None) -> str:
+    return f", {percent(hottest.share)} of it at {_place(hottest)}" if hottest is not None else ""
+
+
+def _advice(hottest: HotSpot | None) -> str:
+    if hottest is None:
+        return "Look at what the loop does between `next(loader)`, the model and `optimizer.step()`."
+    inside = f" in `{hottest.location.function}`" if hottest.location.function else ""
+    return f"Move what {_place(hottest)}{inside} does out of the loop, or into the loader's workers."
+
+
+def _place(spot: HotSpot) -> str:
+    return f"{PurePath(spot.location.file).name}:{spot.location.line}"

@@ -1,0 +1,64 @@
+"""Attention is written out as a product, a softmax and another product."""
+
+from advisor.finding import Finding, Kind, Severity
+from advisor.profiles.eligible import share_of_step
+from advisor.profiles.profile import Profile
+from advisor.rule import Family, Rule, percent
+
+
+class UnfusedAttention(Rule):
+    """The program computes softmax(q k^T) v in separate operators, which store the whole matrix of weights.
+
+    That matrix has one entry for each pair of positions, and every operator between the two products reads
+    and writes all of it. A fused kernel keeps it in the cache of the device and never stores it, which also
+    frees memory for the backward pass. Call `torch.nn.functional.scaled_dot_product_attention(q, k, v)`, or
+    load a transformers model with `attn_implementation="sdpa"`. It returns no attention weights.
+    """
+
+    family = Family.COMPUTE
+    kind = Kind.WASTE
+    threshold = (
+        "matmul, softmax, matmul without a fused attention, and slower than it at these shapes (TraceLens)"
+    )
+    knobs = ("sdpa_backend",)
+    recorded = True
+
+    def check(self, profile: Profile) -> Finding:
+        window = profile.window
+        if window is None or not window.ops:
+            return self.not_applicable("operators", "need steps recorded by torch.profiler")
+        share = share_of_step(profile, sum(each.ms for each in window.attentions))
+        title = f"{percent(share)} of each step computes attention as product, softmax, product"
+        if share < self.least:
+            return self.passed(title)
+        heaviest = max(window.attentions, key=lambda each: each.ms)
+        evidence = {
+            "attentions": [
+                {"shape": list(each.shape), "per_step": each.count, "ms": each.ms, "fused_ms": each.fused_ms}
+                for each in window.attentions
+            ]
+        }
+        place = f" at {heaviest.location}" if heaviest.location else ""
+        advice = (
+            f"Call `torch.nn.functional.scaled_dot_product_attention(q, k, v)`{place}, "
+            "which draws other dropout masks and returns no attention weights."
+        )
+        timed = [(each.ms, each.fused_ms) for each in window.attentions if each.fused_ms is not None]
+        if not timed:
+            return self.diagnostic(
+                title,
+                advice=advice,
+                severity=Severity.LOW,  # what the fused form takes at these shapes is not known
+                location=heaviest.location,
+                evidence=evidence,
+                knobs=(),
+            )
+        saved_ms = sum(max(0.0, ms - fused_ms) for ms, fused_ms in timed)
+        return self.opportunity(
+            title,
+            self.timeline(share_of_step(profile, saved_ms)),
+            advice=advice,
+            location=heaviest.location,
+            evidence=evidence,
+            knobs=(),  # a backend can be chosen only once the fused form is called
+        )

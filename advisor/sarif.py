@@ -1,0 +1,92 @@
+"""Findings as SARIF 2.1.0, for code hosts that show them at the line they belong to."""
+
+import hashlib
+import inspect
+import json
+import os
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from advisor.findings_page import gain
+from advisor.result import Document, Finding
+from advisor.rules import RULES
+from advisor.wording import shown
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {"high": "error", "medium": "warning", "low": "note"}
+MOST = 5000  # what a code host shows of one run
+
+
+def render_sarif(result: Document) -> str:
+    """The findings that have a place, as one SARIF run; ends with a newline.
+
+    A fingerprint is made of rule, function and title without numbers, never of the line: edits above it
+    do not change it.
+    """
+    found = [
+        f for f in result.findings if f.state in ("opportunity", "diagnostic") and f.location is not None
+    ]
+    rules = sorted({finding.rule for finding in found})
+    run = {
+        "tool": {
+            "driver": {
+                "name": "advisor",
+                "version": result.advisor_version,
+                "rules": [_rule(rule) for rule in rules],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, rules.index(finding.rule)) for finding in found[:MOST]],
+    }
+    document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _rule(name: str) -> dict[str, Any]:
+    rule = RULES.get(name)
+    page = "" if rule is None else inspect.getdoc(type(rule)) or ""
+    first = page.partition("\n")[0] or name
+    return {
+        "id": name,
+        "shortDescription": {"text": first},
+        "fullDescription": {"text": page or name},
+        "defaultConfiguration": {"level": "warning"},
+    }
+
+
+def _result(finding: Finding, index: int) -> dict[str, Any]:
+    place = finding.location
+    assert place is not None  # only such findings are shown
+    said = [shown(finding.title, 300), gain(finding), shown(finding.advice, 1000)]
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": LEVELS.get(finding.severity or "low", "note"),
+        "message": {"text": " ".join(f"{text.rstrip('.')}." for text in said if text)},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _uri(place.file)},
+                    "region": {"startLine": max(1, place.line)},
+                }
+            }
+        ],
+        "partialFingerprints": {"advisor/v1": _fingerprint(finding)},
+        "properties": {"kind": finding.kind, "outcome": finding.outcome, "knobs": finding.knobs},
+    }
+
+
+def _fingerprint(finding: Finding) -> str:
+    words = "".join(c for c in finding.title if not c.isdigit())
+    function = finding.location.function if finding.location else ""
+    return hashlib.sha256(f"{finding.rule}|{function}|{words}".encode(errors="replace")).hexdigest()[:32]
+
+
+def _uri(file: str) -> str:
+    """A path below the working directory is given relative to it, as code hosts want it."""
+    path = PurePath(file)
+    if path.is_absolute() and path.is_relative_to(os.getcwd()):
+        path = path.relative_to(os.getcwd())
+    text = quote(path.as_posix(), errors="replace")
+    return f"file://{text}" if path.is_absolute() else text

@@ -1,0 +1,105 @@
+"""Evaluations between training steps: how many, how long, where, and whether they record a graph."""
+
+from typing import TYPE_CHECKING, Any
+
+from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.places import user_location
+from advisor.profiles.hooks.tensors import each_tensor
+from advisor.profiles.observed import Location
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+LOOKED_AT = 16  # outputs that are looked at
+
+
+class Evaluations:
+    """Is told of every forward in evaluation. Those between two steps are one evaluation.
+
+    ``seconds`` counts since the first step: from the end of the update before the evaluation to the end of
+    its last forward, loaders, losses and metrics between them included and what was ``left_out`` (saves)
+    not. An evaluation of a single forward, or one inside a training step (a teacher, a frozen generator),
+    counts that forward alone. What follows its last forward is not in it: it cannot be told from the
+    preparation of the next step.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        import torch
+
+        self._is_grad_enabled = torch.is_grad_enabled
+        self._clock = clock
+        self._border_ns: int | None = None
+        self._left_out_ns = 0
+        self._group: int | None = None
+        self._first_step = 0
+        self._last_ns = 0
+        self._lead_ns: int | None = None
+        self._looks = LOOKED_AT
+        self._graph: bool | None = None
+        self._location: Location | None = None
+        self.trained = False  # since the last update
+        self.ever_trained = False
+        self.count = 0
+        self.seconds = 0.0
+
+    def border(self) -> None:
+        """An update has ended."""
+        self._border_ns = self._clock.now_ns()
+        self._left_out_ns = 0
+        self.trained = False
+
+    def leave_out(self, spent_ns: int) -> None:
+        """This much time since the last update was something else."""
+        self._left_out_ns += spent_ns
+
+    def look(self, module: "Module", output: Any) -> None:
+        """At what a module in evaluation returned."""
+        if self._looks and not module.training:
+            self._looks -= 1
+            recorded = self._is_grad_enabled() and any(t.requires_grad for t in each_tensor(output))
+            self._graph = bool(self._graph) or recorded
+        if self._location is None:
+            self._location = user_location()
+
+    def ran(self, spent_ns: int) -> None:
+        """A forward in evaluation ended, which took ``spent_ns``."""
+        clock = self._clock
+        if clock.first_tick_ns is None:
+            return
+        now = clock.now_ns()
+        if clock.steps != self._group:
+            self._begin_group(now - spent_ns)
+            spent = spent_ns
+        elif self._lead_ns is None or self.trained:
+            self._lead_ns = None
+            spent = spent_ns
+        else:
+            spent = now - self._last_ns + self._lead_ns - self._left_out_ns
+            self._lead_ns = self._left_out_ns = 0
+        self._last_ns = now
+        self.seconds += spent / 1e9
+
+    def facts(self) -> dict[str, Any]:
+        """Fields of ``RunFacts``; nothing is called an evaluation where nothing else was seen."""
+        if not self.ever_trained:
+            return {}
+        every = None
+        if self._group is not None and self.count > 1:
+            every = (self._group - self._first_step) / (self.count - 1)
+        return {
+            "evaluation_s": self.seconds,
+            "evaluations": self.count,
+            "evaluation_every": every,
+            "evaluation_records_graph": self._graph,
+            "evaluation_location": self._location,
+        }
+
+    def _begin_group(self, began_ns: int) -> None:
+        self._group = self._clock.steps
+        if not self.count:
+            self._first_step = self._group
+        self.count += 1
+        self._lead_ns = None
+        if self._border_ns is not None and not self.trained:
+            self._lead_ns = began_ns - self._border_ns - self._left_out_ns
+            self._left_out_ns = 0

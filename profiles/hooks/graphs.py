@@ -1,0 +1,162 @@
+"""Autograd graphs that outlive their step, and the variable that holds them."""
+
+import dis
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from advisor.profiles.hooks.places import LIBRARIES, is_ours
+from advisor.profiles.hooks.tensors import tensor_type
+from advisor.profiles.observed import Location
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NODES = 200_000  # of one walk
+APART = 10  # steps between two looks, at least
+ADDING = ("append", "extend", "appendleft", "add", "update", "setdefault", "insert")
+
+
+@dataclass(frozen=True)
+class Retained:
+    """Growth of the graphs that live tensors hold, in nodes per step, and who holds them."""
+
+    nodes_per_step: float
+    name: str | None = None
+    location: Location | None = None
+
+
+_Key = tuple[str, str, str]  # name, file, function
+
+
+@dataclass
+class _Look:
+    step: int
+    nodes: int
+    holders: "dict[_Key, _Holder]" = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Holder:
+    """A variable and the nodes reachable from it."""
+
+    nodes: int
+    location: Location
+
+
+class RetainedGraphs:
+    """Compares the graphs alive at two borders of steps: what belongs to the present step is in both.
+
+    All objects known to the garbage collector are looked at, twice (0.1 to 1 s each).
+    """
+
+    def __init__(self) -> None:
+        self._before: _Look | None = None
+        self.found: Retained | None = None
+
+    def look(self, step: int) -> None:
+        """At a border, on the thread that trains, after ``step`` steps; the caller's frames are searched."""
+        before = self._before
+        if before is not None and step - before.step < APART:
+            return
+        now = _Look(step, count_nodes(_live_tensors()))
+        now.holders = dict(_holders(sys._getframe(1)))
+        self._before = now
+        if before is None or before.nodes >= NODES:
+            return
+        rate = max(0.0, (now.nodes - before.nodes) / (step - before.step))
+        holder = _growing(before.holders, now.holders) if rate else None
+        if holder is None:
+            self.found = Retained(rate)
+        else:
+            self.found = Retained(rate, holder[0], now.holders[holder].location)
+
+
+def count_nodes(tensors: "Iterable[Tensor]") -> int:
+    """Distinct autograd nodes reachable from tensors, up to a limit."""
+    waiting = [tensor.grad_fn for tensor in tensors]
+    met: set[Any] = set()  # holds the nodes: torch makes a new object for one that nobody holds
+    while waiting and len(met) < NODES:
+        node = waiting.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        waiting.extend(following for following, _ in node.next_functions)
+    return len(met)
+
+
+def _live_tensors() -> "list[Tensor]":
+    kind = tensor_type()
+    found = [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
+    return [tensor for tensor in found if tensor.grad_fn is not None]
+
+
+def _growing(before: dict[_Key, _Holder], now: dict[_Key, _Holder]) -> _Key | None:
+    growth = {name: held.nodes - (before[name].nodes if name in before else 0) for name, held in now.items()}
+    name = max(growth, key=lambda each: growth[each], default=None)
+    return name if name is not None and growth[name] > 0 else None
+
+
+def _holders(frame: FrameType | None) -> Iterator[tuple[_Key, _Holder]]:
+    """Variables of the program on the stack that hold a graph, directly or one level down."""
+    seen: set[int] = set()
+    while frame is not None:
+        if not is_ours(frame) and not frame.f_code.co_filename.startswith(LIBRARIES):
+            spaces = [frame.f_locals]
+            if id(frame.f_globals) not in seen:
+                seen.add(id(frame.f_globals))
+                spaces.append(frame.f_globals)
+            for space in spaces:
+                for name, value in list(space.items()):
+                    yield from _held(name, value, frame)
+        frame = frame.f_back
+
+
+def _held(name: str, value: Any, frame: FrameType) -> Iterator[tuple[_Key, _Holder]]:
+    attributes = getattr(value, "__dict__", None)
+    parts = [(name, value)]
+    if name == "self" and isinstance(attributes, dict):
+        parts = [(f"self.{each}", part) for each, part in list(attributes.items())]
+    for label, part in parts:
+        tensors = [each for each in _graph_tensors(part) if each.grad_fn is not None]
+        if tensors:
+            code = frame.f_code
+            line = _filling_line(code, label.rpartition(".")[2]) or frame.f_lineno
+            place = Location(code.co_filename, line, code.co_name)
+            yield (label, place.file, place.function), _Holder(count_nodes(tensors), place)
+
+
+def _graph_tensors(value: Any) -> "list[Tensor]":
+    """A tensor, or those directly inside a container or an object of the program."""
+    kind = tensor_type()
+    if issubclass(type(value), kind):
+        return [value]
+    inside: Iterable[Any] = ()
+    if isinstance(value, dict):
+        inside = list(value.values())
+    elif isinstance(value, (list, tuple, set)) or type(value).__name__ == "deque":
+        inside = list(value)
+    elif not isinstance(value, (type, ModuleType)) and type(getattr(value, "__dict__", None)) is dict:
+        inside = list(vars(value).values())
+    return [each for each in inside if issubclass(type(each), kind)]
+
+
+def _filling_line(code: CodeType, name: str) -> int | None:
+    """The line that adds to a variable: ``name += ...`` or ``name.append(...)``; else its last assignment."""
+    line, assigned = code.co_firstlineno, None
+    before: list[dis.Instruction] = []
+    for instruction in dis.get_instructions(code):
+        # from Python 3.13 on ``starts_line`` is a flag
+        line = getattr(instruction, "line_number", instruction.starts_line) or line
+        recent = before[-4:]
+        if instruction.argval == name and instruction.opname.startswith("STORE"):
+            if any(each.opname == "BINARY_OP" and each.argrepr.endswith("=") for each in recent[-2:]):
+                return line
+            assigned = line
+        if instruction.argval in ADDING and any(each.argval == name for each in recent):
+            return line
+        before.append(instruction)
+    return assigned

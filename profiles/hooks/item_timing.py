@@ -1,0 +1,96 @@
+"""What items and batches of a loader cost, timed where the main process fetches them itself."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+TIMED = 20  # batches whose items are timed
+ENOUGH = 5  # batches, for a median
+
+
+class ItemTiming:
+    """Time of items and of collating, in the first batches, but one, that are fetched in the main process.
+
+    ``items_ms`` holds the mean time per item of each timed batch.
+    """
+
+    def __init__(self) -> None:
+        self.running = False
+        self._first = True
+        self.items_ms: list[float] = []
+        self._fetcher: Any = None
+        self._collate: Callable[[Any], Any] | None = None
+        self._began = (0, 0)
+        self._collate_ns = 0
+        self._items = 1
+        self._collates_ns: list[int] = []
+        self._wall_ns = 0
+        self._cpu_ns = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether the medians can be relied on."""
+        return len(self.items_ms) >= ENOUGH
+
+    @property
+    def item_ms(self) -> float | None:
+        """Median per item, in milliseconds."""
+        return statistics.median(self.items_ms) if self.items_ms else None
+
+    @property
+    def collate_ms(self) -> float | None:
+        """Median per batch, in milliseconds."""
+        return statistics.median(self._collates_ns) / 1e6 if self._collates_ns else None
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Share (0 to 1) of the time that is CPU time of this process."""
+        return min(1.0, self._cpu_ns / self._wall_ns) if self._wall_ns else None
+
+    def start(self, iterator: Any) -> None:
+        """An epoch begins."""
+        self.stop()
+        fetcher = getattr(iterator, "_dataset_fetcher", None)  # workers have their own
+        if fetcher is None or len(self.items_ms) >= TIMED:
+            return
+        self._fetcher = fetcher
+        self._collate = fetcher.collate_fn
+        fetcher.collate_fn = self._timed_collate
+        self.running = True
+
+    def stop(self) -> None:
+        """Leave the fetcher as it was."""
+        if self._fetcher is not None:
+            self._fetcher.collate_fn = self._collate
+        self._fetcher = None
+        self.running = False
+
+    def begin(self) -> None:
+        """A batch is asked for."""
+        self._collate_ns = 0
+        self._items = 1
+        self._began = (time.perf_counter_ns(), time.process_time_ns())
+
+    def end(self) -> None:
+        """It was delivered."""
+        if not self._began[0]:  # fetched by another thread
+            return
+        wall = time.perf_counter_ns() - self._began[0]
+        if self._first:  # whatever is done once is done now
+            self._first = False
+            return
+        self._cpu_ns += time.process_time_ns() - self._began[1]
+        self._wall_ns += wall
+        self.items_ms.append((wall - self._collate_ns) / self._items / 1e6)
+        self._collates_ns.append(self._collate_ns)
+        if len(self.items_ms) >= TIMED:
+            self.stop()
+
+    def _timed_collate(self, items: Any) -> Any:
+        assert self._collate is not None
+        began = time.perf_counter_ns()
+        batch = self._collate(items)
+        self._collate_ns = time.perf_counter_ns() - began
+        self._items = max(1, len(items)) if isinstance(items, list) else 1
+        return batch

@@ -1,0 +1,78 @@
+"""What an optimizer is set to, what it holds, and its gradients: read from the object itself."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from advisor.profiles.hooks.tensors import each_tensor, total_bytes
+from advisor.profiles.profile import OptimizerFacts
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+
+def optimizer_facts(optimizer: "Optimizer", closure: bool = False) -> OptimizerFacts:
+    """An optimizer's settings as the program made them, read before its first update."""
+    group = optimizer.param_groups[0]
+    rate = group.get("lr")
+    return OptimizerFacts(
+        name=type(optimizer).__name__,
+        lr=None if rate is None else float(rate),
+        foreach=group.get("foreach"),
+        fused=group.get("fused"),
+        has_foreach="foreach" in group,
+        has_fused="fused" in group,
+        differentiable=bool(group.get("differentiable", False)),
+        sparse_gradients=any(gradient.is_sparse for gradient in gradients(optimizer)),
+        closure=closure,
+        group_count=len(optimizer.param_groups),
+    )
+
+
+def parameters(optimizer: "Optimizer") -> Iterator["Tensor"]:
+    """Every parameter that it updates."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def gradients(optimizer: "Optimizer") -> list["Tensor"]:
+    """The gradients that are there now."""
+    return [parameter.grad.detach() for parameter in parameters(optimizer) if parameter.grad is not None]
+
+
+def state_bytes(optimizer: "Optimizer") -> int:
+    """Bytes of all tensors in its state, such as momenta."""
+    return sum(total_bytes(state) for state in optimizer.state.values())
+
+
+def bytes_of(tensors: Iterable["Tensor"]) -> int:
+    """Bytes of distinct tensors; of sparse ones, of what they hold."""
+    distinct = {id(tensor): tensor for tensor in tensors}.values()
+    return sum(total_bytes(_dense(tensor)) for tensor in distinct)
+
+
+def total_norm(optimizer: "Optimizer") -> "Tensor | None":
+    """Euclidean norm over all gradients of an optimizer, left on the device; ``None`` without any."""
+    import torch
+
+    found = gradients(optimizer)
+    if not found:
+        return None
+    dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in found]
+    return torch.nn.utils.get_total_norm(dense)
+
+
+def first_nonfinite(optimizer: "Optimizer") -> "Tensor | None":
+    """The first parameter whose gradient holds NaN or infinity; reads the device."""
+    for parameter in parameters(optimizer):
+        if parameter.grad is None:
+            continue
+        if not all(bool(part.isfinite().all()) for part in each_tensor(_dense(parameter.grad.detach()))):
+            return parameter
+    return None
+
+
+def _dense(tensor: "Tensor") -> Any:
+    if not tensor.is_sparse:
+        return tensor
+    return [tensor._indices(), tensor._values()]

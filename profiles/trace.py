@@ -1,0 +1,61 @@
+"""A torch.profiler trace as columns: one row per event that has a duration, sorted by its beginning."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CATEGORIES = (
+    "other", "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel",
+    "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "overhead",
+)  # fmt: skip
+"""Kineto's categories; ``category`` holds the position. All unknown ones are ``other``."""
+
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Events of one process. All arrays have one entry per event; times in microseconds.
+
+    Attributes:
+        names: Distinct names; ``name`` holds positions in it.
+        thread: Position in ``threads``, which holds ``(pid, tid)`` as text; streams of a device are threads.
+        correlation: Links a launch to its kernel; 0 without one.
+        external: Kineto's ``External id``: links a kernel to its operator; 0 without one.
+        detail: Position in ``details``, or -1. A detail is what an event's arguments hold beside the links:
+            ``Input Dims``, ``Input type``, ``Concrete Inputs``, ``stream``, ``bytes``, ``Sequence number``,
+            ``Fwd thread id``, ``Call stack``, ``Collective name`` ..., shared by events with equal ones.
+        rank: Of the process in its distributed run, where the file says so.
+        info: ``schemaVersion``, ``distributedInfo``, ``deviceProperties`` and the like, as found.
+        notes: What was wrong with the file and how far it was read.
+    """
+
+    names: list[str]
+    name: NDArray[np.int32]
+    category: NDArray[np.uint8]
+    begin_us: NDArray[np.float64]
+    duration_us: NDArray[np.float64]
+    threads: list[tuple[str, str]]
+    thread: NDArray[np.int32]
+    correlation: NDArray[np.int64]
+    external: NDArray[np.int64]
+    detail: NDArray[np.int32]
+    details: list[dict[str, Any]]
+    rank: int | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.begin_us)
+
+    @property
+    def end_us(self) -> NDArray[np.float64]:
+        """When each event ended."""
+        return self.begin_us + self.duration_us
+
+    def of(self, *categories: str) -> NDArray[np.bool_]:
+        """Which events belong to any of these categories."""
+        wanted = [CATEGORIES.index(category) for category in categories]
+        return np.isin(self.category, wanted)

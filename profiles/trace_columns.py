@@ -1,0 +1,233 @@
+"""The events of a trace file, decoded a block at a time and gathered in columns."""
+
+import json
+import math
+import operator
+import types
+from functools import reduce
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.profiles.trace import CATEGORIES, Trace
+
+DETAILS = (
+    "Input Dims", "Input type", "Concrete Inputs", "stream", "bytes", "Call stack", "Collective name",
+    "dtype", "In msg nelems", "Out msg nelems", "Group size", "Process Group Name", "Sequence number",
+    "Fwd thread id",
+)  # fmt: skip
+"""The arguments that are kept beside the links; of equal texts one is parsed."""
+
+COUNTED = b'"Sequence number":'
+"""From here on the details of an operator are its own; what stands before it, many operators share."""
+
+OTHER_PHASES = "BEiICbneSTpFstfPNODMRcvV("
+"""What Chrome's format has beside ``X``. A block with an event of an unknown phase is read the slow way."""
+
+ABSENT = msgspec.Raw(b"")
+NO_DETAILS = b"{}"
+_LIMIT = 2**63
+
+Arguments: Any = msgspec.defstruct(
+    "Arguments",
+    [
+        ("external", int, 0),
+        ("correlation", int, 0),
+        *((f"detail_{position}", msgspec.Raw, ABSENT) for position in range(len(DETAILS))),
+    ],
+    rename={"external": "External id", **{f"detail_{n}": name for n, name in enumerate(DETAILS)}},
+    omit_defaults=True,
+    gc=False,
+)
+
+
+class Complete(msgspec.Struct, tag_field="ph", tag="X", gc=False):
+    """An event with a duration, as far as it is read."""
+
+    name: str = ""
+    cat: str = ""
+    pid: int | str = ""
+    tid: int | str = ""
+    ts: float = math.nan
+    dur: float = 0.0
+    args: Arguments | None = None
+
+
+_others = {
+    phase: msgspec.defstruct("Other", [], tag_field="ph", tag=phase, gc=False) for phase in OTHER_PHASES
+}
+_any_phase = reduce(operator.or_, _others.values(), Complete)
+_decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(types.GenericAlias(list, (_any_phase,)))
+_halves = (_others["B"], _others["E"])
+_without = Arguments()
+_encode = msgspec.json.Encoder().encode
+
+
+class _Positions(dict[Any, int]):
+    """Numbers keys in the order of their first appearance."""
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+class _Threads(dict[tuple[int | str, int | str], int]):
+    """Numbers threads; a number and the same number as text are one thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = _Positions()
+
+    def __missing__(self, key: tuple[int | str, int | str]) -> int:
+        number = self[key] = self.texts[str(key[0]), str(key[1])]
+        return number
+
+
+class _Categories(dict[str, int]):
+    """Positions of the known categories; unknown ones are ``other``."""
+
+    def __missing__(self, key: str) -> int:
+        return 0
+
+
+class Columns:
+    """Takes events as they are read and becomes a trace.
+
+    Attributes:
+        events: How many were kept.
+        recognised: One of them is of a category that PyTorch writes.
+    """
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.recognised = False
+        self._names = _Positions()
+        self._threads = _Threads()
+        self._categories = _Categories({name: position for position, name in enumerate(CATEGORIES)})
+        self._details = _Positions({NO_DETAILS: 0})
+        self._parts: list[dict[str, NDArray[Any]]] = []
+        self._halves = self._undated = self._negative = self._unlinked = self._unparsed = 0
+
+    def take(self, block: bytes) -> None:
+        """Add the events of a JSON array.
+
+        Raises:
+            ValueError: It is no array of well-formed events; nothing was added.
+            RecursionError: It is nested too deeply; nothing was added.
+        """
+        decoded = _decoder.decode(block)
+        events = [event for event in decoded if type(event) is Complete]
+        if len(events) < len(decoded):
+            self._halves += sum(isinstance(event, _halves) for event in decoded)
+        if not events:
+            return
+        arguments = [event.args or _without for event in events]
+        names, categories, threads, details = self._names, self._categories, self._threads, self._details
+        part: dict[str, NDArray[Any]] = {
+            "begin_us": np.array([event.ts for event in events], np.float64),
+            "duration_us": np.array([event.dur for event in events], np.float64),
+            "name": np.array([names[event.name] for event in events], np.int32),
+            "category": np.array([categories[event.cat] for event in events], np.uint8),
+            "thread": np.array([threads[event.pid, event.tid] for event in events], np.int32),
+            "correlation": self._links([each.correlation for each in arguments]),
+            "external": self._links([each.external for each in arguments]),
+        }
+        for each in arguments:
+            each.correlation = each.external = 0  # what is left are the details
+        part["detail"] = np.array([details[_encode(each)] for each in arguments], np.int32)
+        self._keep(part)
+
+    def _links(self, values: list[int]) -> NDArray[np.int64]:
+        try:
+            return np.array(values, np.int64)
+        except OverflowError:
+            fitting = [value if -_LIMIT <= value < _LIMIT else 0 for value in values]
+            self._unlinked += sum(a != b for a, b in zip(fitting, values, strict=True))
+            return np.array(fitting, np.int64)
+
+    def _keep(self, part: dict[str, NDArray[Any]]) -> None:
+        begin, duration = part["begin_us"], part["duration_us"]
+        undated, negative = np.isnan(begin), (begin < 0) | (duration < 0)
+        if undated.any() or negative.any():
+            self._undated += int(undated.sum())
+            self._negative += int((negative & ~undated).sum())
+            part = {column: values[~(undated | negative)] for column, values in part.items()}
+        self.events += len(part["begin_us"])
+        self.recognised |= bool(part["category"].any())
+        self._parts.append(part)
+
+    def trace(self, info: dict[str, Any], notes: list[str]) -> Trace:
+        """All events, sorted by their beginning; of two that begin together the longer comes first."""
+        begin, duration = self._column("begin_us"), self._column("duration_us")
+        order = _sorted(begin, duration)
+        distributed = info.get("distributedInfo")
+        rank = distributed.get("rank") if isinstance(distributed, dict) else None
+        return Trace(
+            names=list(self._names),
+            name=self._column("name")[order],
+            category=self._column("category")[order],
+            begin_us=begin[order],
+            duration_us=duration[order],
+            threads=list(self._threads.texts),
+            thread=self._column("thread")[order],
+            correlation=self._column("correlation")[order],
+            external=self._column("external")[order],
+            detail=self._column("detail")[order] - np.int32(1),
+            details=self._parsed_details(),
+            rank=rank if type(rank) is int else None,
+            info=info,
+            notes=(*notes, *self.notes()),
+        )
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return np.concatenate([part.pop(name) for part in self._parts])
+
+    def _parsed_details(self) -> list[dict[str, Any]]:
+        """Each distinct set of details; what operators share beside their numbers is parsed once."""
+        shared: dict[bytes, dict[str, Any]] = {}
+        parsed = []
+        for text in self._details:
+            base, counted, numbers = text.rpartition(COUNTED)
+            try:
+                if counted:
+                    base = base.rstrip(b",") + b"}"
+                    if base not in shared:
+                        shared[base] = _parsed(base)
+                    parsed.append(shared[base] | _parsed(b"{" + counted + numbers))
+                else:
+                    parsed.append(_parsed(text))
+            except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
+                parsed.append({})
+                self._unparsed += 1
+        return parsed[1:]  # the first stands for "no details"
+
+    def notes(self) -> list[str]:
+        """What was wrong with the events."""
+        counts = {
+            "half events (B and E) were skipped": self._halves,
+            "events without a time were skipped": self._undated,
+            "events with a negative time were skipped": self._negative,
+            "links beyond 64 bits were dropped": self._unlinked,
+            "sets of arguments could not be read": self._unparsed,
+        }
+        return [f"{count:,} {what}" for what, count in counts.items() if count]
+
+
+def _sorted(begin: NDArray[np.float64], duration: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Positions by beginning, and by falling duration where several begin together.
+
+    Files are nearly sorted, which a stable sort uses; so the second key is applied to the ties alone.
+    """
+    order = np.argsort(begin, kind="stable")
+    same = np.flatnonzero(np.diff(begin[order]) == 0)
+    tied = np.union1d(same, same + 1)
+    chosen = order[tied]
+    order[tied] = chosen[np.lexsort((-duration[chosen], begin[chosen]))]
+    return order
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(text.decode("utf-8", "replace"))
+    return value

@@ -1,0 +1,179 @@
+"""What a step needs memory for, what grows, and what outlives its step."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+import torch
+from taps import Program, watching
+from torch import nn
+
+from advisor.profiles.hooks.graphs import RetainedGraphs, count_nodes
+from advisor.profiles.hooks.growth import MOST, Samples
+
+MIB = 2**20
+
+
+def grown(sizes: Iterator[int], steps: int) -> Samples:
+    samples = Samples(lambda: next(sizes))
+    for _ in range(steps):
+        samples.step()
+    return samples
+
+
+def test_a_steady_leak_is_measured_per_step() -> None:
+    growth = grown(itertools.count(100 * MIB, 10 * MIB), 200).growth()
+    assert growth is not None and growth.monotone
+    assert growth.bytes_per_step == MIB and growth.bytes == growth.steps * MIB
+
+
+def test_one_jump_is_no_growth() -> None:
+    growth = grown(itertools.chain([0] * 5, itertools.repeat(100 * MIB)), 300).growth()
+    assert growth is not None and growth.bytes_per_step == 0 and not growth.monotone
+
+
+def test_a_level_that_swings_is_no_growth() -> None:
+    growth = grown(itertools.cycle([100 * MIB, 120 * MIB]), 400).growth()
+    assert growth is not None and abs(growth.bytes_per_step) < 1000 and not growth.monotone
+
+
+def test_a_long_run_is_sampled_more_rarely() -> None:
+    reads = itertools.count()
+    samples = grown(reads, 10 * MOST * 3)
+    growth = samples.growth()
+    assert growth is not None and growth.steps > 10 * MOST * 2.5
+    assert next(reads) < 2 * MOST
+
+
+def test_a_few_steps_tell_nothing_of_growth() -> None:
+    assert grown(itertools.count(), 15).growth() is None
+
+
+def test_memory_of_a_step_is_divided() -> None:
+    with watching() as taps:
+        program = Program(nn.Sequential(nn.Linear(4, 1000), nn.Tanh(), nn.Linear(1000, 1)))
+        program.inputs = torch.ones(50, 4)
+        program.step()
+        assert taps.memory.facts().activation_bytes is None
+        taps.inspect(True)
+        program.step()
+        program.step()
+        taps.inspect(False)
+        use = taps.memory.facts()
+    held = 4 * (4 * 1000 + 1000 + 1000 + 1)
+    assert (use.parameter_bytes, use.gradient_bytes, use.optimizer_bytes) == (held, held, held)
+    # what tanh returned is saved once for itself and the next layer; the batch, the output and the loss are small
+    assert use.activation_bytes is not None and 200_000 <= use.activation_bytes <= 203_000
+    assert use.other_bytes == use.host_peak_bytes - 3 * held - use.activation_bytes
+    assert use.host_limit_bytes and use.host_used_share is not None and 0 < use.host_used_share <= 1
+
+
+def test_activations_of_accumulated_batches_are_not_added() -> None:
+    with watching() as taps:
+        program = Program(nn.Sequential(nn.Linear(4, 1000), nn.Tanh(), nn.Linear(1000, 1)))
+        program.inputs = torch.ones(50, 4)
+        program.step()
+        taps.inspect(True)
+        for _ in range(4):
+            program.model(program.inputs).mean().backward()
+        program.optimizer.step()
+        taps.inspect(False)
+        use = taps.memory.facts()
+    assert use.activation_bytes is not None and use.activation_bytes <= 203_000
+
+
+def test_inspecting_memory_changes_no_number() -> None:
+    bare = Program()
+    expected = [bare.step() for _ in range(3)]
+    with watching() as taps:
+        program = Program()
+        losses = [program.step()]
+        taps.inspect(True)
+        losses.append(program.step())
+        taps.inspect(False)
+        losses.append(program.step())
+    assert losses == expected
+
+
+def test_page_faults_are_those_of_the_watched_window() -> None:
+    with watching() as taps:
+        program = Program()
+        program.step()
+        assert taps.memory.facts().minor_faults_per_step is None
+        taps.memory.begin()
+        for _ in range(40):
+            program.step()
+            taps.memory.step()
+        torch.ones(8 * MIB)  # 32 MiB, page by page
+        taps.memory.end()
+        use = taps.memory.facts()
+    assert use.minor_faults_per_step is not None and use.minor_faults_per_step > 10
+    assert use.major_faults_per_step is not None and use.swapped_in_bytes is not None
+    assert use.system_share is not None and 0 <= use.system_share <= 1
+    assert use.growth_steps > 0 and use.retained_graph_nodes_per_step == 0
+
+
+def test_an_accumulated_loss_is_found_with_the_line_that_adds_to_it() -> None:
+    with watching() as taps:
+        program = Program()
+        total = torch.zeros(())
+        for number in range(24):
+            loss = program.model(program.inputs).mean()
+            loss.backward()
+            program.optimizer.step()
+            total += loss
+            if number == 4:
+                taps.memory.begin()
+        taps.memory.end()
+        use = taps.memory.facts()
+    assert use.retained_graph_nodes_per_step is not None and use.retained_graph_nodes_per_step > 3
+    assert use.retained_name == "total" and use.retained_location is not None
+    here = test_an_accumulated_loss_is_found_with_the_line_that_adds_to_it.__code__.co_firstlineno
+    assert use.retained_location.line == here + 8
+
+
+class History:
+    def __init__(self) -> None:
+        self.losses: list[torch.Tensor] = []
+
+    def keep(self, program: Program, graphs: RetainedGraphs) -> None:
+        for number in range(25):
+            self.losses.append(program.model(program.inputs).mean())
+            if number in (4, 24):
+                graphs.look(number)
+
+
+def test_losses_kept_in_a_list_are_found() -> None:
+    graphs, history = RetainedGraphs(), History()
+    history.keep(Program(), graphs)
+    assert graphs.found is not None and graphs.found.nodes_per_step > 3
+    assert graphs.found.name == "self.losses" and graphs.found.location is not None
+    assert graphs.found.location.line == History.keep.__code__.co_firstlineno + 2
+
+
+def test_the_graph_of_the_present_step_is_no_leak() -> None:
+    graphs, program = RetainedGraphs(), Program()
+    for number in range(25):
+        loss = program.model(program.inputs).mean()
+        kept = [loss, loss * 2]
+        if number in (4, 24):
+            graphs.look(number)
+    assert len(kept) == 2 and graphs.found is not None
+    assert (graphs.found.nodes_per_step, graphs.found.name) == (0, None)
+
+
+def test_nodes_of_a_graph_are_counted_once() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    product = weight * 2
+    assert count_nodes([product + product, product]) == 3  # add, multiply, accumulate
+
+
+@pytest.mark.gpu
+def test_on_a_device_the_allocator_says_what_a_step_adds() -> None:
+    with watching() as taps:
+        program = Program(nn.Sequential(nn.Linear(4, 1000), nn.Tanh(), nn.Linear(1000, 1)).cuda())
+        program.inputs = torch.ones(5000, 4, device="cuda")
+        program.step()
+        use = taps.memory.facts()
+    assert use.activation_bytes is not None and use.activation_bytes >= 20_000_000
+    assert use.device_peak_bytes and use.device_reserved_bytes and use.allocation_retries == 0

@@ -1,0 +1,74 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import a_gpu_profile, a_machine, a_rich_profile, a_window, an_op
+
+from advisor.finding import Kind, Severity, State
+from advisor.profiles.profile import Profile, RunFacts
+from advisor.profiles.rates import Rates
+from advisor.rules.amp_without_gain import AmpWithoutGain
+
+OWN = RunFacts(own_autocast=True)
+
+
+def a_run(cast_ms: float, low_ms: float, bf16_speedup: float | None = 2.0, **facts: Any) -> Profile:
+    """A CPU program under autocast, computing 10 ms in a step of 10 ms."""
+    window = a_window(
+        an_op("aten::mm", low_ms, dtype="bfloat16"), an_op("aten::add", 10.0 - low_ms), cast_ms=cast_ms
+    )
+    return replace(a_rich_profile(a_machine(bf16_speedup=bf16_speedup), window=window, run=OWN), **facts)
+
+
+def test_casts_that_cost_more_than_products_save_are_reported() -> None:
+    finding = AmpWithoutGain().check(a_run(cast_ms=3.0, low_ms=1.0))
+    assert finding.state is State.OPPORTUNITY and finding.kind is Kind.WASTE
+    assert finding.severity is Severity.MEDIUM
+    assert finding.ceiling is not None and finding.ceiling.share == 0.2, "3 ms of casts less 1 ms saved"
+    assert finding.title == "30 % of compute converts between float32 and 16 bits"
+    assert "without `torch.autocast`" in finding.advice and "more memory" in finding.advice
+
+
+def test_casts_that_pay_pass_however_many_they_are() -> None:
+    finding = AmpWithoutGain().check(a_run(cast_ms=2.0, low_ms=4.0))
+    assert finding.state is State.PASSED and finding.title.startswith("20 %")
+
+
+def test_just_below_the_threshold_passes() -> None:
+    assert AmpWithoutGain().check(a_run(cast_ms=0.98, low_ms=0.0)).state is State.PASSED
+
+
+def test_where_16_bits_are_slower_the_loss_counts_too() -> None:
+    finding = AmpWithoutGain().check(a_run(cast_ms=0.5, low_ms=5.0, bf16_speedup=0.4))
+    assert finding.ceiling is not None and finding.ceiling.share == 0.35
+    assert finding.title.startswith("0.4 times the float32 rate in bfloat16")
+
+
+def test_where_tf32_gives_the_rate_already_few_casts_are_too_many() -> None:
+    rates = Rates(matmul=(("float32", 1e12), ("float32_medium", 8e12), ("bfloat16", 8e12)))
+    window = a_window(an_op("aten::mm", 4.0, dtype="bfloat16"), an_op("aten::add", 6.0), cast_ms=0.6)
+    high = replace(OWN, matmul_precision="high")
+    finding = AmpWithoutGain().check(a_gpu_profile(window=window, rates=rates, run=high))
+    assert finding.state is State.OPPORTUNITY and finding.severity is Severity.LOW
+    exact = AmpWithoutGain().check(a_gpu_profile(window=window, rates=rates, run=OWN))
+    assert exact.state is State.PASSED, "against float32 at full precision, the same casts pay"
+
+
+def test_without_rates_the_share_of_casts_decides() -> None:
+    assert AmpWithoutGain().check(a_run(3.0, 1.0, bf16_speedup=None)).state is State.OPPORTUNITY
+    assert AmpWithoutGain().check(a_run(0.9, 1.0, bf16_speedup=None)).state is State.PASSED
+
+
+def test_a_program_without_autocast_is_not_judged() -> None:
+    assert AmpWithoutGain().check(a_run(3.0, 1.0, run=RunFacts())).state is State.NOT_APPLICABLE
+    assert AmpWithoutGain().check(a_run(3.0, 1.0, run=None)).state is State.NOT_APPLICABLE
+    assert AmpWithoutGain().check(Profile(a_machine())).state is State.NOT_APPLICABLE
+
+
+def test_just_above_the_threshold_is_reported() -> None:
+    assert AmpWithoutGain().check(a_run(cast_ms=1.05, low_ms=0.0)).fired
+
+
+@pytest.mark.parametrize(("ratio", "fires"), [(1.05, True), (1.15, False)])
+def test_few_casts_count_only_where_16_bits_give_nothing(ratio: float, fires: bool) -> None:
+    assert AmpWithoutGain().check(a_run(cast_ms=0.6, low_ms=2.0, bf16_speedup=ratio)).fired is fires

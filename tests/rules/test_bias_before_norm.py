@@ -1,0 +1,93 @@
+from typing import Any
+
+import pytest
+from builders import a_machine, a_profile, a_root, a_window, an_op
+
+from advisor.finding import Severity, State
+from advisor.profiles.observed import Location
+from advisor.profiles.profile import Profile, RootFacts
+from advisor.profiles.rates import Rates
+from advisor.profiles.recorded import OpCost
+from advisor.rules.bias_before_norm import BiasBeforeNorm
+
+IMAGES = (32, 16, 8, 8)
+ROWS = (64, 128)
+
+
+def a_norm(shape: tuple[int, ...] = ROWS, **facts: Any) -> OpCost:
+    return an_op("aten::native_batch_norm", 0.5, shapes=(shape, (shape[1],)), **facts)
+
+
+def a_sum(ms: float, shape: tuple[int, ...] = ROWS) -> OpCost:
+    return an_op("aten::sum", ms, phase="backward", shapes=(shape, ()))
+
+
+def biased(*names: str) -> RootFacts:
+    return a_root(biases_before_norm=names or ("0",), location=Location("net.py", 5))
+
+
+def training(*ops: OpCost, **facts: Any) -> Profile:
+    defaults = {"window": a_window(*ops), "roots": (biased(),)}
+    return a_profile(phases_ms={"forward": 5.0, "backward": 4.0}, **{**defaults, **facts})
+
+
+def test_the_bias_operators_seen_are_the_ceiling() -> None:
+    added = an_op("aten::add_", 0.5, shapes=(ROWS, (1, 128)))
+    finding = BiasBeforeNorm().check(training(a_norm(), a_sum(1.0), added))
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.15)
+    assert (finding.ceiling.source, finding.severity) == ("timeline", Severity.MEDIUM)
+    assert finding.advice == "Build `0` with `bias=False`; the saved model then lacks these tensors."
+    assert finding.location == Location("net.py", 5)
+
+
+def test_less_than_two_percent_passes_with_its_number() -> None:
+    finding = BiasBeforeNorm().check(training(a_norm(), a_sum(0.1)))
+    assert (finding.state, finding.evidence["measured_ms"]) == (State.PASSED, 0.1)
+
+
+def test_sums_of_other_tensors_are_not_counted() -> None:
+    residual = an_op("aten::add_", 3.0, shapes=(ROWS, ROWS))
+    loss = an_op("aten::sum", 3.0, shapes=(ROWS, ()))
+    finding = BiasBeforeNorm().check(training(a_norm(), a_sum(0.1), a_sum(3.0, (64, 10)), residual, loss))
+    assert finding.evidence["measured_ms"] == 0.1
+
+
+def test_what_a_convolution_hides_is_modelled_from_bytes() -> None:
+    moved = 4 * 32 * 16 * 8 * 8  # float32, once
+    finding = BiasBeforeNorm().check(
+        training(a_norm(IMAGES), rates=Rates(memory_sequential=moved / 2e-3), roots=(biased("0", "3"),))
+    )
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.2)
+    assert (finding.ceiling.source, finding.severity) == ("model", Severity.MEDIUM)
+    assert "`0` and 1 more" in finding.advice
+
+
+def test_only_the_norms_behind_a_bias_are_modelled() -> None:
+    moved = 4 * 32 * 16 * 8 * 8
+    finding = BiasBeforeNorm().check(
+        training(a_norm(IMAGES, calls=4.0), rates=Rates(memory_sequential=moved / 2e-3))
+    )
+    assert finding.evidence["modelled_ms"] == pytest.approx(2.0)
+
+
+def test_a_model_without_such_biases_passes() -> None:
+    assert BiasBeforeNorm().check(a_profile(roots=(a_root(),))).state is State.PASSED
+
+
+def test_norms_that_do_not_run_pass() -> None:
+    assert BiasBeforeNorm().check(training(a_sum(3.0))).state is State.PASSED
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        Profile(a_machine()),
+        a_profile(roots=(biased(),)),
+        training(window=None),
+        training(window=a_window(a_norm(), with_shapes=False)),
+        training(a_norm(IMAGES)),
+    ],
+    ids=["nothing", "no steps", "no window", "no shapes", "no rates"],
+)
+def test_without_the_facts_nothing_is_said(profile: Profile) -> None:
+    assert BiasBeforeNorm().check(profile).state is State.NOT_APPLICABLE

@@ -1,0 +1,62 @@
+from builders import a_gpu_profile, a_machine, a_rich_profile, a_root, a_window, an_op
+
+from advisor.finding import Kind, Severity, State
+from advisor.profiles.observed import Location
+from advisor.profiles.profile import Profile
+from advisor.profiles.rates import Rates
+from advisor.profiles.recorded import Window
+from advisor.rules.double_precision import DoublePrecision
+
+LINE = Location("data.py", 12)
+
+
+def a_window_with(double_ms: float, phase: str = "forward") -> Window:
+    double = an_op("aten::mul", double_ms, dtype="float64", location=LINE, phase=phase)
+    return a_window(double, an_op("aten::mm", 10.0 - double_ms))
+
+
+def test_float64_operators_are_reported_where_they_run() -> None:
+    finding = DoublePrecision().check(a_rich_profile(window=a_window_with(4.0)))
+    assert finding.state is State.OPPORTUNITY and finding.kind is Kind.WASTE
+    assert finding.severity is Severity.MEDIUM
+    assert finding.title == "40 % of compute works on float64"
+    assert finding.ceiling is not None and finding.ceiling.share == 0.2, "twice the bytes, twice the time"
+    assert finding.location == LINE
+    assert "data.py:12" in finding.advice and "dtype=torch.float32" in finding.advice
+
+
+def test_measured_rates_say_how_much_slower_float64_is() -> None:
+    rates = Rates(matmul=(("float32", 64e12), ("float64", 1e12)))
+    finding = DoublePrecision().check(a_gpu_profile(window=a_window_with(4.0), rates=rates))
+    assert finding.ceiling is not None and round(finding.ceiling.share, 3) == 0.394
+
+
+def test_float64_that_costs_next_to_nothing_passes_with_its_share() -> None:
+    finding = DoublePrecision().check(a_rich_profile(window=a_window_with(0.5)))
+    assert finding.state is State.PASSED and finding.title.startswith("5.0 %")
+    assert DoublePrecision().check(a_rich_profile(window=a_window_with(0.6))).severity is Severity.LOW
+
+
+def test_a_measured_zero_passes() -> None:
+    finding = DoublePrecision().check(a_rich_profile(window=a_window(an_op())))
+    assert finding.state is State.PASSED and finding.title.startswith("0.0 %")
+
+
+def test_a_model_that_was_made_float64_on_purpose_is_headroom() -> None:
+    profile = a_rich_profile(window=a_window_with(9.0), roots=(a_root(dtypes=("torch.float64",)),))
+    finding = DoublePrecision().check(profile)
+    assert finding.kind is Kind.HEADROOM and "model.float()" in finding.advice
+
+
+def test_float64_in_the_loader_is_not_compute() -> None:
+    assert DoublePrecision().check(a_rich_profile(window=a_window_with(4.0, "loader"))).state is State.PASSED
+
+
+def test_without_operators_it_abstains() -> None:
+    assert DoublePrecision().check(Profile(a_machine())).state is State.NOT_APPLICABLE
+
+
+def test_single_numbers_that_the_optimizer_passes_do_not_count() -> None:
+    numbers = an_op("aten::_to_copy", 4.0, dtype="float64", phase="optimizer", shapes=((), (), ()))
+    finding = DoublePrecision().check(a_rich_profile(window=a_window(numbers, an_op("aten::mm", 6.0))))
+    assert finding.state is State.PASSED and finding.title.startswith("0.0 %")

@@ -1,0 +1,40 @@
+from builders import a_machine, a_profile, a_root, a_share
+
+from advisor.finding import Finding, Severity, State
+from advisor.profiles.observed import Location, RankFacts
+from advisor.profiles.profile import Profile
+from advisor.profiles.replayed import Replays
+from advisor.rules.exposed_communication import ExposedCommunication
+
+HERE = Location("train.py", 12)
+
+
+def check(*exposed_ms: float, replays: Replays | None = None) -> Finding:
+    ranks = tuple(
+        RankFacts(rank, 10.0, communication_ms=4.0, exposed_ms=ms) for rank, ms in enumerate(exposed_ms)
+    )
+    root = a_root(parallel="DistributedDataParallel", location=HERE)
+    return ExposedCommunication().check(a_profile(ranks=ranks, roots=(root,), replays=replays or Replays()))
+
+
+def test_the_mean_over_the_ranks_is_the_ceiling_without_a_replay() -> None:
+    finding = check(1.0, 2.0)
+    assert finding.title == "15 % of each step communicates without computing"
+    assert finding.ceiling is not None and finding.ceiling.source == "timeline"
+    assert (finding.severity, finding.location) == (Severity.MEDIUM, HERE)
+    assert "bucket_cap_mb=100" in finding.advice
+
+
+def test_the_step_without_communication_is_the_ceiling_where_it_was_replayed() -> None:
+    finding = check(1.0, 2.0, replays=Replays(communication_off=a_share(0.3)))
+    assert finding.ceiling is not None
+    assert (finding.ceiling.share, finding.ceiling.source) == (0.3, "replay")
+
+
+def test_just_at_the_threshold_it_passes_with_its_number() -> None:
+    finding = check(0.4, 0.6)
+    assert finding.state is State.PASSED and finding.title.startswith("5.0 %")
+
+
+def test_a_single_process_is_not_judged() -> None:
+    assert ExposedCommunication().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,0 +1,53 @@
+from typing import Any
+
+from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
+
+from advisor.finding import Kind, Severity, State
+from advisor.profiles.observed import Location
+from advisor.profiles.profile import Profile
+from advisor.profiles.recorded import Gap
+from advisor.rules.idle_device import IdleDevice
+
+LINE = Location("train.py", 61)
+
+
+def a_run_with(**device: Any) -> Profile:
+    return a_gpu_profile(window=a_window(device=a_device(**device)))
+
+
+def test_an_idle_device_is_reported_with_what_the_host_ran() -> None:
+    gaps = (Gap(0.4, "aten::item", LINE), Gap(2.5, "tokenize", Location("data.py", 5)))
+    finding = IdleDevice().check(a_run_with(idle_share=0.3, busy_share=0.7, gaps=gaps))
+    assert finding.state is State.OPPORTUNITY and finding.kind is Kind.WASTE
+    assert finding.severity is Severity.HIGH
+    assert finding.ceiling is not None and finding.ceiling.share == 0.3
+    assert finding.location == Location("data.py", 5)
+    assert finding.advice.startswith("Take `tokenize` at data.py:5 out of the step")
+    assert [gap["ms"] for gap in finding.evidence["largest_gaps"]] == [2.5, 0.4]
+
+
+def test_just_at_the_threshold_it_passes() -> None:
+    finding = IdleDevice().check(a_run_with(idle_share=0.15, busy_share=0.85))
+    assert finding.state is State.PASSED and finding.title.startswith("15 %")
+
+
+def test_one_very_long_gap_is_reported_below_the_threshold() -> None:
+    finding = IdleDevice().check(a_run_with(idle_share=0.12, gaps=(Gap(600.0, "save"),)))
+    assert finding.state is State.OPPORTUNITY and finding.severity is Severity.MEDIUM
+
+
+def test_gaps_of_which_nothing_is_known_need_another_recording() -> None:
+    assert "with_stack=True" in IdleDevice().check(a_run_with(idle_share=0.3)).advice
+
+
+def test_without_a_device_timeline_it_abstains() -> None:
+    assert IdleDevice().check(a_rich_profile(window=a_window())).state is State.NOT_APPLICABLE
+    assert IdleDevice().check(Profile(a_machine())).state is State.NOT_APPLICABLE
+
+
+def test_just_above_the_threshold_it_is_reported() -> None:
+    assert IdleDevice().check(a_run_with(idle_share=0.16)).severity is Severity.MEDIUM
+
+
+def test_a_gap_of_less_than_half_a_second_is_no_finding_of_its_own() -> None:
+    assert not IdleDevice().check(a_run_with(idle_share=0.12, gaps=(Gap(499.0, "save"),))).fired

@@ -1,0 +1,59 @@
+from typing import Any
+
+from builders import a_loader, a_machine, a_profile
+
+from advisor.finding import Finding, Severity, State
+from advisor.profiles.observed import HotSpot, Location
+from advisor.profiles.profile import Profile, StepPhases
+from advisor.rules.unattributed_time import UnattributedTime
+
+METRICS = HotSpot("other", Location("/home/me/train.py", 33, "accuracy"), 0.6)
+
+
+def check(other_ms: float, *spots: HotSpot, **facts: Any) -> Finding:
+    profile = a_profile(phases_ms={"other": other_ms}, hotspots=spots, **{"loader": a_loader(), **facts})
+    return UnattributedTime().check(profile)
+
+
+def test_the_line_met_most_is_named_with_its_part() -> None:
+    elsewhere = HotSpot("forward", Location("net.py", 1), 0.9)
+    finding = check(3.0, elsewhere, HotSpot("other", Location("train.py", 2), 0.1), METRICS)
+    assert finding.title == "30 % of each step is in no known part, 60 % of it at train.py:33"
+    assert (finding.state, finding.severity) == (State.OPPORTUNITY, Severity.MEDIUM)
+    assert finding.location == METRICS.location
+    assert (
+        finding.advice
+        == "Move what train.py:33 in `accuracy` does out of the loop, or into the loader's workers."
+    )
+
+
+def test_from_a_tenth_of_the_step_it_is_a_small_thing_and_from_a_fifth_more() -> None:
+    assert check(1.0).state is State.PASSED  # 0.1 ms of it is the loop itself
+    assert check(1.15).severity is Severity.LOW
+    assert check(2.05).severity is Severity.LOW
+    assert check(2.15).severity is Severity.MEDIUM
+    assert check(4.5).severity is Severity.HIGH
+
+
+def test_a_tiny_step_is_not_blamed_for_the_loop_around_it() -> None:
+    phases = StepPhases(step_ms=0.4, forward_ms=0.3, other_ms=0.1, steps=50)
+    finding = check(0.0, phases=phases)
+    assert (finding.state, finding.title) == (State.PASSED, "25 % of the step is in no known part")
+
+
+def test_what_watching_adds_is_not_the_programs() -> None:
+    assert check(1.5, watching=0.05).state is State.PASSED
+
+
+def test_without_a_loader_the_time_may_be_the_data_unless_a_line_is_known() -> None:
+    assert check(6.0, loader=None).state is State.NOT_APPLICABLE
+    assert check(6.0, METRICS, loader=None).severity is Severity.HIGH
+
+
+def test_without_a_line_the_place_to_look_is_told() -> None:
+    finding = check(3.0)
+    assert finding.location is None and "`next(loader)`" in finding.advice
+
+
+def test_without_recorded_steps_nothing_is_said() -> None:
+    assert UnattributedTime().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,0 +1,54 @@
+"""The child's side of a diagnosis: commands that look at the run instead of changing it."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.watch import Watch
+from advisor.tuners.channel import Channel
+from advisor.tuners.tasks import Inspection, Observation, Recording, Task
+
+
+def carry_out(
+    name: str, command: dict[str, Any], watch: Watch, clock: Clock, channel: Channel
+) -> Task | None:
+    """Do what the tuner asks between two steps; the task that takes the next steps, if one is asked for.
+
+    ``observe``, ``inspect`` and ``record`` take steps. ``omit`` leaves one part of every step out from now
+    on (``None``: nothing), ``probe`` costs out the loader, ``rates`` measures the machine.
+    """
+    match name:
+        case "observe":
+            return Observation(watch, command["seconds"], command["steps"], command["limit_s"])
+        case "inspect":
+            return Inspection(watch, command["steps"], command["limit_s"])
+        case "record":
+            return Recording(
+                clock,
+                Path(command["path"]),
+                command["steps"],
+                shapes=command["shapes"],
+                stacks=command["stacks"],
+            )
+        case "omit":
+            channel.send(event="omitted", reason=_omit(watch, command["part"]))
+        case "probe":
+            watch.probe()
+            channel.send(event="probed")
+        case "rates":
+            from advisor.profiles.ceilings import measure_rates
+
+            channel.send(event="rates", rates=asdict(measure_rates(limit_s=command["limit_s"])))
+        case _:
+            raise ValueError(f"unknown command {name}")
+    return None
+
+
+def _omit(watch: Watch, part: str | None) -> str | None:
+    """Why this part cannot be left out; ``None`` when it is, from the next step on."""
+    try:
+        watch.omit(part)
+    except ValueError as reason:
+        return str(reason)
+    return None

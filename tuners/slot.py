@@ -1,0 +1,141 @@
+"""A few consecutive steps measured together, in the process that makes them."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from advisor.profiles.hooks.clock import Step
+from advisor.profiles.run import Run
+
+FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
+
+
+class SlotTask:
+    """A few consecutive steps measured together; flagged ones are counted apart.
+
+    Flags in ``keep`` do not set a step apart: a window for loaders includes the start of an epoch.
+    A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
+    baseline is recognised by one step.
+    """
+
+    event = "slot"
+
+    def __init__(
+        self, run: Run, steps: int, drop: int, keep: frozenset[str], limit_s: float, device: str
+    ) -> None:
+        self._run = run
+        self._wanted = steps
+        self._limit_s = limit_s
+        self._drop = drop
+        self._keep = keep
+        self._cuda = device.startswith("cuda") or (device == "auto" and cuda_in_use())
+        self._clean: list[Step] = []
+        self._flagged: list[Step] = []
+        self._began = time.perf_counter()
+        self._load_before = cpu_times()
+        self._end_sync_ns = 0
+
+    def begin(self) -> None:
+        """At the step border before."""
+        self.synchronise()
+
+    def take(self, step: Step) -> bool:
+        """Add a step; whether the slot is complete."""
+        if self._clean and step.kind != self._clean[0].kind:
+            self._clean.clear()
+            self._flagged.clear()
+        if self._drop > 0:
+            self._drop -= 1
+            if self._drop == 0:
+                self.synchronise()
+                self._began = time.perf_counter()
+                self._load_before = cpu_times()
+            return False
+        (self._flagged if step.flags - self._keep else self._clean).append(step)
+        if len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT:
+            return True
+        return bool(self._clean) and time.perf_counter() - self._began > self._limit_s
+
+    def synchronise(self) -> None:
+        """On a CUDA device: wait for it, so that times are those of the device and not of launches."""
+        if self._cuda:
+            import torch
+
+            before = time.perf_counter_ns()
+            torch.cuda.synchronize()
+            self._end_sync_ns = time.perf_counter_ns() - before
+
+    def finish(self) -> dict[str, Any]:
+        """What the tuner is told of the slot; times in nanoseconds."""
+        self.synchronise()
+        run = self._run
+        steps = self._clean or self._flagged
+        wall = [step.wall_ns for step in steps]
+        if self._cuda and wall:
+            wall[-1] += self._end_sync_ns
+        phases: dict[str, int] = {}
+        flags: dict[str, int] = {}
+        for step in steps:
+            for name, spent in step.phases_ns.items():
+                phases[name] = phases.get(name, 0) + spent
+        for step in self._flagged:
+            for name in step.flags:
+                flags[name] = flags.get(name, 0) + 1
+        own, everyone = (after - before for after, before in zip(cpu_times(), self._load_before, strict=True))
+        return {
+            "wall_ns": wall,
+            "cpu_ns": [step.cpu_ns for step in steps],
+            "phases_ns": phases,
+            "flags": flags,
+            "flagged_ns": [step.wall_ns for step in self._flagged],
+            "all_flagged": not self._clean,
+            "loader_samples": sum(step.loader_samples for step in steps),
+            "root_samples": sum(step.root_samples for step in steps),
+            "sequence": "".join(step.sequence for step in steps),
+            "backwards": sum(step.backwards for step in steps),
+            "kind": steps[0].kind if steps else None,
+            "seconds": time.perf_counter() - self._began,
+            "other_cpu_s": max(0.0, everyone - own),
+            "applied": sorted(run.applied),
+            "refused": dict(run.refused),
+            "unanswered": run.unanswered(),
+        }
+
+
+def cpu_times() -> tuple[float, float]:
+    """CPU seconds used by this process tree and by the whole machine (user, nice, system, stolen)."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    with open("/proc/stat") as stat:
+        fields = [int(field) for field in stat.readline().split()[1:9]]
+    busy = fields[0] + fields[1] + fields[2] + fields[7]
+    return sum(_cpu_ticks(pid) for pid in _tree(os.getpid())) / ticks, busy / ticks
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """A process and all its descendants."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = task.read_text().split()
+        except OSError:  # the thread has ended meanwhile
+            continue
+        for child in children:
+            yield from _tree(int(child))
+
+
+def _cpu_ticks(pid: int) -> int:
+    """User and system time of a process and of its reaped children, in clock ticks."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:  # it has ended meanwhile
+        return 0
+    return sum(int(field) for field in fields[11:15])
+
+
+def cuda_in_use() -> bool:
+    """Whether this process has begun to use a CUDA device."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
