@@ -8,7 +8,7 @@ TEST_ENV := OMP_NUM_THREADS=1
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint format types layers bench clean
+.PHONY: help install demo test planted check lint format types layers bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ demo: $(READY) ## run the main job on the ResNet-18 example; leaves demo-report/
 
 test: $(READY) ## run the tests (under 10 minutes)
 	$(PYTEST) -q
+
+planted: $(READY) ## profile every planted fault and every clean program (about 20 minutes)
+	$(PYTEST) -q -m "planted or not planted" tests/planted
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from advisor.notebook import Result as Result
     from advisor.notebook import tune as tune
+    from advisor.profile_of import profile as profile
     from advisor.workload import Workload as Workload
 
     __version__: str
 
-__all__ = ["Result", "Workload", "__version__", "tune"]
+__all__ = ["Result", "Workload", "__version__", "profile", "tune"]
 
-_HOMES = {"Result": "advisor.notebook", "Workload": "advisor.workload", "tune": "advisor.notebook"}
+_HOMES = {
+    "Result": "advisor.notebook",
+    "Workload": "advisor.workload",
+    "load_ipython_extension": "advisor.magics",
+    "profile": "advisor.profile_of",
+    "tune": "advisor.notebook",
+    "unload_ipython_extension": "advisor.magics",
+}
 
 
 def __getattr__(name: str) -> object:

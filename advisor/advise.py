@@ -1,12 +1,14 @@
 """Every rule over one profile, in the order of the report."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from advisor.finding import Finding, Kind, Severity, State
 from advisor.profiles.disturbance import disturbances
 from advisor.profiles.profile import Profile
-from advisor.rule import Rule
+from advisor.rule import Rule, percent
 
 CLEAN_STEPS = 10  # fewer say too little about time
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
@@ -30,12 +32,14 @@ def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
 def in_order(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
     """Report order; see ``advise``. A confirmed gain stands in the ceiling's place."""
     ordered = sorted(findings, key=lambda finding: _rank(finding, rules.get(finding.rule)))
-    for cause in [finding for finding in ordered if finding.fired and finding.explains]:
-        places = {finding.rule: place for place, finding in enumerate(ordered)}
-        symptom = places.get(cause.explains or "")
-        if symptom is not None and places[cause.rule] > symptom:
-            ordered.remove(cause)
-            ordered.insert(symptom, cause)
+    causes = [finding for finding in ordered if finding.fired and finding.explains]
+    for _ in causes:  # a symptom that is itself a cause moves away from its own: once for each is enough
+        for cause in causes:
+            places = {finding.rule: place for place, finding in enumerate(ordered)}
+            symptom = places.get(cause.explains or "")
+            if symptom is not None and places[cause.rule] > symptom:
+                ordered.pop(places[cause.rule])
+                ordered.insert(symptom, cause)
     return ordered
 
 
@@ -47,9 +51,9 @@ def summary(findings: Iterable[Finding], profile: Profile) -> str:
     if first is not None:
         return first.title
     phases = profile.phases
-    if phases is not None and phases.compute_ms >= COMPUTE_BOUND * phases.step_ms:
-        share = phases.compute_ms / phases.step_ms
-        return f"{share:.0%} of the step computes: the run is compute-bound"
+    if phases is not None and phases.share("forward", "backward", "optimizer") >= COMPUTE_BOUND:
+        share = phases.share("forward", "backward", "optimizer")
+        return f"{percent(share)} of the step computes: the run is compute-bound"
     return "Nothing found that wastes more than a few percent"
 
 
@@ -60,14 +64,23 @@ def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Findin
         return Finding(rule.id, rule.kind, State.ERROR, title=f"{type(error).__name__}: {error}")
     if not finding.fired:
         return finding
+    ceiling = finding.ceiling
+    if ceiling is not None and not all(map(math.isfinite, (ceiling.share, ceiling.low, ceiling.high))):
+        return Finding(rule.id, rule.kind, State.ERROR, title=f"its ceiling is no number: {ceiling.share}")
     reason = _abstains(rule, finding, profile)
     if reason is not None:
         return rule.not_applicable(*reason)
+    if rule.timed and ceiling is not None and profile.phases is not None and profile.phases.all_flagged:
+        finding = _with_evidence(finding, every_step_flagged=True)
     if disturbed and rule.timed and finding.state is State.OPPORTUNITY:
         severity = Severity.MEDIUM if finding.severity is Severity.HIGH else finding.severity
-        evidence = {**finding.evidence, "disturbed_by": list(disturbed)}
-        return dataclasses.replace(finding, state=State.DIAGNOSTIC, severity=severity, evidence=evidence)
+        finding = dataclasses.replace(finding, state=State.DIAGNOSTIC, severity=severity)
+        finding = _with_evidence(finding, disturbed_by=list(disturbed))
     return finding
+
+
+def _with_evidence(finding: Finding, **evidence: Any) -> Finding:
+    return dataclasses.replace(finding, evidence={**finding.evidence, **evidence})
 
 
 def _abstains(rule: Rule, finding: Finding, profile: Profile) -> tuple[str, str] | None:
@@ -79,8 +92,8 @@ def _abstains(rule: Rule, finding: Finding, profile: Profile) -> tuple[str, str]
         claimed = finding.ceiling.share
         if finding.ceiling.source != "replay" and window.residual > claimed / 2:
             return (
-                f"the profiler's own cost leaves {window.residual:.0%} of the step unclear",
-                f"that is more than half of the {claimed:.0%} in question",
+                f"the profiler's own cost leaves {percent(window.residual)} of the step unclear",
+                f"that is more than half of the {percent(claimed)} in question",
             )
     return None
 

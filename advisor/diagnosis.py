@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from advisor.baseline import phases_of
 from advisor.profiles.observed import HostFacts, StepSeries
 from advisor.profiles.ops import window_of
-from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
 from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
 from advisor.profiles.recorder import plan
@@ -27,6 +27,7 @@ from advisor.profiles.trace_file import read_trace
 from advisor.settings import Progress
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import TrialFailed
+from advisor.tuners.measure import slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
 from advisor.tuners.session import Session, SessionEnded
 
@@ -134,9 +135,8 @@ class Diagnosis:
         base = PROFILE.validate_python(facts)
         watched = _joined(messages)
         self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
-        host = replace(base.host or HostFacts(), **_host(watched))
-        phases = replace(phases_of(_clean(watched)), all_flagged=watched["all_flagged"])
-        return replace(base, phases=phases, series=series_of(watched), host=host)
+        host = replace(base.host or HostFacts(), **host_of(watched))
+        return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
 
     def _observe(self, session: Session, seconds: float, steps: int) -> dict[str, Any]:
         limit = max(2.0, (self.deadline - self.clock()) / 2)
@@ -158,41 +158,36 @@ class Diagnosis:
         session.ask("probe", "probed", 60.0)
         limit = min(INSPECT_S, max(1.0, (self.deadline - self.clock()) / 6))
         session.ask("inspect", "inspected", limit + 120.0, steps=INSPECTED, limit_s=limit)
-        seen = PROFILE.validate_python(session.ask("facts", "facts", 60.0)["profile"])
-        return replace(
-            seen,
-            phases=profile.phases,
-            series=profile.series,
-            host=profile.host,
-            run=profile.run,
-            watching=profile.watching,
-            loader=with_epochs_of(profile, seen),
-        )
+        return inspected(profile, PROFILE.validate_python(session.ask("facts", "facts", 60.0)["profile"]))
 
     def _record(self, profile: Profile) -> Profile:
         self.progress.say("recording a few steps")
         session = self._live()
         period = profile.run.period if profile.run is not None else 1
-        pilot = self._window(session, period, shapes=False, stacks=False)
+        pilot = self._window(session, period, shapes=False, places=False)
         events = len(read_trace(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
-        clean_ms = 1000 * normal_step_s(self._wall_ns, self._flags)
-        window: Window | None = None
-        for wanted in plan(events, period):
-            message = self._window(session, wanted.steps, shapes=wanted.shapes, stacks=wanted.stacks)
-            trace = read_trace(Path(message["path"]))
-            if wanted.stacks:
-                window = with_places(window, window_of(trace, clean_step_ms=clean_ms))
-            else:
-                window = window_of(trace, clean_step_ms=clean_ms)
-                profile = replace(profile, syncs=_syncs(profile, trace))
-            self.traces.append(Path(message["path"]))
-        return replace(profile, window=window)
+        timed, *marked = plan(events, period)
+        beside = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
+        before = session.slot(beside, drop=1)
+        trace = self._trace(self._window(session, timed.steps, shapes=timed.shapes, places=False))
+        after = session.slot(beside, drop=1)
+        # The normal step is timed on both sides of the window: other load may come and go.
+        window = window_of(trace, clean_step_ms=500 * (before.mean_s + after.mean_s))
+        for wanted in marked:
+            places = self._trace(self._window(session, wanted.steps, shapes=wanted.shapes, places=True))
+            window = with_places(window, window_of(places, clean_step_ms=None))
+        return replace(profile, window=window, syncs=syncs_of(profile, trace))
 
-    def _window(self, session: Session, steps: int, *, shapes: bool, stacks: bool) -> dict[str, Any]:
+    def _trace(self, message: Mapping[str, Any]) -> Trace:
+        path = Path(message["path"])
+        self.traces.append(path)
+        return read_trace(path)
+
+    def _window(self, session: Session, steps: int, *, shapes: bool, places: bool) -> dict[str, Any]:
         path = session.folder / f"trace-{len(list(session.folder.glob('trace-*')))}.json"
         limit = 60.0 + 20.0 * steps * max(1.0, self.arena.step_s)
         return session.ask(
-            "record", "recorded", limit, path=str(path), steps=steps, shapes=shapes, stacks=stacks
+            "record", "recorded", limit, path=str(path), steps=steps, shapes=shapes, places=places
         )
 
     def _rate(self, profile: Profile) -> Profile:
@@ -227,21 +222,19 @@ class Diagnosis:
         return replace(profile, replays=measured, compile=compiled)
 
 
-def with_places(timed: Window | None, stacked: Window) -> Window:
-    """The timed window, with the places that a second one with Python stacks found."""
-    if timed is None:
-        return stacked
-    by_shape = {(op.name, op.phase, op.shapes): op.location for op in stacked.ops if op.location}
-    by_name = {(op.name, op.phase): op.location for op in reversed(stacked.ops) if op.location}
+def with_places(timed: Window, marked: Window) -> Window:
+    """The timed window, with the places that a second one with marked lines found."""
+    by_shape = {(op.name, op.phase, op.shapes): op.location for op in marked.ops if op.location}
+    by_name = {(op.name, op.phase): op.location for op in reversed(marked.ops) if op.location}
     ops = tuple(
         replace(op, location=by_shape.get((op.name, op.phase, op.shapes)) or by_name.get((op.name, op.phase)))
         for op in timed.ops
     )
-    rows = {row.ops: row.location for row in stacked.repetitions}
-    attentions = {each.shape: each.location for each in stacked.attentions}
+    rows = {row.ops: row.location for row in marked.repetitions}
+    attentions = {each.shape: each.location for each in marked.attentions}
     pointwise = timed.pointwise
-    if pointwise is not None and stacked.pointwise is not None:
-        pointwise = replace(pointwise, location=stacked.pointwise.location)
+    if pointwise is not None and marked.pointwise is not None:
+        pointwise = replace(pointwise, location=marked.pointwise.location)
     return replace(
         timed,
         with_stacks=True,
@@ -249,6 +242,19 @@ def with_places(timed: Window | None, stacked: Window) -> Window:
         repetitions=tuple(replace(row, location=rows.get(row.ops)) for row in timed.repetitions),
         attentions=tuple(replace(each, location=attentions.get(each.shape)) for each in timed.attentions),
         pointwise=pointwise,
+    )
+
+
+def inspected(watched: Profile, seen: Profile) -> Profile:
+    """What was seen by looking closely, with the times from when nothing but watching went on."""
+    return replace(
+        seen,
+        phases=watched.phases,
+        series=watched.series,
+        host=watched.host,
+        run=watched.run,
+        watching=watched.watching,
+        loader=with_epochs_of(watched, seen),
     )
 
 
@@ -306,14 +312,16 @@ def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return whole
 
 
-def _clean(watched: Mapping[str, Any]) -> dict[str, Any]:
-    """The clean steps of an observation in the form of a slot message."""
+def phases_of_watched(watched: Mapping[str, Any]) -> StepPhases:
+    """Mean parts of the clean steps of an observation; of all where none is clean."""
     flags = {} if watched["all_flagged"] else watched["flags"]
     wall = [value for place, value in enumerate(watched["wall_ns"]) if str(place) not in flags]
-    return {"wall_ns": wall, "phases_ns": watched["phases_ns"]}
+    phases = phases_of({"wall_ns": wall, "phases_ns": watched["phases_ns"]})
+    return replace(phases, all_flagged=watched["all_flagged"])
 
 
-def _host(watched: Mapping[str, Any]) -> dict[str, Any]:
+def host_of(watched: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of ``HostFacts`` that an observation gives."""
     busy = sum(watched["wall_ns"]) - sum(watched["input_ns"])
     (periods, hit), (periods_after, hit_after) = watched["throttled"]
     return {
@@ -323,7 +331,7 @@ def _host(watched: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _syncs(profile: Profile, trace: Trace) -> Any:
+def syncs_of(profile: Profile, trace: Trace) -> Any:
     """Blocking calls: the trace's where a device was recorded, else those that the taps met."""
     from advisor.profiles.device_timeline import sync_points
 

@@ -1,5 +1,8 @@
-"""Findings and profiles as the values of a result."""
+"""Findings and profiles as the values of a result; places below the working folder are relative to it."""
 
+import math
+import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -119,8 +122,10 @@ def _finding(finding: Finding) -> FindingData:
         kind=finding.kind.value,
         state=finding.state.value,
         severity=None if finding.severity is None else finding.severity.value,
-        title=finding.title,
-        location=None if place is None else Place(file=place.file, line=place.line, function=place.function),
+        title=_near(finding.title),
+        location=None
+        if place is None
+        else Place(file=_near(place.file), line=place.line, function=place.function),
         ceiling=None
         if ceiling is None
         else Ceiling(
@@ -128,7 +133,7 @@ def _finding(finding: Finding) -> FindingData:
         ),
         explains=finding.explains,
         evidence=_plain(finding.evidence),
-        advice=finding.advice,
+        advice=_near(finding.advice),
         knobs=list(finding.knobs),
         outcome=finding.outcome.value,
         measured=None
@@ -145,8 +150,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float):
-        return float(f"{value:.6g}")
-    return value if isinstance(value, int | str | bool) or value is None else str(value)
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value if isinstance(value, int | bool) or value is None else _near(str(value))
+
+
+def _near(text: str) -> str:
+    """Paths below the working folder as the user would type them there."""
+    folder = os.path.join(os.getcwd(), "")
+    return text if folder == os.sep else re.sub(rf"(?<![\w./-]){re.escape(folder)}", "", text)
 
 
 def _operators(profile: Profile) -> list[Operator]:
@@ -160,7 +171,7 @@ def _operators(profile: Profile) -> list[Operator]:
             self_ms=op.self_ms,
             dtype=op.dtype,
             shapes=[list(shape) for shape in op.shapes],
-            location=None if op.location is None else str(op.location),
+            location=None if op.location is None else _near(str(op.location)),
         )
         for op in most
     ]

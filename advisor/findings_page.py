@@ -91,8 +91,19 @@ def gain(finding: Finding) -> str:
     }[ceiling.source]
     return (
         f"at most {wording.percent(ceiling.share)} of the {ceiling.of} could be gained "
-        f"({wording.percent(ceiling.low)} to {wording.percent(ceiling.high)}; {source})"
+        f"({wording.percent(ceiling.low)} to {wording.percent(ceiling.high)}; {source}){_doubt(finding)}"
     )
+
+
+def _doubt(finding: Finding) -> str:
+    """What makes the times behind a ceiling doubtful, as the end of its sentence."""
+    said = ""
+    disturbed = finding.evidence.get("disturbed_by")
+    if isinstance(disturbed, list) and disturbed:
+        said += f"; disturbed by {shown(', '.join(map(str, disturbed))).replace('_', ' ')}"
+    if finding.evidence.get("every_step_flagged"):
+        said += "; no step was without an evaluation, a save, a new epoch or a compilation"
+    return said
 
 
 def outcome(finding: Finding) -> str:

@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from advisor.finding import Finding, Outcome
+from advisor import wording
+from advisor.finding import Finding, Outcome, Severity
 from advisor.result import Adopted, Interval, Recommendation, Trial, Untried
 
 WORTH = 1.0  # a ratio: nothing gained, nothing lost
@@ -35,8 +36,8 @@ def with_outcomes(
     """What came of trying each finding's advice.
 
     ``confirmed``: a knob that it names is part of the confirmed recommendation. ``harmful``: every value
-    tried was slower. ``no_effect``: none was clearly faster. ``not_tested`` with the reason otherwise; what
-    was faster in the search alone, and never confirmed, is not counted as tested.
+    tried was slower. ``no_effect``: none was clearly faster; it then matters little. ``not_tested`` with the
+    reason otherwise; what was faster in the search alone, and never confirmed, is not counted as tested.
 
     Args:
         findings: As the rules left them.
@@ -66,28 +67,28 @@ def _with_outcome(
     adopted = [change for change in recommendation.changes if change.knob in finding.knobs]
     if adopted:
         measured = _contribution(adopted, recommendation)
-        if measured is not None:
-            return dataclasses.replace(finding, outcome=Outcome.CONFIRMED, measured=measured)
+        why = "" if measured else "part of the recommendation; its own share was not measured"
+        return dataclasses.replace(finding, outcome=Outcome.CONFIRMED, measured=measured, why=why)
     tried = [
-        trial
-        for trial in trials
-        if trial.state == "complete" and trial.against_baseline is not None
-        and (changed := {name for name, value in trial.config.items() if value != baseline.get(name)})
-        and changed <= set(finding.knobs)
-    ]  # fmt: skip
-    if not tried:
-        return dataclasses.replace(finding, why=_why(finding, not_tried, known))
-    best = max(
-        (trial.against_baseline for trial in tried if trial.against_baseline is not None),
-        key=lambda ratio: ratio.estimate,
-    )
+        trial for trial in trials if (changed := _changed(trial, baseline)) and changed <= set(finding.knobs)
+    ]
+    ratios = [trial.against_baseline for trial in tried if trial.against_baseline is not None]
+    if not ratios:
+        return dataclasses.replace(finding, why=_failed(tried, baseline) or _why(finding, not_tried, known))
+    best = max(ratios, key=lambda ratio: ratio.estimate)
     measured = (best.estimate, best.low, best.high)
     if best.high < WORTH:
         return dataclasses.replace(finding, outcome=Outcome.HARMFUL, measured=measured)
     if best.low <= WORTH or best.estimate < WORTH + 0.01:
-        return dataclasses.replace(finding, outcome=Outcome.NO_EFFECT, measured=measured)
+        return dataclasses.replace(
+            finding, outcome=Outcome.NO_EFFECT, measured=measured, severity=Severity.LOW
+        )
     said = f"{best.estimate:.2f}x ({best.low:.2f} to {best.high:.2f}) in the search alone, not confirmed"
     return dataclasses.replace(finding, why=said)
+
+
+def _changed(trial: Trial, baseline: Mapping[str, int | str]) -> set[str]:
+    return {name for name, value in trial.config.items() if value != baseline.get(name)}
 
 
 def _contribution(
@@ -101,12 +102,21 @@ def _contribution(
     return None if best is None else (best.estimate, best.low, best.high)
 
 
+def _failed(tried: Sequence[Trial], baseline: Mapping[str, int | str]) -> str:
+    """Why nothing could be measured of what was tried; empty where nothing was."""
+    for trial in tried:
+        if trial.state == "failed":
+            return f"{', '.join(wording.differences(trial.config, baseline))} failed: {wording.cause(trial)}"
+    return ""
+
+
 def _why(finding: Finding, not_tried: Sequence[Untried], known: set[str]) -> str:
     if not finding.knobs:
         return "the advice is for you to follow: no knob can try it"
-    reasons = [f"{entry.knob}: {entry.reason}" for entry in not_tried if entry.knob in finding.knobs]
-    if reasons:
-        return reasons[0]
+    for entry in not_tried:
+        if entry.knob in finding.knobs:
+            value = "" if entry.value is None else f"={entry.value}"
+            return f"{entry.knob}{value}: {entry.reason}"
     missing = [knob for knob in finding.knobs if knob not in known]
     if len(missing) == len(finding.knobs):
         return f"no knob for it yet ({', '.join(missing)})"

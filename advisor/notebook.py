@@ -171,10 +171,10 @@ def tune(
     from advisor.tuners.ship import pack
     from advisor.tuning import tune as run
 
-    check_situation()
+    check_situation("tune")
     if workload is not None:
         arguments = {name: getattr(workload, name) for name in Workload.names()}
-    _check_arguments(arguments)
+    check_arguments("tune", arguments)
     if objective not in ("goodput", "throughput", "memory"):
         raise UsageError(f"'{objective}' is not one of 'goodput', 'throughput', 'memory'")
     settings = Settings(
@@ -201,37 +201,49 @@ def tune(
     try:
         return Result(run(settings, PlainProgress(sys.stderr, quiet=quiet)))
     except TargetError as error:
-        raise _argument_error(error) or error from None
+        raise argument_error(error) or error from None
 
 
-def check_situation() -> None:
-    """Refuse calls that cannot work: other threads, loader workers.
+def check_situation(function: str) -> None:
+    """Refuse calls that cannot work: from other threads, from loader workers.
+
+    Args:
+        function: Whose call it is.
 
     Raises:
         SituationError: Naming which.
     """
     if threading.current_thread() is not threading.main_thread():
         raise SituationError(
-            "tune() was called from a thread; processes it starts would end with that thread",
+            f"{function}() was called from a thread; processes it starts would end with that thread",
             hint="call it from the main thread",
         )
     torch = sys.modules.get("torch")
     if torch is not None and torch.utils.data.get_worker_info() is not None:
         raise SituationError(
-            "tune() was called inside a DataLoader worker", hint="call it in the main process"
+            f"{function}() was called inside a DataLoader worker", hint="call it in the main process"
         )
 
 
-def _check_arguments(arguments: Mapping[str, Any]) -> None:
+def check_arguments(function: str, arguments: Mapping[str, Any]) -> None:
+    """Make sure that arguments are those of a workload, and enough.
+
+    Args:
+        function: Whose arguments they are.
+        arguments: By name.
+
+    Raises:
+        ArgumentError: Some do not exist, or are missing.
+    """
     unknown = sorted(arguments.keys() - set(Workload.names()))
     if unknown:
-        raise ArgumentError(f"tune() has no argument {', '.join(unknown)}", hint=EXAMPLE)
+        raise ArgumentError(f"{function}() has no argument {', '.join(unknown)}", hint=EXAMPLE)
     needed = ["model", "dataset", "optimizer"]
     missing = [name for name in needed if arguments.get(name) is None]
     if arguments.get("loss") is None and arguments.get("step") is None:
         missing.append("loss (or step)")
     if missing:
-        raise ArgumentError(f"tune() needs {', '.join(missing)}", hint=EXAMPLE)
+        raise ArgumentError(f"{function}() needs {', '.join(missing)}", hint=EXAMPLE)
 
 
 def _parsed(knobs: Mapping[str, list[Value] | None]) -> dict[str, list[Value] | None]:
@@ -246,7 +258,7 @@ def _parsed(knobs: Mapping[str, list[Value] | None]) -> dict[str, list[Value] | 
     return parsed
 
 
-def _argument_error(error: TargetError) -> Exception | None:
+def argument_error(error: TargetError) -> Exception | None:
     """What the user's step returned wrongly, as the kind of exception that fits."""
     if error.message.startswith("TypeError: step must"):
         return ArgumentError(error.message.removeprefix("TypeError: "), where=error.where)

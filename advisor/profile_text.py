@@ -73,6 +73,8 @@ def _next(result: ProfileData) -> str:
         return "Next: `advisor profile` on the program itself runs the rules that abstained."
     if not knobs:
         return "Next: `advisor rules ID` shows the page of a rule."
+    if result.target.kind == "objects":
+        return "Next: `advisor.tune(model=..., dataset=..., ...)` tries what can be tried and measures it."
     return f"Next: `advisor tune {shown(result.target.path)}` tries what can be tried and measures it."
 
 

@@ -83,7 +83,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
                 launches=launcher.launches,
             ),
             machine=found.machine.as_json(),
-            baseline=_baseline(found),
+            baseline=baseline_of(found),
             profile=data.profile_summary(found, summary=summary(findings, found), notes=diagnosis.notes),
             findings=data.as_data(findings),
             warnings=warnings,
@@ -105,7 +105,7 @@ def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
         raise TargetError("interrupted before the run was understood", code="interrupted") from None
 
 
-def _baseline(found: Profile) -> Baseline | None:
+def baseline_of(found: Profile) -> Baseline | None:
     """Step time and throughput as watched, with the quartiles-based spread of the mean."""
     series, run = found.series, found.run
     if series is None or series.steps == 0:

@@ -47,17 +47,22 @@ def render_html(result: ResultData | ProfileData) -> str:
     )
 
 
-def render_fragment(result: ResultData) -> str:
-    """Verdict, changes and the bar of one step as HTML without script, under 200 KB, for notebooks."""
-    identity = hashlib.sha256(result.to_json().encode()).hexdigest()[:8]
+def render_fragment(result: ResultData | ProfileData) -> str:
+    """Verdict, changes or findings, and the bar of one step as HTML without script, for notebooks.
+
+    Stays under 200 KB.
+    """
+    prefix = f"advisor-{hashlib.sha256(result.to_json().encode()).hexdigest()[:8]}-"
     palette = _asset("palette.css").replace(":root", ".advisor-result")
+    template, content = (
+        ("profile_fragment.html.j2", profile_page(result, prefix))
+        if isinstance(result, ProfileData)
+        else ("fragment.html.j2", page(result, "", prefix=prefix))
+    )
     return (
         _templates()
-        .get_template("fragment.html.j2")
-        .render(
-            page=page(result, "", prefix=f"advisor-{identity}-"),
-            style=Markup(palette + _asset("fragment.css")),
-        )
+        .get_template(template)
+        .render(page=content, style=Markup(palette + _asset("fragment.css")))
     )
 
 

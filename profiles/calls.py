@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from advisor.profiles.nesting import Flags, Host, Ints, nest
 from advisor.profiles.observed import Location
 from advisor.profiles.places import places_of
-from advisor.profiles.signatures import Signatures, signatures_of
+from advisor.profiles.signatures import Signature, Signatures, concrete, signatures_of
 from advisor.profiles.steps import Steps, steps_of
 from advisor.profiles.trace import DEVICE, Trace
 
@@ -153,17 +153,16 @@ class Calls:
         if not places:
             return own, places
         sequence, recording = self.signatures.sequence[self.detail], self.signatures.recording[self.detail]
-        made = self.op & recording & (sequence >= 0) & (own >= 0) & (self.nodes < 0)
-        at = np.full(int(sequence.max(initial=0)) + 2, -1, dtype=np.int64)
-        at[sequence[made]] = own[made]
-        linked = np.where(self.nodes >= 0, at[sequence[self.nodes]], -1)
+        made = np.flatnonzero(self.op & recording & (sequence >= 0) & (own >= 0) & (self.nodes < 0))
+        wanted = np.where(self.nodes >= 0, sequence[self.nodes] + 1, 0)
+        linked = _find(sequence[made] + 1, own[made], wanted)
         return np.where(linked >= 0, linked, own), places
 
     @cached_property
     def waiting(self) -> Ints:
         """Calls within steps that return when the device is done."""
         runtime = self.trace.of("cuda_runtime", "cuda_driver")[self.host.rows] & (self.step >= 0)
-        return np.flatnonzero(runtime & self.named(lambda name: WAITING.match(name) is not None))
+        return np.flatnonzero(runtime & self.named(lambda name: WAITING.fullmatch(name) is not None))
 
     @cached_property
     def told(self) -> list[int]:
@@ -180,6 +179,12 @@ class Calls:
     def among(self, names: frozenset[str] | tuple[str, ...]) -> Flags:
         """Which events have one of these names."""
         return self.named(lambda name: name in names)
+
+    def signature_of(self, position: int) -> Signature:
+        """The signature of one operator, with the arguments that are no tensors."""
+        signature = self.signatures.distinct[int(self.signature[position])]
+        detail = int(self.detail[position])
+        return replace(signature, concrete=concrete(self.trace.details[detail])) if detail >= 0 else signature
 
     def place(self, position: int) -> Location | None:
         """The user function of one event."""
@@ -208,8 +213,8 @@ def calls_of(
 ) -> Calls | None:
     """Everything about the operators of a trace, ``None`` if it holds none.
 
-    Without ``event_cost_us`` the cost of recording an event is what a step takes more than a clean one,
-    over its events; without either it is not corrected for.
+    Without ``event_cost_us`` the cost of recording an event is what a usual step takes more than a clean
+    one, over its events; without either it is not corrected for.
 
     Args:
         trace: Of one process.
@@ -227,7 +232,7 @@ def calls_of(
     owner = host.nearest(op)
     if event_cost_us is None and clean_step_ms is not None:
         events = int((step >= 0).sum()) / found.count
-        event_cost_us = max(0.0, 1000 * (found.mean_ms - clean_step_ms)) / max(events, 1.0)
+        event_cost_us = max(0.0, 1000 * (found.usual_ms - clean_step_ms)) / max(events, 1.0)
     cost_us = event_cost_us or 0.0
     self_us = _self_us(trace.duration_us[host.rows], op, owner, cost_us)
     kernels, launched_by, kernel_owner, kernel_step = _launches(trace, host, owner, op, found)

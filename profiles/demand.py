@@ -40,7 +40,7 @@ class Feeding:
 
     @property
     def explains_wait(self) -> bool:
-        """Whether making batches takes long enough for the wait; else it comes from passing them on."""
+        """Whether making batches takes long enough for the wait; else that comes from elsewhere."""
         return self.per_process_ms >= self.wait_ms / 2
 
     @property

@@ -62,7 +62,7 @@ class _Timeline:
         trace = calls.trace
         devices = np.array([_position(trace, process) for process, _ in trace.threads], dtype=np.int64)
         device = devices[trace.thread[calls.kernels]]
-        busiest = int(np.argmax(np.bincount(device, weights=trace.duration_us[calls.kernels])))
+        busiest = int(np.argmax(np.bincount(device, trace.duration_us[calls.kernels] + 1e-9)))
         chosen = np.flatnonzero(device == busiest)
         rows = calls.kernels[chosen]
         return cls(calls, chosen, trace.begin_us[rows], trace.end_us[rows], trace.category[rows] == KERNEL)
@@ -295,7 +295,7 @@ def _covering(calls: Calls, when: float) -> list[int]:
 
 def _name(calls: Calls, covering: list[int]) -> str:
     """What to call it: loading, the operator that Python called, or an annotation that says something."""
-    names = [calls.trace.names[calls.name[row]] for row in covering]
+    names = [calls.trace.names[int(calls.name[row])] for row in covering]
     if any(name.startswith(LOADING) for name in names):
         return "DataLoader"
     ops = [name for row, name in zip(covering, names, strict=True) if calls.op[row]]

@@ -205,7 +205,7 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
     covered = _covered(calls)
     for at in np.argsort(-self_us, kind="stable")[:MOST_OPS].tolist():
         row = int(rows[first[at]])
-        name, signature = calls.trace.names[calls.name[row]], calls.signatures.distinct[calls.signature[row]]
+        name, signature = calls.trace.names[calls.name[row]], calls.signature_of(row)
         yield OpCost(
             name=name,
             calls=int(count[at]) / calls.steps.count,

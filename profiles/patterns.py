@@ -184,7 +184,8 @@ def pointwise_chains(calls: Calls) -> PointwiseChains | None:
     moving = ~still[sequence.rows] & np.isin(calls.phase[sequence.rows], (FORWARD, BACKWARD))
     rows, segment = sequence.rows[moving], sequence.segment[moving]
     fusible = calls.among(POINTWISE | NORMALISING | CONVERTING)[rows]
-    sizes = np.array([each.elements for each in calls.signatures.distinct])[calls.signature[rows]]
+    largest = np.array([float(each.elements) for each in calls.signatures.distinct])
+    sizes = largest[calls.signature[rows]]
     fusible &= sizes > 1
     linked = fusible[1:] & fusible[:-1] & (sizes[1:] == sizes[:-1]) & (segment[1:] == segment[:-1])
     edges = np.flatnonzero(np.diff(linked.astype(np.int8), prepend=0, append=0))

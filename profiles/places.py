@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import advisor
+from advisor.profiles.hooks.markers import MARKER
 from advisor.profiles.nesting import Host
 from advisor.profiles.observed import Location
 from advisor.profiles.trace import Trace
@@ -24,15 +25,22 @@ def places_of(trace: Trace, host: Host) -> tuple[NDArray[np.int64], list[Locatio
     """For each event of the host the number of the innermost user function around it, or -1."""
     places: list[Location] = []
     number = np.full(len(trace.names), -1, dtype=np.int64)
-    functions = trace.of("python_function")
+    functions = trace.of("python_function", "user_annotation")
     for position in np.unique(trace.name[functions]).tolist():
-        place = user_place(trace.names[position])
+        name = trace.names[position]
+        place = marked_place(name) if name.startswith(MARKER) else user_place(name)
         if place is not None:
             number[position] = len(places)
             places.append(place)
     names = trace.name[host.rows]
     nearest = host.nearest(functions[host.rows] & (number[names] >= 0))
     return np.where(nearest >= 0, number[names[nearest]], -1), places
+
+
+def marked_place(name: str) -> Location | None:
+    """The place in a range that ``advisor.profiles.hooks.markers`` has put around a call."""
+    file, line, function = name.removeprefix(MARKER).rsplit(":", 2)
+    return Location(file, int(line), function) if line.isdigit() else None
 
 
 def user_place(name: str) -> Location | None:

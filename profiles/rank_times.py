@@ -10,7 +10,7 @@ import numpy as np
 from advisor.profiles.calls import LOADER, Calls, Times, calls_of
 from advisor.profiles.intervals import Union, union
 from advisor.profiles.observed import RankFacts
-from advisor.profiles.signatures import DTYPES, SIZES
+from advisor.profiles.signatures import signature
 from advisor.profiles.trace import CATEGORIES, Trace
 
 KERNEL = CATEGORIES.index("kernel")
@@ -168,12 +168,4 @@ def _payload(detail: dict[str, Any]) -> int | None:
     if isinstance(elements, int) and isinstance(dtype, str):
         size = NCCL_SIZES.get(dtype)
         return None if size is None else elements * size
-    dims, types = detail.get("Input Dims"), detail.get("Input type")
-    if not isinstance(dims, list) or not isinstance(types, list):
-        return None
-    total = 0
-    for shape, kind in zip(dims, types, strict=False):
-        size = SIZES.get(DTYPES.get(kind, ""))
-        if size is not None:
-            total += size * int(np.prod(shape, dtype=np.int64))
-    return total or None
+    return signature(detail).input_bytes or None

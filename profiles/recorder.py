@@ -1,20 +1,23 @@
 """A torch.profiler window of a few steps in the process that trains, written as a trace file.
 
-Nothing is timed inside it for any comparison. Flags follow from the events per step: shapes always,
-Python stacks in a short window of their own, since they multiply the events.
+Nothing is timed inside it for any comparison. Flags follow from the events per step: shapes always, the
+user's lines in a short window of their own, since marking them costs time.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from advisor.profiles.hooks.discovery import dynamo_at_work
+from advisor.profiles.hooks.markers import Markers
+
 STEP = "advisor_step#"
 PHASES = {"input_wait": "advisor_loader"}  # other phases are ``advisor_<phase>``
 MOST_EVENTS = 300_000  # of a window: about 2 s to write and read
 MOST_STEPS = 20
 LEAST_STEPS = 3
-STACKED_STEPS = 2
-STACKED_EVENTS = 60_000  # per step; with more, stacks are left out
+MARKED_STEPS = 2
+MARKED_EVENTS = 60_000  # per step; with more, places are left out
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Plan:
 
     steps: int
     shapes: bool = True
-    stacks: bool = False
+    places: bool = False
 
 
 def plan(events_per_step: float, period: int = 1) -> list[Plan]:
@@ -36,8 +39,8 @@ def plan(events_per_step: float, period: int = 1) -> list[Plan]:
     affordable = int(MOST_EVENTS / max(events_per_step, 1.0))
     steps = max(LEAST_STEPS if affordable >= LEAST_STEPS else 1, min(MOST_STEPS, affordable))
     windows = [Plan(-(-steps // period) * period)]
-    if events_per_step <= STACKED_EVENTS:
-        windows.append(Plan(STACKED_STEPS * period, shapes=True, stacks=True))
+    if events_per_step <= MARKED_EVENTS:
+        windows.append(Plan(MARKED_STEPS * period, places=True))
     return windows
 
 
@@ -47,10 +50,11 @@ class Recorder:
     Args:
         path: Where the trace is written.
         shapes: Record input shapes and types.
-        stacks: Record Python functions.
+        places: Mark the user's line around every torch function; left out where anything is compiled, as
+            it would be compiled anew.
     """
 
-    def __init__(self, path: Path, *, shapes: bool = True, stacks: bool = False) -> None:
+    def __init__(self, path: Path, *, shapes: bool = True, places: bool = False) -> None:
         import torch
 
         activities = [torch.profiler.ProfilerActivity.CPU]
@@ -58,18 +62,19 @@ class Recorder:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         self._path = path
         self._torch = torch
-        self._profiler = torch.profiler.profile(
-            activities=activities, record_shapes=shapes, with_stack=stacks, acc_events=False
-        )
+        self._profiler = torch.profiler.profile(activities=activities, record_shapes=shapes, acc_events=False)
         self._step: Any = None
         self._phases: list[Any] = []
         self._number = 0
+        self._markers = Markers() if places and not dynamo_at_work() else None
 
     def start(self) -> None:
         """Begin at a step border."""
         self._synchronise()
         self._profiler.start()
         self._open_step()
+        if self._markers is not None:
+            self._markers.start()
 
     def step(self) -> None:
         """A step has ended and another begins."""
@@ -78,10 +83,21 @@ class Recorder:
 
     def stop(self) -> None:
         """End at a step border; the trace is on disk when this returns."""
+        if self._markers is not None:
+            self._markers.stop()
         self._step.__exit__(None, None, None)
         self._synchronise()
         self._profiler.stop()
         self._profiler.export_chrome_trace(str(self._path))
+
+    def abandon(self) -> None:
+        """End at once, wherever the program is, and write nothing."""
+        if self._markers is not None:
+            self._markers.stop()
+        while self._phases:
+            self.leave()
+        self._step.__exit__(None, None, None)
+        self._profiler.stop()
 
     def enter(self, phase: str) -> None:
         """A phase of the clock begins."""

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +24,8 @@ SIZES = {
 """Bytes of an element."""
 
 _FORWARD_THREAD = 0
+_MOST = 2**62
+_LARGEST, _MOST_DIMENSIONS = 2**48, 16  # beyond that a file is broken
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Signature:
     """Inputs of a call: a shape and a type for each argument, lists of tensors laid out flat.
 
     ``dtypes`` holds ``None`` for what is no tensor. ``concrete`` are the arguments that are no tensors, as
-    text, of one call among those with these shapes and types.
+    text, where they were looked up: calls with the same shapes may differ in them.
     """
 
     shapes: tuple[tuple[int, ...], ...] = ()
@@ -90,42 +91,51 @@ def signatures_of(trace: Trace, wanted: NDArray[np.int32]) -> Signatures:
     recording = np.zeros(size, dtype=np.bool_)
     chosen = np.zeros(size, dtype=np.bool_)
     chosen[wanted] = True
-    known: dict[bytes, int] = {}
+    known: dict[str, int] = {}
     met: dict[tuple[int, int], int] = {}  # a reader may give one list to many details: those are quick
     distinct = [Signature()]
-    encode = msgspec.json.encode
     for position in np.flatnonzero(chosen[:-1]).tolist():
         get = trace.details[position].get
         dims, types = get("Input Dims"), get("Input type")
         found = met.get((id(dims), id(types)))
         if found is None:
-            found = known.setdefault(encode((dims, types)), len(distinct))
+            found = known.setdefault(repr((dims, types)), len(distinct))
             met[id(dims), id(types)] = found
             if found == len(distinct):
-                distinct.append(_signature(trace.details[position]))
+                distinct.append(signature(trace.details[position]))
         number[position] = found
         link = get("Sequence number")
-        if link is not None and isinstance(link, int):
+        if link is not None and isinstance(link, int) and -1 <= link < _MOST:
             sequence[position] = link
             recording[position] = get("Fwd thread id", _FORWARD_THREAD) == _FORWARD_THREAD
     return Signatures(tuple(distinct), number, sequence, recording)
 
 
-def _signature(detail: dict[str, Any]) -> Signature:
+def signature(detail: dict[str, Any]) -> Signature:
+    """What one detail says of the inputs."""
+    dims, types = detail.get("Input Dims"), detail.get("Input type")
     shapes: list[tuple[int, ...]] = []
     dtypes: list[str | None] = []
-    dims, types = detail.get("Input Dims"), detail.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list):
         return Signature()
     for dim, kind in zip(dims, types, strict=False):
-        if not isinstance(dim, list):
-            continue
-        if dim and isinstance(dim[0], list):  # types of a list's tensors are not recorded
-            shapes += [tuple(each) for each in dim if isinstance(each, list)]
-            dtypes += [None] * (len(shapes) - len(dtypes))
+        if isinstance(dim, list) and dim and isinstance(dim[0], list):
+            shapes += map(_shape, dim)
+            dtypes += [None] * len(dim)  # types of a list's tensors are not recorded
         else:
-            shapes.append(tuple(dim))
+            shapes.append(_shape(dim))
             dtypes.append(DTYPES.get(kind) if isinstance(kind, str) else None)
-    concrete = detail.get("Concrete Inputs")
-    listed = tuple(str(each) for each in concrete) if isinstance(concrete, list) else ()
-    return Signature(tuple(shapes), tuple(dtypes), listed)
+    return Signature(tuple(shapes), tuple(dtypes))
+
+
+def _shape(dim: object) -> tuple[int, ...]:
+    """A shape; that of a number for what is none."""
+    if isinstance(dim, list) and all(isinstance(size, int) and 0 <= size < _LARGEST for size in dim):
+        return tuple(dim[:_MOST_DIMENSIONS])
+    return ()
+
+
+def concrete(detail: dict[str, Any]) -> tuple[str, ...]:
+    """The arguments that are no tensors, as text."""
+    listed = detail.get("Concrete Inputs")
+    return tuple(str(each) for each in listed) if isinstance(listed, list) else ()

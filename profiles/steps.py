@@ -38,6 +38,13 @@ class Steps:
         """Mean time of a step."""
         return float((self.end_us - self.begin_us).sum()) / 1000 / self.count
 
+    @property
+    def usual_ms(self) -> float:
+        """The median where single long steps raise the mean."""
+        if self.count != len(self.begin_us):
+            return self.mean_ms
+        return min(self.mean_ms, float(np.median(self.end_us - self.begin_us)) / 1000)
+
 
 def steps_of(trace: Trace, count: int | None = None) -> Steps | None:
     """The steps of a trace, ``None`` if it holds no event of a host.

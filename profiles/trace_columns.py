@@ -189,16 +189,16 @@ class Columns:
         shared: dict[bytes, dict[str, Any]] = {}
         parsed = []
         for text in self._details:
-            base, counted, numbers = text.rpartition(COUNTED)
+            base, marked, numbers = text.rpartition(COUNTED)
             try:
-                if counted:
+                if marked:
                     base = base.rstrip(b",") + b"}"
                     if base not in shared:
                         shared[base] = _parsed(base)
-                    parsed.append(shared[base] | _parsed(b"{" + counted + numbers))
+                    parsed.append(shared[base] | _parsed(b"{" + marked + numbers))
                 else:
                     parsed.append(_parsed(text))
-            except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
+            except (ValueError, RecursionError):  # thousands of digits, lists in lists in lists
                 parsed.append({})
                 self._unparsed += 1
         return parsed[1:]  # the first stands for "no details"
@@ -206,13 +206,18 @@ class Columns:
     def notes(self) -> list[str]:
         """What was wrong with the events."""
         counts = {
-            "half events (B and E) were skipped": self._halves,
-            "events without a time were skipped": self._undated,
-            "events with a negative time were skipped": self._negative,
-            "links beyond 64 bits were dropped": self._unlinked,
-            "sets of arguments could not be read": self._unparsed,
+            "half event(s) skipped: B and E instead of X": self._halves,
+            "event(s) skipped: no time": self._undated,
+            "event(s) skipped: negative time": self._negative,
+            "link(s) beyond 64 bits dropped": self._unlinked,
+            "set(s) of arguments not readable": self._unparsed,
         }
-        return [f"{count:,} {what}" for what, count in counts.items() if count]
+        return [counted(count, what) for what, count in counts.items() if count]
+
+
+def counted(count: int, what: str) -> str:
+    """A number and its noun, of which ``(s)`` marks the plural."""
+    return f"{count:,} {what.replace('(s)', '' if count == 1 else 's')}"
 
 
 def _sorted(begin: NDArray[np.float64], duration: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -5,22 +5,27 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from advisor.errors import UsageError, clean
 from advisor.profiles.trace import Trace
 from advisor.profiles.trace_bytes import read_blocks
-from advisor.profiles.trace_columns import Columns
+from advisor.profiles.trace_columns import Columns, counted
 from advisor.profiles.trace_mending import SKIPPED, Mended, mend
 
 MAX_EVENT = 16 << 20
 """Neither one event nor what stands before the events is ever near this size in bytes."""
 
+MAX_EVENTS = 16_000_000
+"""As many fill a file of the largest size; a small one with more was made to exhaust the memory."""
+
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SPLIT = re.compile(rb"\}\s*(,)\s*\{")
-_TRIES = 3  # ends of a block that may lie between two events, or within one that holds objects
+_TRIES = 3  # ends of a block may lie within an event that holds objects, and so may "traceEvents"
 _TAIL = 16 << 10
+_PATIENCE = 32 << 20
 _LAYOUT = b" \t\r\n"
 _MARK = b"\xef\xbb\xbf"
 _HINT = 'export one with profiler.export_chrome_trace("trace.json")'
@@ -52,7 +57,7 @@ class _Reading:
         self.found: Counter[str] = Counter()
         self.bare = False
         self.lost = False
-        self.read = 0
+        self.read = self.wasted = 0
         self.blocks = self._counted(read_blocks(path, self.notes))
 
     def _counted(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -62,7 +67,7 @@ class _Reading:
 
     def run(self) -> Trace:
         self._finish(self._read_events(self._read_head()))
-        self.notes += [f"{count:,} {what}" for what, count in self.found.items() if count]
+        self.notes += [counted(count, what) for what, count in self.found.items() if count]
         if not self.columns.recognised:
             trouble = [*self.notes, *self.columns.notes()]
             raise self._error(
@@ -75,7 +80,7 @@ class _Reading:
 
     def _read_head(self) -> bytes:
         """Read what stands before the events; return the bytes from the first event on."""
-        head = b""
+        head, tried = b"", 0
         for block in self.blocks:
             head = (head + block).removeprefix(_MARK).lstrip(_LAYOUT)
             if head[:1] == b"[":
@@ -83,7 +88,8 @@ class _Reading:
                 return head[1:]
             if head[:1] not in (b"{", b""):
                 raise self._error("the file is no JSON", f"it begins with {_shown(head[:20])}")
-            for match in _EVENTS.finditer(head):
+            for match in islice(_EVENTS.finditer(head, tried), _TRIES):
+                tried = match.end()
                 value = _value(head[: match.end()] + b"]}")
                 if isinstance(value, dict) and "traceEvents" in value:
                     self._inform(value)
@@ -112,7 +118,7 @@ class _Reading:
     def _read_events(self, buffer: bytes) -> bytes | None:
         """Read to the end of the list of events; return what follows it, or nothing if it has no end."""
         enough = 0  # a buffer that led nowhere is tried again when it has doubled
-        for block in self.blocks:
+        for block in chain((b"",), self.blocks):
             buffer += block
             if len(buffer) < enough:
                 continue
@@ -125,14 +131,16 @@ class _Reading:
                     return buffer[mended.consumed :]
                 buffer = buffer[mended.consumed :].lstrip(_LAYOUT + b",")
                 if mended.state == "hopeless" or len(buffer) > MAX_EVENT:
-                    self._stopped("cannot be followed", len(buffer))
+                    self._stopped("becomes unreadable", len(buffer))
                     return None
             enough = 2 * len(buffer) if len(buffer) == size else 0
+            if self.columns.events > MAX_EVENTS:
+                raise self._error(f"the trace holds more than {MAX_EVENTS:,} events")
         mended = self._mend(buffer, last=True)
         if mended.state == "ended":
             return buffer[mended.consumed :]
         self._stopped(
-            "ends" if mended.state == "cut" else "cannot be followed", len(buffer) - mended.consumed
+            "ends" if mended.state == "cut" else "becomes unreadable", len(buffer) - mended.consumed
         )
         return None
 
@@ -148,7 +156,10 @@ class _Reading:
         return buffer
 
     def _mend(self, buffer: bytes, *, last: bool) -> Mended:
-        mended = mend(buffer, lost=self.lost, last=last)
+        # A file in which every event is broken needs 10 characters for each of its own.
+        patience = _PATIENCE + 16 * self.read - self.wasted
+        mended = mend(buffer, lost=self.lost, last=last, patience=patience)
+        self.wasted += mended.wasted
         self.lost = mended.lost
         self.found += mended.found
         try:
@@ -165,8 +176,8 @@ class _Reading:
             self.found[SKIPPED] += 1
 
     def _stopped(self, how: str, unread: int) -> None:
-        where = f"the list of events {how} at byte {self.read - unread:,}"
-        self.notes.append(f"{where}: {self.columns.events:,} events were read")
+        events = counted(self.columns.events, "event(s)")
+        self.notes.append(f"the list of events {how} at byte {self.read - unread:,}, after {events}")
 
     def _finish(self, tail: bytes | None) -> None:
         """Read what stands behind the events, if their list ended."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from advisor.profiles.trace import CATEGORIES, Trace
 from advisor.profiles.trace_file import read_trace
@@ -25,6 +26,11 @@ class Event:
     correlation: int = 0
     external: int = 0
     detail: dict[str, Any] = field(default_factory=dict)
+
+
+def near(value: float) -> Any:
+    """A float that is compared with tolerance, also as a part of a larger value."""
+    return pytest.approx(value, abs=1e-9)
 
 
 def an_operator(

@@ -29,7 +29,7 @@ def carry_out(
                 Path(command["path"]),
                 command["steps"],
                 shapes=command["shapes"],
-                stacks=command["stacks"],
+                places=command["places"],
             )
         case "omit":
             channel.send(event="omitted", reason=_omit(watch, command["part"]))

@@ -125,16 +125,16 @@ class Recording:
         path: Where the trace goes.
         steps: Steps to record.
         shapes: With input shapes and types.
-        stacks: With Python functions.
+        places: With the user's lines.
     """
 
     event = "recorded"
 
-    def __init__(self, clock: Clock, path: Path, steps: int, *, shapes: bool, stacks: bool) -> None:
+    def __init__(self, clock: Clock, path: Path, steps: int, *, shapes: bool, places: bool) -> None:
         self._clock = clock
         self._path = path
         self._wanted = steps
-        self._recorder = Recorder(path, shapes=shapes, stacks=stacks)
+        self._recorder = Recorder(path, shapes=shapes, places=places)
         self._wall_ns: list[int] = []
         self._flags: list[list[str]] = []
 
@@ -151,6 +151,11 @@ class Recording:
         if not done:
             self._recorder.step()
         return done
+
+    def abandon(self) -> None:
+        """Stop before the window is full; nothing is written."""
+        self._clock.annotator = None
+        self._recorder.abandon()
 
     def finish(self) -> dict[str, Any]:
         """Stop and write the trace."""

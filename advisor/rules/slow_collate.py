@@ -47,7 +47,7 @@ class SlowCollate(Rule):
             return self.passed(title)
         passing_ms = loader.transport_ms if loader.num_workers else None
         if not fed.explains_wait or (passing_ms or 0.0) > fed.making_ms:
-            return self.passed(f"{title}; the wait comes from passing batches on")
+            return self.passed(f"{title}, which does not explain the wait")
         return self.opportunity(
             f"{percent(wait * share)} of each step waits for collating: {title}",
             wait_ceiling(self, profile, share),

@@ -66,7 +66,7 @@ class SlowStorage(Rule):
             location=loader.slow_line or loader.location,
             evidence={
                 "item_ms": round(loader.item_ms, 4),
-                "cpu_share": loader.cpu_share,
+                "cpu_share": loader.cpu_share and round(loader.cpu_share, 3),
                 "read_mib_per_item": loader.item_read_bytes and round(loader.item_read_bytes / MIB, 4),
                 "network_filesystem": loader.network_filesystem,
                 "num_workers": loader.num_workers,

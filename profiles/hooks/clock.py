@@ -1,9 +1,9 @@
 """The clock of a run: what one step is, how long it took, and where its time went.
 
-Four kinds of tick, strongest first: optimizer, backward, root forward, loader. The highest kind ever
-seen closes steps; the count starts over when a higher one appears. Phases nest, and each is charged
-its self time, so that LBFGS or Lightning, which run forward and backward inside ``optimizer.step()``,
-do not turn the whole step into "optimizer".
+Five kinds of tick, strongest first: optimizer, backward, root forward, loader, and the program's own
+mark (``manual``). The highest kind ever seen closes steps; the count starts over when a higher one
+appears. Phases nest, and each is charged its self time, so that LBFGS or Lightning, which run forward and
+backward inside ``optimizer.step()``, do not turn the whole step into "optimizer".
 """
 
 import os
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-KINDS = ("loader", "forward", "backward", "optimizer")
+KINDS = ("manual", "loader", "forward", "backward", "optimizer")
 UNINTERRUPTED_NS = 50_000  # between two steps: nobody stopped the program, so its CPU clock is not read again
 PATIENCE = 500  # weaker ticks without the expected stronger one, before they count after all
 
@@ -67,7 +67,8 @@ class Clock:
     Args:
         on_step: Called after each closed step, between two steps of the program. It may block: the
             next step's time starts when it returns.
-        training_only: Forward and loader ticks never close a step (inference must be asked for).
+        training_only: Forward and loader ticks never close a step (inference must be asked for, by this
+            or by the program's own marks).
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Clock:
         self._updaters: list[int] = []
         self._suppressed = 0
         self.pushes = 0
+        self.between_steps = False
         self._paused_ns = 0
         self.annotator: Annotator | None = None
         self.steps = 0
@@ -184,6 +186,10 @@ class Clock:
         """A loader gave a batch."""
         self._tick("loader")
 
+    def mark(self) -> None:
+        """The program itself says that a step is over; it counts as long as nothing stronger was seen."""
+        self._tick("manual")
+
     def expect(self, kind: str) -> None:
         """The program has what produces ticks of ``kind`` (it made an optimizer): wait for those.
 
@@ -199,7 +205,8 @@ class Clock:
         if os.getpid() != self._process or self._in_update:
             return
         rank = KINDS.index(kind)
-        if rank < self._rank or (rank < self._weakest and not self._out_of_patience(kind)):
+        is_awaited = kind == "manual" or rank >= self._weakest
+        if rank < self._rank or not (is_awaited or self._out_of_patience(kind)):
             return
         if rank > self._rank:
             self._rank = rank
@@ -224,7 +231,9 @@ class Clock:
             backwards=closed.backwards,
         )
         self.steps += 1
+        self.between_steps = True
         self._on_step(step)
+        self.between_steps = False
         resumed = self._wall_ns()
         self._paused_ns += resumed - now
         self._begin(resumed, cpu if resumed - now < UNINTERRUPTED_NS else self._cpu_ns())

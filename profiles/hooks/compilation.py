@@ -33,10 +33,21 @@ class Compiling:
         self.seconds = 0.0
         self.count = 0
         self._dynamo_seen = False
+        self._armed = False
 
     def arm(self) -> None:
         """Register as soon as dynamo is imported."""
+        self._armed = True
         after_import("torch._dynamo", self._register)
+
+    def disarm(self) -> None:
+        """Leave dynamo as it was."""
+        if self._armed and self._dynamo_seen:
+            from torch._dynamo.callback import callback_handler
+
+            callback_handler.remove_start_callback(self._start)
+            callback_handler.remove_end_callback(self._end)
+        self._armed = False
 
     def summary(self) -> dict[str, Any]:
         """Seconds spent, compilations, frames seen and compiled, and why frames fell back."""
@@ -84,13 +95,15 @@ class Compiling:
         )
 
     def _register(self, module: ModuleType) -> None:
+        if not self._armed:
+            return
         from torch._dynamo.callback import callback_handler
 
         self._dynamo_seen = True
-        callback_handler.register_start_callback(lambda arguments: self._start())
+        callback_handler.register_start_callback(self._start)
         callback_handler.register_end_callback(self._end)
 
-    def _start(self) -> None:
+    def _start(self, arguments: Any) -> None:
         self._depth += 1
         if self._depth == 1:
             self._began = time.perf_counter()
@@ -139,4 +152,6 @@ def _innermost(stack: list[Any]) -> Location | None:
 
 
 def _first_line(reason: str | None) -> str:
-    return (reason or "").strip().partition("\n")[0]
+    """The first line, and the next where that only announces it."""
+    first, _, rest = (reason or "").strip().partition("\n")
+    return f"{first} {rest.strip().partition(chr(10))[0]}".strip() if first.endswith(":") else first

@@ -56,14 +56,15 @@ def is_table(module: "Module") -> bool:
     return isinstance(module, (nn.Embedding, nn.EmbeddingBag))
 
 
-def table_facts(name: str, table: Any) -> EmbeddingFacts:
-    """An embedding table as constructed."""
+def table_facts(name: str, table: Any, tied: bool) -> EmbeddingFacts:
+    """An embedding table as constructed; ``tied`` if another module uses its weight."""
     return EmbeddingFacts(
         name=name,
         rows=table.num_embeddings,
         columns=table.embedding_dim,
         sparse=table.sparse,
         parameter_bytes=table.weight.numel() * table.weight.element_size(),
+        tied=tied,
     )
 
 

@@ -3,9 +3,12 @@
 import dis
 import gc
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, ModuleType
+from inspect import CO_OPTIMIZED
+from itertools import islice
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.places import LIBRARIES, is_ours
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 NODES = 200_000  # of one walk
 APART = 10  # steps between two looks, at least
+DEPTH = 2  # of containers in a variable
+INSIDE = 10_000  # elements of one container that are looked at
 ADDING = ("append", "extend", "appendleft", "add", "update", "setdefault", "insert")
 
 
@@ -101,62 +106,85 @@ def _growing(before: dict[_Key, _Holder], now: dict[_Key, _Holder]) -> _Key | No
 
 
 def _holders(frame: FrameType | None) -> Iterator[tuple[_Key, _Holder]]:
-    """Variables of the program on the stack that hold a graph, directly or one level down."""
+    """Variables of the program on the stack that hold a graph, directly or inside."""
     seen: set[int] = set()
     while frame is not None:
         if not is_ours(frame) and not frame.f_code.co_filename.startswith(LIBRARIES):
-            spaces = [frame.f_locals]
-            if id(frame.f_globals) not in seen:
-                seen.add(id(frame.f_globals))
-                spaces.append(frame.f_globals)
-            for space in spaces:
-                for name, value in list(space.items()):
+            variables = frame.f_locals
+            for name, value in list(variables.items()):
+                yield from _held(name, value, frame)
+            if frame.f_code.co_flags & CO_OPTIMIZED and isinstance(variables, dict):
+                variables.clear()  # a copy that the frame keeps: it would hold everything until it returns
+            shared = frame.f_globals
+            if id(shared) not in seen and variables is not shared:
+                for name, value in list(shared.items()):
                     yield from _held(name, value, frame)
+            seen.add(id(shared))
         frame = frame.f_back
 
 
 def _held(name: str, value: Any, frame: FrameType) -> Iterator[tuple[_Key, _Holder]]:
-    attributes = getattr(value, "__dict__", None)
     parts = [(name, value)]
-    if name == "self" and isinstance(attributes, dict):
-        parts = [(f"self.{each}", part) for each, part in list(attributes.items())]
+    if name == "self":
+        parts = [(f"self.{each}", part) for each, part in list(_attributes(value).items())]
     for label, part in parts:
         tensors = [each for each in _graph_tensors(part) if each.grad_fn is not None]
         if tensors:
-            code = frame.f_code
-            line = _filling_line(code, label.rpartition(".")[2]) or frame.f_lineno
-            place = Location(code.co_filename, line, code.co_name)
-            yield (label, place.file, place.function), _Holder(count_nodes(tensors), place)
+            place = _filled_at(frame, type(value), label.rpartition(".")[2])
+            key = (label, frame.f_code.co_filename, frame.f_code.co_name)
+            yield key, _Holder(count_nodes(tensors), place)
 
 
-def _graph_tensors(value: Any) -> "list[Tensor]":
-    """A tensor, or those directly inside a container or an object of the program."""
-    kind = tensor_type()
-    if issubclass(type(value), kind):
+def _graph_tensors(value: Any, depth: int = DEPTH) -> "list[Tensor]":
+    """A tensor, or those inside a container or an object of the program, up to two levels down."""
+    kind = type(value)
+    if issubclass(kind, tensor_type()):
         return [value]
-    inside: Iterable[Any] = ()
-    if isinstance(value, dict):
-        inside = list(value.values())
-    elif isinstance(value, (list, tuple, set)) or type(value).__name__ == "deque":
-        inside = list(value)
-    elif not isinstance(value, (type, ModuleType)) and type(getattr(value, "__dict__", None)) is dict:
-        inside = list(vars(value).values())
-    return [each for each in inside if issubclass(type(each), kind)]
+    if depth == 0 or issubclass(kind, (str, bytes, int, float, type, ModuleType)):
+        return []
+    inside: Iterable[Any] = _attributes(value).values()
+    if issubclass(kind, dict):
+        inside = value.values()
+    elif issubclass(kind, (list, tuple, set, deque)):
+        inside = value
+    first = list(islice(inside, INSIDE))
+    return [tensor for each in first for tensor in _graph_tensors(each, depth - 1)]
 
 
-def _filling_line(code: CodeType, name: str) -> int | None:
-    """The line that adds to a variable: ``name += ...`` or ``name.append(...)``; else its last assignment."""
-    line, assigned = code.co_firstlineno, None
+def _attributes(value: Any) -> dict[str, Any]:
+    """An object's own ones; never by asking it, since lazy proxies answer by importing or raising."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
+def _filled_at(frame: FrameType, kind: type, name: str) -> Location:
+    """Where the program adds to a variable: in the frame, a function beside it, or a method of ``self``."""
+    spaces = (frame.f_globals, vars(kind))
+    functions = [each for space in spaces for each in list(space.values()) if isinstance(each, FunctionType)]
+    codes = [frame.f_code, *(each.__code__ for each in functions)]
+    for code in codes:
+        if code.co_filename == frame.f_code.co_filename and (line := _adding_line(code, name)):
+            return Location(code.co_filename, line, code.co_name)
+    return Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _adding_line(code: CodeType, name: str) -> int | None:
+    """The line of a ``name += ...`` or a ``name.append(...)``."""
+    line = code.co_firstlineno
     before: list[dis.Instruction] = []
     for instruction in dis.get_instructions(code):
         # from Python 3.13 on ``starts_line`` is a flag
         line = getattr(instruction, "line_number", instruction.starts_line) or line
         recent = before[-4:]
-        if instruction.argval == name and instruction.opname.startswith("STORE"):
-            if any(each.opname == "BINARY_OP" and each.argrepr.endswith("=") for each in recent[-2:]):
-                return line
-            assigned = line
+        is_stored = instruction.argval == name and instruction.opname.startswith("STORE")
+        if is_stored and any(
+            each.opname == "BINARY_OP" and each.argrepr.endswith("=") for each in recent[-2:]
+        ):
+            return line
         if instruction.argval in ADDING and any(each.argval == name for each in recent):
             return line
         before.append(instruction)
-    return assigned
+    return None

@@ -2,7 +2,7 @@
 
 import importlib.machinery
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -31,6 +31,16 @@ def after_import(name: str, action: Action) -> None:
             finder.actions.append(action)
             return
     sys.meta_path.insert(0, _Watch(name, action))
+
+
+def waiting() -> list[MetaPathFinder]:
+    """What waits for an import in this process."""
+    return [finder for finder in sys.meta_path if isinstance(finder, _Watch)]
+
+
+def forget(waiters: Collection[MetaPathFinder]) -> None:
+    """Wait no longer."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in waiters]
 
 
 class _Watch(MetaPathFinder):

@@ -59,6 +59,7 @@ class LoaderLine:
         timing = self.main.timing
         facts = self.main.facts()
         items_ms = list(timing.items_ms)
+        construct_ns = [record.construct_ns for record in records if record.construct_ns is not None]
         if probed is not None:
             items_ms += probed.items_ms
             facts = replace(
@@ -76,7 +77,7 @@ class LoaderLine:
             facts,
             item_p99_ms=_p99(items_ms),
             epochs_started=sum(record.epochs for record in records),
-            construct_ms=sum(record.construct_ns for record in records) / len(records) / 1e6,
+            construct_ms=statistics.mean(construct_ns) / 1e6 if construct_ns else None,
             constructed=len(records),
             worker_start_ms=_start_ms(records),
             epoch_wall_s=_epoch_wall_s(records),

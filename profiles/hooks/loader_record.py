@@ -23,7 +23,7 @@ class LoaderRecord:
         ordinal: Number of its dataset.
         parent: The loader whose sampler it was given, if any: its settings are the program's own.
         location: Where the program constructed it.
-        construct_ns: How long that took.
+        construct_ns: How long that took; ``None`` where nobody was there.
         looks: Whether to look at its batches.
 
     Attributes:
@@ -41,7 +41,7 @@ class LoaderRecord:
         parent: "LoaderRecord | None",
         location: Location | None,
         *,
-        construct_ns: int = 0,
+        construct_ns: int | None = 0,
         looks: bool = True,
     ) -> None:
         self.ordinal = ordinal
@@ -171,6 +171,27 @@ class LoaderRecord:
             cpu_share=timing.cpu_share,
             epochs_started=self.epochs,
         )
+
+
+def arguments_of(loader: "DataLoader[Any]") -> dict[str, Any]:
+    """What a loader whose construction was not seen must have been given, as its attributes show it."""
+    from torch.utils.data import RandomSampler, SequentialSampler
+    from torch.utils.data.dataloader import _InfiniteConstantSampler
+
+    arguments: dict[str, Any] = {"dataset": loader.dataset, "num_workers": loader.num_workers}
+    names = ("persistent_workers", "pin_memory", "drop_last", "multiprocessing_context", "collate_fn")
+    arguments.update((name, getattr(loader, name)) for name in names)
+    if loader.num_workers:
+        arguments["prefetch_factor"] = loader.prefetch_factor
+    if loader.batch_size is None and loader.batch_sampler is not None:
+        return {**arguments, "batch_sampler": loader.batch_sampler}
+    arguments["batch_size"] = loader.batch_size
+    sampler = loader.sampler
+    if type(sampler) is RandomSampler and not sampler.replacement:
+        arguments["shuffle"] = True
+    elif type(sampler) not in (SequentialSampler, _InfiniteConstantSampler):
+        arguments["sampler"] = sampler
+    return arguments
 
 
 def _constructed(

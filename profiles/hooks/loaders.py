@@ -1,5 +1,6 @@
 """Data loaders: what the program asks for, what it gets, and how long it waits for each batch."""
 
+import gc
 import inspect
 import weakref
 from collections import deque
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.loader_line import LoaderLine
 from advisor.profiles.hooks.loader_probe import LoaderProbe, Probed
-from advisor.profiles.hooks.loader_record import LoaderRecord
+from advisor.profiles.hooks.loader_record import LoaderRecord, arguments_of
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.places import user_location
 from advisor.profiles.hooks.tensors import leading_size
@@ -125,6 +126,24 @@ class Loaders:
         for record in self.records:
             record.timing.stop()
 
+    def adopt(self) -> None:
+        """Watch iterators that are in use already, of loaders that are alive.
+
+        All objects known to the garbage collector are looked at (about 0.1 s).
+        """
+        from torch.utils.data import DataLoader
+        from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+        # type(), never isinstance(): that asks __class__, which lazy proxies answer by importing things
+        living = [(thing, type(thing)) for thing in gc.get_objects()]
+        loaders = [thing for thing, kind in living if issubclass(kind, DataLoader)]
+        for iterator in [thing for thing, kind in living if issubclass(kind, _BaseDataLoaderIter)]:
+            for loader in loaders:
+                if iterator._index_sampler is loader._index_sampler and iterator._dataset is loader.dataset:
+                    record = self._of_loader.get(loader) or self._meet(loader)
+                    self._remember(iterator, record)
+                    record.timing.start(iterator)
+
     def credit(self) -> None:
         """A step is over: it belongs to the loaders that delivered since the last one.
 
@@ -212,7 +231,19 @@ class Loaders:
         original(loader, **arguments)
         construct_ns = self._clock.now_ns() - began
         parent = next((r for r in reversed(self.records) if r.feeds(ordinal, asked)), None)
-        record = LoaderRecord(loader, asked, ordinal, parent, user_location(), construct_ns=construct_ns)
+        self._file(
+            loader,
+            LoaderRecord(loader, asked, ordinal, parent, user_location(), construct_ns=construct_ns),
+        )
+
+    def _meet(self, loader: "DataLoader[Any]") -> LoaderRecord:
+        """A loader that was constructed before we came, or without its constructor."""
+        asked = arguments_of(loader)
+        record = LoaderRecord(loader, asked, self._ordinals.of(loader.dataset), None, None, construct_ns=None)
+        self._file(loader, record)
+        return record
+
+    def _file(self, loader: "DataLoader[Any]", record: LoaderRecord) -> None:
         self._line_up(record)
         self.records.append(record)
         self._of_loader[loader] = record
@@ -241,9 +272,9 @@ class Loaders:
 
     def _wrap_iter(self, original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         def __iter__(loader: "DataLoader[Any]") -> Iterator[Any]:
-            record = self._of_loader.get(loader) if self._scope.here() else None
-            if record is None:
+            if not self._scope.here():
                 return original(loader)
+            record = self._of_loader.get(loader) or self._meet(loader)
             began = self._clock.now_ns()
             self._clock.flag("epoch")
             self._clock.push("input_wait")
@@ -252,7 +283,8 @@ class Loaders:
             finally:
                 record.begin_epoch(began, self._clock.pop())
             self._remember(iterator, record)
-            record.timing.start(iterator)
+            if self._scope.active:  # a listener of the phase may have ended the watching
+                record.timing.start(iterator)
             is_training = self._run.training_dataset in (None, record.ordinal)
             if not (is_training and self._run.has("batches")):
                 return iterator

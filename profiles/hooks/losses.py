@@ -33,6 +33,7 @@ class Losses:
     Attributes:
         omitted: While set, backward returns at once and nothing is recorded.
         inspecting: While set, every loss is read from the device.
+        inspected: Losses read so.
         nonfinite: Step of the first loss that was found not finite by that.
         sampled: Called in the first backwards.
     """
@@ -64,6 +65,7 @@ class Losses:
         self._recording = True
         self.omitted = False
         self.inspecting = False
+        self.inspected = 0
         self.nonfinite: int | None = None
         self.sampled: Callable[[], None] = _nothing
         self.backwards = 0
@@ -117,10 +119,12 @@ class Losses:
             tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False,
             *args: Any, **kwargs: Any,
         ) -> None:  # fmt: skip
-            scope.settle()
+            if not self.backwards:
+                scope.settle()
             if self._depth or not scope.here():
                 return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             if self.omitted:
+                self.backwards += 1
                 self._done()
                 return clock.backward_done()
             self._began()
@@ -166,8 +170,10 @@ class Losses:
             self._check(loss)
         if loss is None:
             return
-        if self.inspecting and self.nonfinite is None and not bool(loss.detach().isfinite()):
-            self.nonfinite = self._clock.steps
+        if self.inspecting:
+            self.inspected += 1
+            if self.nonfinite is None and not bool(loss.detach().isfinite()):
+                self.nonfinite = self._clock.steps
         if len(self._filed) >= self._limit:
             self._recording = self.inspecting or self._checks > 0
             return

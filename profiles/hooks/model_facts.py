@@ -30,6 +30,7 @@ class _Parts:
     checkpointed: bool = False
     channels_last: bool | None = None
     parallel: Any = None
+    uses: Counter[int] = field(default_factory=Counter)
     biases: list[str] = field(default_factory=list)
     embeddings: list[EmbeddingFacts] = field(default_factory=list)
 
@@ -45,6 +46,8 @@ def root_facts(root: "Module") -> RootFacts:
     unique = {id(parameter): parameter for parameter in Module.parameters(root)}.values()
     parts = _Parts()
     names = {id(module): name for name, module in Module.named_modules(inner(root))}
+    for module in Module.modules(root):
+        parts.uses.update(id(each) for each in Module.parameters(module, recurse=False))
     for module in Module.modules(root):
         _read(own_name(names.get(id(module), "")), module, parts)
     parallel = parts.parallel
@@ -125,7 +128,7 @@ def _read(name: str, module: "Module", parts: _Parts) -> None:
     if isinstance(module, (nn.ModuleList, nn.Sequential)):
         parts.repeated = max(parts.repeated, _repeated(module))
     if is_table(module):
-        parts.embeddings.append(table_facts(name, module))
+        parts.embeddings.append(table_facts(name, module, tied=parts.uses[id(module.weight)] > 1))
     if not isinstance(module, jit.ScriptModule):
         parts.biases.extend(f"{name}.{child}".lstrip(".") for child in _biases_before_norm(module))
 

@@ -68,6 +68,7 @@ class Optimizers:
         keeps_gradients: While set, ``zero_grad`` does nothing.
         inspecting: While set, every update looks for gradients that are not finite; it reads the device.
         nonfinite: Step and parameter of the first such gradient.
+        seen: Whether any optimizer has updated, or is about to.
         timed: Set to sum the time of updates in ``update_ns``.
         step_code: The code of every ``step`` that torch has put its hooks around.
     """
@@ -101,6 +102,7 @@ class Optimizers:
         self.nonfinite: tuple[int, Tensor] | None = None
         self.timed = False
         self.update_ns = 0
+        self.seen = False
         self.norms: list[Tensor] = []
         self.sequence: list[int] = []
         self.updates = 0
@@ -139,11 +141,6 @@ class Optimizers:
             self._handles[0].id not in optimizer._global_optimizer_pre_hooks
             or self._handles[1].id not in optimizer._global_optimizer_post_hooks
         )
-
-    @property
-    def seen(self) -> bool:
-        """Whether any optimizer has updated, or is about to."""
-        return bool(self._records)
 
     @property
     def known(self) -> "list[Optimizer]":
@@ -239,8 +236,10 @@ class Optimizers:
             self._clears_left -= 1
 
     def _before(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
-        self._scope.settle()
-        if not self._scope.here():
+        scope = self._scope
+        if not self.seen:
+            scope.settle()
+        if not scope.here():
             return
         if self._open:
             self._drop_aborted()
@@ -252,7 +251,8 @@ class Optimizers:
             return
         run = self._run
         skipped = run.has("gradients") and not run.gradients(optimizer)
-        if not record.settings.closure:
+        looks = record.lacking or self.norm_limit or self.inspecting
+        if looks and not record.settings.closure:
             self._look(record)
         if skipped:
             self._clear_gradients(optimizer)
@@ -294,6 +294,7 @@ class Optimizers:
             {id(parameter): parameter for parameter in parameters(optimizer)},
         )
         self._records[id(optimizer)] = record
+        self.seen = True
         self._in_backward |= self._clock.phase == "backward"
         self._first(optimizer)
         self._run.optimizer(optimizer)

@@ -1,6 +1,7 @@
 """Which module owns the parameters that an optimizer updates."""
 
 import gc
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,16 @@ def owner(optimizer: "Optimizer") -> "Module | None":
     smallest = min(len(held) for _, held in covering)
     tied = [module for module, held in covering if len(held) == smallest]
     return max(tied, key=lambda module: len(member_ids(module)))
+
+
+def is_optimized(modules: "Iterable[Module]") -> bool:
+    """Whether a live optimizer holds a parameter of any of these modules; as slow as ``owner``."""
+    from torch.optim import Optimizer
+
+    held = {key for module in modules for key in _parameter_ids(module)}
+    optimizers = [thing for thing in gc.get_objects() if issubclass(type(thing), Optimizer)]
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    return any(id(parameter) in held for group in groups for parameter in group["params"])
 
 
 def member_ids(module: "Module") -> frozenset[int]:

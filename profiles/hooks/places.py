@@ -9,6 +9,7 @@ from advisor.profiles.observed import Location
 
 LIBRARIES = (*(sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")), "<")
 HERE = os.path.join(os.path.dirname(__file__), "")
+TUNERS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "tuners", "")
 
 
 def user_location(frame: FrameType | None = None, *, beyond_us: bool = True) -> Location | None:
@@ -37,6 +38,6 @@ def user_location(frame: FrameType | None = None, *, beyond_us: bool = True) -> 
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether the frame runs code of this package; some wrappers run with the globals of the program."""
+    """Whether the frame runs code of this package; some of it is ``__main__``, or has the program's globals."""
     name = str(frame.f_globals.get("__name__", ""))
-    return name.startswith("advisor.") or frame.f_code.co_filename.startswith(HERE)
+    return name.startswith("advisor.") or frame.f_code.co_filename.startswith((HERE, TUNERS))

@@ -6,6 +6,7 @@ modules that own what an optimizer updates. Only the outermost root of a call em
 
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ class Roots:
         self._seen: list[Root] = []
         self._sampled: Root | None = None
         self.busy = False
+        self._looking = False
         self._running: Root | None = None
         self._checkpointed: set[int] | None = None
         self._touched = Touched(clock)
@@ -88,6 +90,7 @@ class Roots:
 
     def install(self) -> None:
         """Look for modules that the program calls, from now until its first backward."""
+        self._looking = True
         self.discovery.install()
         self.checkpointing.install()
 
@@ -106,7 +109,9 @@ class Roots:
 
     def settle(self) -> None:
         """A backward begins or an update ends: modules called from now on are no new roots."""
-        self.discovery.remove()
+        if self._looking:
+            self._looking = False
+            self.discovery.remove()
         if self._clock.in_update:
             self.evaluations.border()
 
@@ -241,13 +246,27 @@ class Roots:
         """A root is called from outside every other one."""
         if not (module.training and self._is_grad_enabled()):
             return self._evaluate(module, root.function or function, args, kwargs)
+        run, clock = self._run, self._clock
         self.busy = True
         self._running = root
         self.evaluations.trained = True
         try:
             if not root.called:
                 self._first_call(root, module, function, args, kwargs)
-            output = self._train(module, root.function or function, args, kwargs)
+            if self._checks:
+                self._checks -= 1
+                self.autocast_types |= autocast_types()
+            function = root.function or function
+            clock.push("forward")
+            try:
+                if run.has("forward"):
+                    output = self._within(run.forward(module), function, args, kwargs)
+                else:
+                    output = function(*args, **kwargs)
+                if run.has("output"):
+                    output = run.output(module, output)
+            finally:
+                clock.pop()
         finally:
             self.busy = False
             self._running = None
@@ -259,28 +278,20 @@ class Roots:
             is_plain = type(first) is self._tensor and first.dim()
             samples = first.size(0) if is_plain else leading_size((args, kwargs))
             self.samples += samples
-            self._clock.count_samples(root=samples)
-        self._clock.forward_done()
+            clock.count_samples(root=samples)
+        clock.forward_done()
         return output
 
-    def _train(self, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        run, clock = self._run, self._clock
-        if self._checks:
-            self._checks -= 1
-            self.autocast_types |= autocast_types()
-        clock.push("forward")
+    def _within(
+        self, context: AbstractContextManager[Any], function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        self._ours = True  # what is entered now is not the program's own autocast
         try:
-            if run.has("forward"):
-                self._ours = True
-                with run.forward(module):
-                    self._ours = False
-                    output = function(*args, **kwargs)
-            else:
-                output = function(*args, **kwargs)
-            return run.output(module, output) if run.has("output") else output
+            with context:
+                self._ours = False
+                return function(*args, **kwargs)
         finally:
             self._ours = False
-            clock.pop()
 
     def _evaluate(self, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         self._clock.flag("evaluation")

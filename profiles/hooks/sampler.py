@@ -82,7 +82,7 @@ class Sampler:
 
     def _take(self) -> None:
         frame = sys._current_frames().get(self._sampled)
-        if frame is None:
+        if frame is None or self._clock.between_steps:
             return
         try:
             phase = self._clock.phase

@@ -30,6 +30,7 @@ from advisor.profiles.run import Run
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
     from torch.optim import Optimizer
 
 PRECISION_OF_BACKEND = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
@@ -148,6 +149,14 @@ class Watch:
             ValueError: It cannot be left out; the message is the reason.
         """
         self._omissions.omit(part)
+
+    def adopt(self) -> None:
+        """Take up what runs already: loaders whose iterators were made before ``install``."""
+        self._loaders.adopt()
+
+    def models(self) -> "list[Module]":
+        """The modules that the program trains or calls, as far as they are known and alive."""
+        return self._roots.modules()
 
     def losses(self) -> list[float]:
         """Losses per update of the optimizer seen first, or per backward where there is none.

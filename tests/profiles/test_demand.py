@@ -57,7 +57,8 @@ def test_a_step_that_accumulates_needs_several_batches() -> None:
     )
     fed = feeding(profile)
     assert fed is not None
-    assert (fed.items_ms, fed.collate_ms, fed.rest_ms) == (pytest.approx(12.8), 2.0, 8.0)
+    assert fed.items_ms == pytest.approx(12.8)
+    assert (fed.collate_ms, fed.rest_ms) == (2.0, 8.0)
     assert fed.per_process_ms == pytest.approx(7.4)
 
 

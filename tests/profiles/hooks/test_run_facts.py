@@ -68,12 +68,11 @@ class Slow:
 def test_a_teacher_inside_the_step_counts_its_own_forward_alone() -> None:
     with watching() as taps:
         program = Program()
-        teacher = nn.Linear(4, 1).eval()
         program.step()
         for _ in range(3):
             time.sleep(0.05)  # for data
             with torch.no_grad():
-                target = teacher(program.inputs)
+                target = program.model(program.inputs)
             program.optimizer.zero_grad()
             (program.model(program.inputs) - target).pow(2).mean().backward()
             program.optimizer.step()
@@ -207,9 +206,10 @@ def test_the_first_infinite_loss_is_named() -> None:
 
 def test_an_inspected_step_names_the_module_whose_gradient_is_not_finite() -> None:
     with watching() as taps:
-        program = Program(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1)))
+        last = nn.Linear(4, 1)
+        program = Program(nn.Sequential(nn.Linear(4, 4), last))
         program.step()
-        program.model[1].weight.register_hook(lambda gradient: gradient / 0)  # type: ignore[union-attr,operator]  # nn
+        last.weight.register_hook(lambda gradient: gradient / 0)
         taps.inspect(True)
         program.step()
         taps.inspect(False)
@@ -256,7 +256,8 @@ def test_skips_while_the_scale_settles_are_left_out_of_a_long_run() -> None:
         scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
         for number in range(110):
             program.optimizer.zero_grad()
-            scaler.scale(program.model(program.inputs).mean() * (float("inf") if number < 3 else 1)).backward()
+            loss = program.model(program.inputs).mean()
+            scaler.scale(loss * (float("inf") if number < 3 else 1)).backward()
             scaler.step(program.optimizer)
             scaler.update()
         facts = taps.run_facts()

@@ -1,0 +1,40 @@
+"""What ``advisor.profile`` found, as an object that shows itself."""
+
+from pathlib import Path
+
+from advisor.report import render_fragment, render_markdown, write_report
+from advisor.result import Finding, ProfileData
+
+WIDTH = 100
+
+
+class ProfileResult:
+    """Findings and figures of one run. Displays itself in a notebook; ``data`` is all of result.json."""
+
+    def __init__(self, data: ProfileData) -> None:
+        self.data = data
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the rules said, in report order."""
+        return self.data.findings
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write report.html, result.json and report.md into ``folder``.
+
+        Raises:
+            UsageError: The folder holds something else.
+        """
+        return write_report(self.data, Path(folder))
+
+    def __repr__(self) -> str:
+        from advisor.profile_text import render_profile
+
+        return render_profile(self.data, WIDTH)
+
+    def _repr_html_(self) -> str:
+        """HTML without script."""
+        return render_fragment(self.data)
+
+    def _repr_markdown_(self) -> str:
+        return render_markdown(self.data)

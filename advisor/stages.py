@@ -1,0 +1,288 @@
+"""What the steps of a loop in this process are used for: passing, watching, looking closely, recording."""
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.diagnosis import (
+    INSPECT_S,
+    INSPECTED,
+    host_of,
+    inspected,
+    phases_of_watched,
+    series_of,
+    syncs_of,
+    with_places,
+)
+from advisor.errors import UsageError
+from advisor.profiles.hooks.clock import Clock, Step
+from advisor.profiles.hooks.owners import is_optimized
+from advisor.profiles.hooks.watch import Watch
+from advisor.profiles.machine import Machine
+from advisor.profiles.observed import HostFacts
+from advisor.profiles.ops import window_of
+from advisor.profiles.profile import Profile
+from advisor.profiles.recorder import Plan, plan
+from advisor.profiles.trace_file import read_trace
+from advisor.tuners.replay import normal_step_s
+from advisor.tuners.tasks import Inspection, Observation, Recording, Task
+
+INSPECTED_SHARE = 1 / 6  # of the steps; recorded are three in ten, the rest is watched
+RECORDED_SHARE = 3 / 10
+MOST_RECORDED = 24
+LEAST_RECORDED = 2  # a pilot, which also warms the profiler up, and one step
+AWAITED = 64  # backwards without an update, where an optimizer holds the parameters, before they count
+
+
+@dataclass(frozen=True)
+class Division:
+    """How many steps are used for what; ``steps`` in all, after ``skipped`` ones."""
+
+    skipped: int
+    steps: int
+
+    @property
+    def inspected(self) -> int:
+        """Steps that are looked at closely."""
+        return min(INSPECTED, int(self.steps * INSPECTED_SHARE))
+
+    @property
+    def recorded(self) -> int:
+        """Steps of torch.profiler windows, the pilot's included."""
+        return min(MOST_RECORDED, int(self.steps * RECORDED_SHARE))
+
+    @property
+    def watched(self) -> int:
+        """Clean steps to watch."""
+        return self.steps - self.inspected - self.recorded
+
+    @property
+    def most_watched(self) -> int:
+        """Steps to watch at most, where some have an evaluation or an epoch's start in them."""
+        return self.steps - self.inspected - min(LEAST_RECORDED, self.recorded)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A trace file of so many steps; ``places`` is whether it marks the user's lines."""
+
+    path: Path
+    steps: int
+    places: bool
+
+
+@dataclass
+class Seen:
+    """What was seen of a loop, with nothing of the loop kept alive.
+
+    Attributes:
+        profile: Facts without a recorded window; ``None`` before enough was watched.
+        clean_ms: Mean of a normal step.
+        recorded: In the order of recording: a pilot, a window for times, a window for places.
+        passed: Steps since the strongest kind of tick was first met.
+        notes: What went otherwise than planned.
+    """
+
+    profile: Profile | None = None
+    clean_ms: float = 0.0
+    recorded: list[Recorded] = field(default_factory=list)
+    passed: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def whole(self) -> Profile | None:
+        """The facts with what the recorded windows show, as long as their files are there.
+
+        Raises:
+            UsageError: A trace cannot be read.
+        """
+        timed = [each for each in self.recorded if not each.places]
+        if self.profile is None or not timed:
+            return self.profile
+        trace = read_trace(timed[-1].path)
+        window = window_of(trace, clean_step_ms=self.clean_ms)
+        for each in self.recorded:
+            if each.places:
+                window = with_places(window, window_of(read_trace(each.path), clean_step_ms=None))
+        return replace(self.profile, window=window, syncs=syncs_of(self.profile, trace))
+
+
+class Stages:
+    """Takes every closed step of a loop; nothing that goes wrong here may disturb the loop.
+
+    Args:
+        watch: Installed.
+        clock: The watch's.
+        machine: What is known of it.
+        folder: For trace files.
+        division: How many steps are used for what.
+
+    Attributes:
+        complete: Whether all stages are over: the taps are to come off.
+    """
+
+    def __init__(
+        self, watch: Watch, clock: Clock, machine: Machine, folder: Path, division: Division
+    ) -> None:
+        self._watch = watch
+        self._clock = clock
+        self._machine = machine
+        self._folder = folder
+        self._division = division
+        self._task: Task | None = None
+        self._message: dict[str, Any] = {}
+        self._most = 0
+        self._used = 0
+        self._kind: str | None = None
+        self._awaits_update: bool | None = None
+        self._restart()
+
+    def begin(self) -> None:
+        """The loop begins: without steps to skip, the first one counts."""
+        if not self._division.skipped:
+            self._advance()
+
+    def take(self, step: Step) -> None:
+        """A step was closed."""
+        try:
+            self._take(step)
+        except (OSError, RuntimeError, UsageError) as error:
+            # A full disk, a profiler that refuses: the program must go on as if we were not here.
+            self.seen.notes.append(f"profiling ended early: {type(error).__name__}: {error}")
+            self.abandon()
+            self.complete = True
+
+    def end(self) -> None:
+        """The loop is over: what was watched or looked at so far is kept, a half recorded window is not."""
+        if self.complete:
+            return
+        if isinstance(self._task, Recording) or not self._used_by_task:
+            self.abandon()
+        else:
+            self._close()
+            if self.seen.profile is None:
+                self._keep_watched()
+            else:
+                self.seen.profile = inspected(self.seen.profile, self._facts())
+        planned = self._division.skipped + self._division.steps
+        self.seen.notes.append(f"the loop ended after {self.seen.passed} of {planned} steps")
+        self.complete = True
+
+    def abandon(self) -> None:
+        """End what is going on at once; it leaves nothing."""
+        task, self._task = self._task, None
+        if isinstance(task, Inspection):
+            task.finish()
+        elif isinstance(task, Recording):
+            with suppress(RuntimeError):  # the profiler itself may be what has failed
+                task.abandon()
+
+    def _take(self, step: Step) -> None:
+        if self.complete or self._is_part(step):
+            return
+        if self._kind not in (None, step.kind):  # what was counted until now were parts of steps
+            self.abandon()
+            self._restart()
+        self._kind = step.kind
+        self.seen.passed += 1
+        if self._task is None:
+            if self.seen.passed >= self._division.skipped:
+                self._advance()
+            return
+        self._used += 1
+        self._used_by_task += 1
+        if self._task.take(step) or self._used_by_task >= self._most:
+            self._close()
+            self._advance()
+
+    def _is_part(self, step: Step) -> bool:
+        """Whether a backward is only a part of a step that an optimizer will end (accumulation)."""
+        if step.kind != "backward" or step.index >= AWAITED:
+            return False
+        if self._awaits_update is None:
+            self._awaits_update = is_optimized(self._watch.models())
+        return self._awaits_update
+
+    def _restart(self) -> None:
+        self.seen = Seen()
+        self.complete = False
+        self._used = self._used_by_task = 0
+        self._tasks = self._in_turn()
+
+    def _advance(self) -> None:
+        following = next(self._tasks, None)
+        if following is None:
+            self.complete = True
+            return
+        self._task, self._most = following
+        self._used_by_task = 0
+        self._task.begin()
+
+    def _close(self) -> None:
+        assert self._task is not None
+        task, self._task = self._task, None
+        self._message = task.finish()
+
+    def _in_turn(self) -> Iterator[tuple[Task, int]]:
+        """Tasks with the most steps that each may take; resumed when the last one has left its message."""
+        division = self._division
+        yield Observation(self._watch, 0.0, division.watched, math.inf), division.most_watched
+        self._keep_watched()
+        if division.inspected:
+            yield Inspection(self._watch, division.inspected, INSPECT_S), division.inspected
+            assert self.seen.profile is not None
+            self.seen.profile = inspected(self.seen.profile, self._facts())
+        if not division.recorded:
+            return
+        if profiler_is_active():
+            self.seen.notes.append("another profiler is active: nothing was recorded")
+            return
+        yield self._recording(Plan(1))
+        pilot = self._keep_recorded(places=False)
+        run = self.seen.profile.run if self.seen.profile is not None else None
+        for wanted in affordable(plan(len(read_trace(pilot)), run.period if run else 1), self._left):
+            yield self._recording(wanted)
+            self._keep_recorded(places=wanted.places)
+
+    @property
+    def _left(self) -> int:
+        return self._division.steps - self._used
+
+    def _keep_watched(self) -> None:
+        watched, facts = self._message, self._facts()
+        host = replace(facts.host or HostFacts(), **host_of(watched))
+        phases, series = phases_of_watched(watched), series_of(watched)
+        self.seen.profile = replace(facts, phases=phases, series=series, host=host)
+        self.seen.clean_ms = 1000 * normal_step_s(watched["wall_ns"], watched["flags"])
+
+    def _recording(self, wanted: Plan) -> tuple[Task, int]:
+        path = self._folder / f"trace-{len(self.seen.recorded)}.json"
+        return Recording(
+            self._clock, path, wanted.steps, shapes=wanted.shapes, places=wanted.places
+        ), wanted.steps
+
+    def _keep_recorded(self, *, places: bool) -> Path:
+        path = Path(self._message["path"])
+        self.seen.recorded.append(Recorded(path, len(self._message["wall_ns"]), places))
+        return path
+
+    def _facts(self) -> Profile:
+        return self._watch.profile(self._machine, "script")
+
+
+def affordable(windows: list[Plan], left: int) -> list[Plan]:
+    """The windows, shortened to the steps that are left; places are left out before times suffer."""
+    timed, *marked = windows
+    wanted = sum(each.steps for each in marked)
+    kept = marked if left - wanted >= LEAST_RECORDED else []
+    steps = min(timed.steps, left - sum(each.steps for each in kept))
+    return [replace(timed, steps=steps), *kept] if steps > 0 else []
+
+
+def profiler_is_active() -> bool:
+    """Whether torch.profiler, or the one of autograd, records in this process."""
+    import torch
+
+    return bool(torch._C._autograd._profiler_enabled())

@@ -1,0 +1,186 @@
+"""What watching and recording cost, beside the same steps left alone: `python benchmarks/overhead.py`.
+
+Three programs with few, several and very many operators a step. Blocks alternate A B B A in one process
+(measurement.md, section 3): without taps and with them; without and with the profiler. The overhead that a
+report states for the same program is put beside the measured one. Wants a quiet machine; about two minutes.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from conditions import conditions
+
+from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.watch import Watch
+from advisor.profiles.machine import read_machine
+from advisor.profiles.ops import window_of
+from advisor.profiles.recorder import Recorder, plan
+from advisor.profiles.run import Run
+from advisor.profiles.trace_file import read_trace
+
+RESULTS = Path(__file__).parent / "results" / "overhead.json"
+QUADS = 24
+BLOCK_S = 0.25
+
+
+class Block(torch.nn.Module):
+    """Attention and a small perceptron, as in a transformer."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(width)
+        self.attention = torch.nn.MultiheadAttention(width, 4, batch_first=True)
+        self.mlp = torch.nn.Sequential(
+            torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width)
+        )
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Add both to the stream."""
+        normed = self.norm(tokens)
+        tokens = tokens + self.attention(normed, normed, normed, need_weights=False)[0]
+        return tokens + self.mlp(self.norm(tokens))
+
+
+def few() -> tuple[torch.nn.Module, torch.Tensor]:
+    """Two wide layers: some ten operators, each large."""
+    layers = [torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 16)]
+    return torch.nn.Sequential(*layers), torch.randn(128, 512)
+
+
+def several() -> tuple[torch.nn.Module, torch.Tensor]:
+    """Four transformer blocks."""
+    return torch.nn.Sequential(*(Block(64) for _ in range(4))), torch.randn(8, 32, 64)
+
+
+def many() -> tuple[torch.nn.Module, torch.Tensor]:
+    """Sixty narrow layers: operators so small that only dispatch counts."""
+    layers = [part for _ in range(60) for part in (torch.nn.Linear(16, 16), torch.nn.Tanh())]
+    return torch.nn.Sequential(*layers), torch.randn(16, 16)
+
+
+class Program:
+    """An ordinary training loop over a loader."""
+
+    def __init__(self, make: Callable[[], tuple[torch.nn.Module, torch.Tensor]]) -> None:
+        torch.manual_seed(0)
+        self.model, inputs = make()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
+        data = torch.utils.data.TensorDataset(inputs.repeat(16, *([1] * (inputs.ndim - 1))))
+        self.loader: Any = torch.utils.data.DataLoader(data, batch_size=len(inputs))
+
+    def run(self, steps: int) -> None:
+        """Make so many steps."""
+        done = 0
+        while True:
+            for (batch,) in self.loader:
+                self.model(batch).square().mean().backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+                done += 1
+                if done == steps:
+                    return
+
+
+def timed(program: Program, steps: int) -> float:
+    """Seconds of a step."""
+    began = time.perf_counter()
+    program.run(steps)
+    return (time.perf_counter() - began) / steps
+
+
+def watched(program: Program, steps: int) -> tuple[float, float]:
+    """Seconds of a step under the taps, and the share that they state themselves."""
+    clock = Clock(lambda step: None)
+    watch = Watch(Run({}, {}), clock)
+    watch.install()
+    try:
+        program.run(4)  # roots are found in the first steps
+        seconds = timed(program, steps)
+        return seconds, watch.profile(read_machine(), "script").watching or 0.0
+    finally:
+        watch.remove()
+
+
+def recorded(program: Program, steps: int, clean_s: float) -> tuple[float, float]:
+    """Seconds of a step in the profiler's window, and the overhead that a report would state."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "trace.json")
+        recorder.start()
+        began = time.perf_counter()
+        for _ in range(steps):
+            program.run(1)
+            recorder.step()
+        seconds = (time.perf_counter() - began) / steps
+        recorder.stop()
+        window = window_of(read_trace(Path(folder) / "trace.json"), clean_step_ms=1000 * clean_s)
+    return seconds, window.overhead or 0.0
+
+
+def measure(make: Callable[[], tuple[torch.nn.Module, torch.Tensor]]) -> dict[str, Any]:
+    """Overheads of one program: medians over quads, with their quartiles."""
+    program = Program(make)
+    step_s = min(timed(program, 20) for _ in range(5))
+    steps = max(5, math.ceil(BLOCK_S / step_s))
+    ratios, stated = [], []
+    for _ in range(QUADS):
+        first = timed(program, steps)
+        (b1, s1), (b2, s2) = watched(program, steps), watched(program, steps)
+        last = timed(program, steps)
+        ratios.append((b1 + b2) / (first + last) - 1)
+        stated += [s1, s2]
+    with tempfile.TemporaryDirectory() as folder:
+        pilot = Recorder(Path(folder) / "pilot.json", shapes=False)
+        pilot.start()
+        program.run(1)
+        pilot.stop()
+        events = len(read_trace(Path(folder) / "pilot.json"))
+    window = plan(events)[0].steps
+    recordings, said = [], []
+    for _ in range(QUADS // 2):
+        first = timed(program, window)
+        b1, s1 = recorded(program, window, first)
+        last = timed(program, window)
+        recordings.append(b1 / ((first + last) / 2) - 1)
+        said.append(s1)
+    return {
+        "step_ms": 1000 * step_s,
+        "events_per_step": events,
+        "watching": quartiles(ratios),
+        "watching_stated": statistics.median(stated),
+        "recording": quartiles(recordings),
+        "recording_stated": statistics.median(said),
+    }
+
+
+def quartiles(values: list[float]) -> dict[str, float]:
+    """Median with the quartiles around it."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return {"median": middle, "low": low, "high": high}
+
+
+def main() -> None:
+    """Measure all three and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    out = parser.parse_args().out
+    torch.set_num_threads(1)
+    found = {make.__name__: measure(make) for make in (few, several, many)}
+    for name, row in found.items():
+        print(
+            f"{name:8} step {row['step_ms']:.2f} ms, {row['events_per_step']} events: "
+            f"watching {row['watching']['median']:+.2%} (stated {row['watching_stated']:.2%}), "
+            f"recording {row['recording']['median']:+.1%} (stated {row['recording_stated']:.1%})"
+        )
+    out.write_text(json.dumps({"conditions": conditions(), "programs": found}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

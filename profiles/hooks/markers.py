@@ -1,0 +1,47 @@
+"""The user's line around every torch function, as a range in the trace that is being recorded.
+
+torch.profiler's own Python stacks name the line of a ``def``, not of a call, multiply the events, and ended
+programs with a second Python thread by a segmentation fault (torch 2.13). A function mode is called by torch
+for every function and operator that Python calls, and can put a range around it.
+"""
+
+import sys
+from typing import Any
+
+from advisor.profiles.hooks.places import user_location
+
+MARKER = "user_line "
+
+
+class Markers:
+    """Marks places between ``start`` and ``stop``; costs microseconds a call, so never beside timing."""
+
+    def __init__(self) -> None:
+        self._mode: Any = None
+
+    def start(self) -> None:
+        """Mark from now on, in this thread."""
+        self._mode = _mode()
+        self._mode.__enter__()
+
+    def stop(self) -> None:
+        """Mark no longer."""
+        if self._mode is not None:
+            self._mode.__exit__(None, None, None)
+            self._mode = None
+
+
+def _mode() -> Any:
+    from torch.overrides import TorchFunctionMode
+    from torch.profiler import record_function
+
+    class Marking(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = getattr(function, "__name__", "")
+            place = None if name == "__get__" else user_location(sys._getframe(1))
+            if place is None:
+                return function(*args, **(kwargs or {}))
+            with record_function(f"{MARKER}{place.file}:{place.line}:{place.function}"):
+                return function(*args, **(kwargs or {}))
+
+    return Marking()

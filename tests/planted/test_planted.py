@@ -1,0 +1,114 @@
+"""Every planted fault is found, and nothing is found in programs that are clean.
+
+Each script is run by `advisor profile` as a user would. The name of a faulty one begins with the id of the
+rule that must name its fault. `make test` runs every third script, `make planted` all of them.
+"""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+FAULTS = sorted((HERE / "faults").glob("*.py"))
+CLEAN = sorted((HERE / "clean").glob("*.py"))
+HEADROOM = frozenset({
+    "fp32_matmul", "amp_unused", "contiguous_conv", "unfused_pointwise", "launch_bound", "batch_too_small",
+    "throughput_knee", "optimizer_bound", "single_tensor_optimizer",
+})  # fmt: skip
+"""Rules whose findings are no waste: that the fault is found is enough."""
+FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such finding
+BUDGET = "60s"
+
+
+def scripts(folder: list[Path]) -> list[Any]:
+    """Every third script runs always, the others with ``-m planted``."""
+    return [
+        pytest.param(path, id=path.stem, marks=[] if place % 3 == 0 else pytest.mark.planted)
+        for place, path in enumerate(folder)
+    ]
+
+
+def rule_of(path: Path) -> str:
+    return path.stem.partition("__")[0]
+
+
+@cache
+def profiled(path: Path) -> dict[str, Any]:
+    """What ``advisor profile`` says of a script."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "advisor",
+            "profile",
+            str(path),
+            "--budget",
+            BUDGET,
+            "--format",
+            "json",
+            "--quiet",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=path.parent,
+    )
+    assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def found(path: Path) -> list[dict[str, Any]]:
+    """Findings that fired, without those about the machine at this moment."""
+    disturbed = {"other_load", "throttled"}
+    return [
+        finding
+        for finding in profiled(path)["findings"]
+        if finding["state"] in ("opportunity", "diagnostic") and finding["rule"] not in disturbed
+    ]
+
+
+def told(findings: list[dict[str, Any]]) -> str:
+    return "\n".join(f"{f['severity']} {f['kind']} {f['rule']}: {f['title']}" for f in findings) or "nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", scripts(FAULTS))
+def test_a_planted_fault_is_found(path: Path) -> None:
+    findings = found(path)
+    assert rule_of(path) in {finding["rule"] for finding in findings}, told(findings)
+    assert not [f for f in profiled(path)["findings"] if f["state"] == "error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", scripts(CLEAN))
+def test_a_clean_program_gets_no_alarm(path: Path) -> None:
+    alarms = [
+        finding
+        for finding in found(path)
+        if finding["kind"] in ("waste", "risk") and finding["severity"] in ("medium", "high")
+    ]
+    assert not alarms, told(alarms)
+
+
+@pytest.mark.slow
+@pytest.mark.planted
+def test_the_fault_is_the_first_thing_that_is_told() -> None:
+    judged = [path for path in FAULTS if rule_of(path) not in HEADROOM]
+    missed = {}
+    for path in judged:
+        bad = [finding for finding in found(path) if finding["kind"] in ("waste", "risk")]
+        if not bad or bad[0]["rule"] != rule_of(path):
+            missed[path.stem] = told(bad[:2])
+    assert len(missed) <= (1 - FIRST_SHARE) * len(judged), missed
+
+
+def test_there_are_enough_of_both() -> None:
+    assert len(FAULTS) >= 30 and len(CLEAN) >= 12
+    assert len({rule_of(path) for path in FAULTS}) >= 25
