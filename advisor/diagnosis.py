@@ -22,6 +22,7 @@ from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
 from advisor.profiles.recorder import plan
 from advisor.profiles.replayed import Replays
+from advisor.profiles.scaling import to_clean_steps
 from advisor.profiles.trace import Trace
 from advisor.profiles.trace_file import read_trace
 from advisor.settings import Progress
@@ -172,7 +173,7 @@ class Diagnosis:
         trace = self._trace(self._window(session, timed.steps, shapes=timed.shapes, places=False))
         after = session.slot(beside, drop=1)
         # The normal step is timed on both sides of the window: other load may come and go.
-        window = window_of(trace, clean_step_ms=500 * (before.mean_s + after.mean_s))
+        window = to_clean_steps(window_of(trace, clean_step_ms=500 * (before.mean_s + after.mean_s)))
         for wanted in marked:
             places = self._trace(self._window(session, wanted.steps, shapes=wanted.shapes, places=True))
             window = with_places(window, window_of(places, clean_step_ms=None))
@@ -292,14 +293,15 @@ def series_of(watched: Mapping[str, Any]) -> StepSeries | None:
 
 def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Several observations one after another as one."""
-    whole: dict[str, Any] = {"wall_ns": [], "cpu_ns": [], "input_ns": [], "flags": {}, "seconds": 0.0}
+    whole: dict[str, Any] = {"wall_ns": [], "cpu_ns": 0, "input_ns": [], "flags": {}, "seconds": 0.0}
     phases: Counter[str] = Counter()
     for message in messages:
         offset = len(whole["wall_ns"])
-        for name in ("wall_ns", "cpu_ns", "input_ns"):
+        for name in ("wall_ns", "input_ns"):
             whole[name] += message[name]
         whole["flags"].update({str(int(k) + offset): v for k, v in message["flags"].items()})
         whole["seconds"] += message["seconds"]
+        whole["cpu_ns"] += message["cpu_ns"]
         if not message["all_flagged"]:
             phases.update(message["phases_ns"])
     whole["all_flagged"] = all(message["all_flagged"] for message in messages)
@@ -325,7 +327,7 @@ def host_of(watched: Mapping[str, Any]) -> dict[str, Any]:
     busy = sum(watched["wall_ns"]) - sum(watched["input_ns"])
     (periods, hit), (periods_after, hit_after) = watched["throttled"]
     return {
-        "cpu_per_wall": sum(watched["cpu_ns"]) / busy if busy > 0 else None,
+        "cpu_per_wall": watched["cpu_ns"] / busy if busy > 0 else None,
         "other_cpus": watched["other_cpus"],
         "throttled_share": (hit_after - hit) / (periods_after - periods) if periods_after > periods else None,
     }

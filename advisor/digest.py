@@ -54,7 +54,7 @@ def profile_markdown(result: ProfileData) -> str:
     phases = result.profile.phases_ms
     total = sum(phases.values())
     parts = [
-        (name.replace("_", " "), f"{wording.plain(spent)} ms", wording.share_of(spent, total))
+        (escaped(name.replace("_", " ")), f"{wording.plain(spent)} ms", wording.share_of(spent, total))
         for name, spent in sorted(phases.items(), key=lambda item: -item[1])
         if spent > 0
     ]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -72,7 +73,10 @@ def _probe_torch() -> dict[str, Any]:
         return {"error": f"importing torch takes longer than {TORCH_S:.0f} s"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
-    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    try:
+        facts: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return {"error": "it is imported, but what it says of itself cannot be read"}
     return facts
 
 
@@ -84,7 +88,7 @@ def _interpreter(torch: dict[str, Any]) -> Iterator[Check]:
             "torch", "broken", torch["error"], f"install torch-advisor beside your torch, or `{install}`"
         )
         return
-    numbers = tuple(int(part) for part in torch["version"].split("+")[0].split(".")[:2])
+    numbers = tuple(map(int, re.findall(r"\d+", torch["version"])[:2]))
     if numbers < OLDEST_TORCH:
         wanted = ".".join(map(str, OLDEST_TORCH))
         yield Check(

@@ -17,6 +17,10 @@ PARTS = (
 )  # fmt: skip
 MOST_OPERATORS = 40
 MEMORY = ("parameter", "gradient", "optimizer", "activation", "other", "host_peak", "device_peak")
+RATES = (
+    "memory_sequential", "memory_strided", "memory_random", "storage_read", "h2d_pageable", "h2d_pinned",
+    "d2h_pinned",
+)  # fmt: skip
 REPLAYS = (
     "loader_free", "forward_only", "optimizer_off", "communication_off", "debug_off",
     "evaluation_without_graph", "double_batch", "half_batch",
@@ -190,7 +194,7 @@ def _rates(profile: Profile) -> dict[str, float]:
     if rates is None:
         return {}
     found: dict[str, float | None] = {f"matmul_{name}_flops": rate for name, rate in rates.matmul}
-    for name in ("memory_sequential", "memory_strided", "memory_random", "storage_read"):
+    for name in RATES:
         found[f"{name}_bytes_per_s"] = getattr(rates, name)
     found["dispatch_us"] = rates.dispatch_us
     return {name: value for name, value in found.items() if value is not None}

@@ -136,7 +136,9 @@ def _of_workload(
     check_situation("profile")
     if workload is not None:
         if arguments:
-            raise ArgumentError(f"profile() takes a workload or its arguments, not both: {', '.join(arguments)}")
+            raise ArgumentError(
+                f"profile() takes a workload or its arguments, not both: {', '.join(arguments)}"
+            )
         arguments = {name: getattr(workload, name) for name in Workload.names()}
     check_arguments("profile", arguments)
     settings = Settings(

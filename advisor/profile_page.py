@@ -116,7 +116,7 @@ def operators(result: ProfileData) -> list[OperatorRow]:
             calls=wording.plain(op.calls),
             self_ms=f"{wording.plain(op.self_ms)} ms",
             self_value=op.self_ms,
-            share=wording.share_of(op.self_ms, step_ms),
+            share=wording.share_of(op.self_ms, step_ms) if step_ms > 0 else "",
             dtype=shown(op.dtype or ""),
             place=shown(op.location or ""),
         )
@@ -174,8 +174,9 @@ def _conditions(result: ProfileData) -> list[Fact]:
         Fact("Command", reproduce(result)),
         Fact("Target", f"{shown(result.target.path) or '(unnamed)'} ({result.target.kind})"),
         Fact("Time spent", wording.seconds(result.budget.seconds)),
-        Fact("Watching added to a step", wording.percent(summary.overhead)),
     ]
+    if result.target.kind != "trace":
+        facts.append(Fact("Watching added to a step", wording.percent(summary.overhead)))
     recording = summary.recording
     if recording is not None:
         cost = wording.MISSING if recording.overhead is None else wording.percent(recording.overhead)
@@ -187,7 +188,14 @@ def _conditions(result: ProfileData) -> list[Fact]:
         ]
     for name, share in summary.roofline.items():
         facts.append(Fact(f"Share of the measured limit reached ({shown(name)})", wording.percent(share)))
-    return facts
+    seed = "" if result.seed is None else str(result.seed)
+    optional = (
+        ("Digest of the target", result.target.digest),
+        ("Created", result.created),
+        ("Seed", seed),
+        ("advisor", result.advisor_version),
+    )
+    return facts + [Fact(name, text) for name, told in optional if (text := shown(told))]
 
 
 def _rates(result: ProfileData) -> list[Fact]:

@@ -1,10 +1,12 @@
 """A profile for a terminal: what was found, where, and how much it could give at most."""
 
+import re
+import shlex
 import textwrap
 
 from advisor import wording
 from advisor.conditions import reproduce
-from advisor.findings_page import FindingRow, groups
+from advisor.findings_page import FindingRow, finding_row, groups
 from advisor.profile_page import tiles
 from advisor.result import ProfileData
 from advisor.wording import shown
@@ -20,12 +22,13 @@ def render_profile(result: ProfileData, width: int) -> str:
         width: Longest line, at least 20 characters.
     """
     found = groups(result.findings)
-    lines = [shown(result.profile.summary, 300) or "One run, looked at closely", ""]
-    lines += [f"{tile.name}: {tile.text}" for tile in tiles(result)]
-    lines += ["", *_step(result)]
-    for number, row in enumerate([*found.opportunities, *found.diagnostics], 1):
+    lines = [shown(result.profile.summary, 300) or "One run, looked at closely"]
+    for part in ([f"{tile.name}: {tile.text}" for tile in tiles(result)], _step(result)):
+        lines += ["", *part] if part else []
+    fired = [finding_row(f) for f in result.findings if f.state in ("opportunity", "diagnostic")]
+    for number, row in enumerate(fired, 1):
         lines += ["", *_finding(number, row)]
-    if not found.opportunities and not found.diagnostics:
+    if not fired:
         lines += ["", "No rule found anything to change."]
     if found.passed:
         lines += ["", f"Passed ({len(found.passed)}):"]
@@ -33,8 +36,9 @@ def render_profile(result: ProfileData, width: int) -> str:
     abstained = [row.rule for row in found.not_applicable]
     if abstained:
         lines += ["", f"Not applicable ({len(abstained)}): {', '.join(abstained)}"]
-    lines += [f"Failed while checking: {row.rule}: {row.title}" for row in found.errors]
-    lines += [f"warning: {shown(text, 500)}" for text in [*result.warnings, *result.profile.notes]]
+    said = [f"Failed while checking: {row.rule}: {row.title}" for row in found.errors]
+    said += [f"warning: {shown(text, 500)}" for text in [*result.warnings, *result.profile.notes]]
+    lines += ["", *said] if said else []
     lines += ["", _next(result), f"Again: {reproduce(result)}"]
     return "\n".join(_wrapped(line, max(width, 20)) for line in lines) + "\n"
 
@@ -75,13 +79,19 @@ def _next(result: ProfileData) -> str:
         return "Next: `advisor rules ID` shows the page of a rule."
     if result.target.kind == "objects":
         return "Next: `advisor.tune(model=..., dataset=..., ...)` tries what can be tried and measures it."
-    return f"Next: `advisor tune {shown(result.target.path)}` tries what can be tried and measures it."
+    return f"Next: `{_tune(result)}` tries what can be tried and measures it."
+
+
+def _tune(result: ProfileData) -> str:
+    """The command that searches for the same target."""
+    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
+    module = ["-m"] if "-m" in own else []
+    arguments = ["--", *result.target.args] if result.target.args else []
+    return shlex.join(shown(part) for part in ["advisor", "tune", *module, result.target.path, *arguments])
 
 
 def _wrapped(line: str, width: int) -> str:
-    indent = line[: len(line) - len(line.lstrip())]
-    return (
-        "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))
-        if line
-        else ""
-    )
+    """The line in several, each as deep as its text begins, behind a number too."""
+    found = re.match(r"\s*(\d+\. )?", line)
+    indent = " " * found.end() if found else ""
+    return "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))

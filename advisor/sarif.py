@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import json
 import os
-from pathlib import PurePath
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -22,22 +22,24 @@ def render_sarif(result: Document) -> str:
     """The findings that have a place, as one SARIF run; ends with a newline.
 
     A fingerprint is made of rule, function and title without numbers, never of the line: edits above it
-    do not change it.
+    do not change it. The first ``MOST`` are written; the rest is in ``result.json``.
     """
     found = [
-        f for f in result.findings if f.state in ("opportunity", "diagnostic") and f.location is not None
-    ]
-    rules = sorted({finding.rule for finding in found})
+        f
+        for f in result.findings
+        if f.state in ("opportunity", "diagnostic") and f.location is not None and f.location.file
+    ][:MOST]
+    rules = sorted({shown(finding.rule) for finding in found})
     run = {
         "tool": {
             "driver": {
                 "name": "advisor",
-                "version": result.advisor_version,
+                "version": shown(result.advisor_version),
                 "rules": [_rule(rule) for rule in rules],
             }
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, rules.index(finding.rule)) for finding in found[:MOST]],
+        "results": [_result(finding, rules.index(shown(finding.rule))) for finding in found],
     }
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
@@ -46,10 +48,9 @@ def render_sarif(result: Document) -> str:
 def _rule(name: str) -> dict[str, Any]:
     rule = RULES.get(name)
     page = "" if rule is None else inspect.getdoc(type(rule)) or ""
-    first = page.partition("\n")[0] or name
     return {
         "id": name,
-        "shortDescription": {"text": first},
+        "shortDescription": {"text": page.partition("\n")[0] or name},
         "fullDescription": {"text": page or name},
         "defaultConfiguration": {"level": "warning"},
     }
@@ -58,9 +59,9 @@ def _rule(name: str) -> dict[str, Any]:
 def _result(finding: Finding, index: int) -> dict[str, Any]:
     place = finding.location
     assert place is not None  # only such findings are shown
-    said = [shown(finding.title, 300), gain(finding), shown(finding.advice, 1000)]
+    said = [shown(finding.title, 300) or shown(finding.rule), gain(finding), shown(finding.advice, 1000)]
     return {
-        "ruleId": finding.rule,
+        "ruleId": shown(finding.rule),
         "ruleIndex": index,
         "level": LEVELS.get(finding.severity or "low", "note"),
         "message": {"text": " ".join(f"{text.rstrip('.')}." for text in said if text)},
@@ -73,20 +74,24 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
             }
         ],
         "partialFingerprints": {"advisor/v1": _fingerprint(finding)},
-        "properties": {"kind": finding.kind, "outcome": finding.outcome, "knobs": finding.knobs},
+        "properties": {
+            "kind": finding.kind,
+            "outcome": finding.outcome,
+            "knobs": list(map(shown, finding.knobs)),
+        },
     }
 
 
 def _fingerprint(finding: Finding) -> str:
-    words = "".join(c for c in finding.title if not c.isdigit())
+    words = re.sub(r"\d+([.,]\d+)*", "", finding.title)
     function = finding.location.function if finding.location else ""
     return hashlib.sha256(f"{finding.rule}|{function}|{words}".encode(errors="replace")).hexdigest()[:32]
 
 
 def _uri(file: str) -> str:
-    """A path below the working directory is given relative to it, as code hosts want it."""
-    path = PurePath(file)
-    if path.is_absolute() and path.is_relative_to(os.getcwd()):
-        path = path.relative_to(os.getcwd())
-    text = quote(path.as_posix(), errors="replace")
-    return f"file://{text}" if path.is_absolute() else text
+    """A path below the working directory is given relative to it, as code hosts want it; others whole."""
+    here = os.getcwd()
+    path = os.path.normpath(os.path.join(here, file))
+    if path.startswith(os.path.join(here, "")):
+        return quote(os.path.relpath(path, here), errors="replace")
+    return f"file://{quote(path, errors='replace')}"

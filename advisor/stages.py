@@ -199,7 +199,7 @@ class Stages:
 
     def _is_part(self, step: Step) -> bool:
         """Whether a backward is only a part of a step that an optimizer will end (accumulation)."""
-        if step.kind != "backward" or step.index >= AWAITED:
+        if step.kind != "backward" or step.number >= AWAITED:
             return False
         if self._awaits_update is None:
             self._awaits_update = is_optimized(self._watch.models())

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor import findings as data
 from advisor.advise import advise, summary
-from advisor.errors import UsageError
+from advisor.errors import UsageError, clean
 from advisor.profiles.device_timeline import sync_points
 from advisor.profiles.machine import Gpu, Machine
 from advisor.profiles.ops import phases_of_trace, window_of
@@ -34,6 +34,9 @@ def profile_traces(paths: Sequence[Path], command: tuple[str, ...], out: Path | 
         UsageError: A file is missing or no trace, or two files hold the same rank.
     """
     began = time.monotonic()
+    twice = next((path for at, path in enumerate(paths) if path in paths[:at]), None)
+    if twice is not None:
+        raise UsageError(f"{clean(str(twice))} is given twice", hint="give one file per rank")
     traces = [read_trace(path) for path in paths]
     _refuse_equal_ranks(paths, traces)
     first = min(traces, key=lambda trace: trace.rank or 0)
@@ -58,7 +61,10 @@ def profile_traces(paths: Sequence[Path], command: tuple[str, ...], out: Path | 
 
 def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
     """What the traces show; the machine is that of the recording as far as it names it."""
-    gpus = tuple(_gpu(each) for each in first.info.get("deviceProperties") or () if isinstance(each, dict))
+    listed = first.info.get("deviceProperties")
+    gpus = tuple(
+        _gpu(each) for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)
+    )
     on_device = bool(first.of(*DEVICE).any())
     return Profile(
         machine=Machine(
@@ -80,19 +86,25 @@ def _refuse_equal_ranks(paths: Sequence[Path], traces: Sequence[Trace]) -> None:
             continue
         if trace.rank in seen:
             raise UsageError(
-                f"{seen[trace.rank]} and {path} both hold rank {trace.rank}", hint="give one file per rank"
+                f"{clean(str(seen[trace.rank]))} and {clean(str(path))} both hold rank {trace.rank}",
+                hint="give one file per rank",
             )
         seen[trace.rank] = path
 
 
 def _gpu(properties: dict[str, Any]) -> Gpu:
-    capability = int(properties.get("computeMajor", 0)), int(properties.get("computeMinor", 0))
     return Gpu(
         name=str(properties.get("name", "GPU")),
         uuid="",
-        memory_bytes=int(properties.get("totalGlobalMem", 0)),
-        capability=capability,
+        memory_bytes=_whole(properties, "totalGlobalMem"),
+        capability=(_whole(properties, "computeMajor"), _whole(properties, "computeMinor")),
     )
+
+
+def _whole(properties: dict[str, Any], name: str) -> int:
+    """A number of a file that anything may stand in; 0 where it is none."""
+    found = properties.get(name)
+    return found if type(found) is int else 0
 
 
 def _recorded(trace: Trace) -> dict[str, Any]:

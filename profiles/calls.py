@@ -41,6 +41,9 @@ WAITING = re.compile(
 )
 """Calls of a device's runtime that return when the device is done."""
 
+BACK = "Memcpy DtoH"
+EXCHANGING = ("c10d::", "record_param_comms", "nccl:", "gloo:", "mpi:", "ucc:")
+
 Times = NDArray[np.float64]
 Values = NDArray[np.int64]
 
@@ -161,8 +164,18 @@ class Calls:
     @cached_property
     def waiting(self) -> Ints:
         """Calls within steps that return when the device is done."""
-        runtime = self.trace.of("cuda_runtime", "cuda_driver")[self.host.rows] & (self.step >= 0)
-        return np.flatnonzero(runtime & self.named(lambda name: WAITING.fullmatch(name) is not None))
+        runtime = self.trace.of("cuda_runtime", "cuda_driver")[self.host.rows]
+        waiting = runtime & self.named(lambda name: WAITING.fullmatch(name) is not None)
+        copying = self.launched_by[
+            self.kernels_named(lambda name: name.startswith(BACK) and "Pageable" in name)
+        ]
+        waiting[copying[copying >= 0]] = True
+        return np.flatnonzero(waiting & (self.step >= 0))
+
+    @cached_property
+    def exchanging(self) -> Flags:
+        """Which operators only exchange data with other processes."""
+        return self.op & self.named(lambda name: name.startswith(EXCHANGING))
 
     @cached_property
     def told(self) -> list[int]:
@@ -175,6 +188,12 @@ class Calls:
         flags = np.zeros(len(names), dtype=np.bool_)
         flags[[at for at in self.told if wanted(names[at])]] = True
         return flags[self.name]
+
+    def kernels_named(self, wanted: Callable[[str], bool]) -> Flags:
+        """Which events of devices have such a name."""
+        used = np.unique(self.trace.name[self.kernels]).tolist()
+        chosen = [at for at in used if wanted(self.trace.names[at])]
+        return np.isin(self.trace.name[self.kernels], chosen)
 
     def among(self, names: frozenset[str] | tuple[str, ...]) -> Flags:
         """Which events have one of these names."""

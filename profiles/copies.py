@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from advisor.profiles.calls import WAITING, Calls
+from advisor.profiles.calls import Calls
 from advisor.profiles.intervals import Union
 from advisor.profiles.nesting import Flags, Ints
 from advisor.profiles.recorded import Copies
@@ -30,8 +30,7 @@ def copies_of(calls: Calls, computing: Union) -> tuple[Copies, ...]:
 def is_copy(calls: Calls, direction: str) -> Flags:
     """Which of the device's events are copies of this direction."""
     begins = DIRECTIONS[direction]
-    named = np.array([name.startswith(begins) for name in calls.trace.names], dtype=np.bool_)
-    return named[calls.trace.name[calls.kernels]]
+    return calls.kernels_named(lambda name: name.startswith(begins))
 
 
 def _copies(calls: Calls, direction: str, chosen: Ints, computing: Union) -> Copies:
@@ -40,7 +39,7 @@ def _copies(calls: Calls, direction: str, chosen: Ints, computing: Union) -> Cop
     length = end - begin
     sizes = np.array([_bytes(calls, row) for row in rows.tolist()])
     total = float(sizes.sum())
-    pageable = np.array(["Pageable" in name for name in trace.names], dtype=np.bool_)[trace.name[rows]]
+    pageable = calls.kernels_named(lambda name: "Pageable" in name)[chosen]
     blocking = _blocking(calls, chosen)
     most, gap_us = max(_like(calls, chosen, begin, end, sizes), default=(0, 0.0))
     return Copies(
@@ -68,11 +67,9 @@ def _blocking(calls: Calls, chosen: Ints) -> Flags | None:
     launch = calls.launched_by[chosen]
     if not (launch >= 0).any():
         return None
-    blocks = calls.named(lambda name: WAITING.fullmatch(name) is not None)
-    waiting_owners = np.unique(calls.owner[calls.waiting])
     owner = calls.owner[launch]
-    awaited = (owner >= 0) & np.isin(owner, waiting_owners)
-    found: Flags = (launch >= 0) & (blocks[launch] | awaited)
+    awaited = (owner >= 0) & np.isin(owner, calls.owner[calls.waiting])
+    found: Flags = (launch >= 0) & (np.isin(launch, calls.waiting) | awaited)
     return found
 
 

@@ -24,7 +24,9 @@ STEPS_FOR_SPREAD = 5
 KERNEL = CATEGORIES.index("kernel")
 LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|convertTensor|tensorTransform", re.IGNORECASE)
 LOADING = ("enumerate(DataLoader)#", "advisor_loader")
-SAYS_NOTHING = ("advisor_", "ProfilerStep#", "DistributedDataParallel.")  # of what the host does in a gap
+SAYS_NOTHING = ("advisor_", "ProfilerStep#", "DistributedDataParallel.", "## ")
+"""Beginnings of annotations around so much that they do not say what the host did in a gap."""
+
 FILLS = frozenset(
     f"aten::{name}"
     for name in (
@@ -103,10 +105,6 @@ class _Timeline:
     def waits(self) -> Ints:
         """Calls that made the host wait, by their end."""
         waiting = self.calls.waiting
-        if is_copy(self.calls, "d2h").any():
-            blocking = is_copy(self.calls, "d2h") & _pageable(self.calls)
-            launches = self.calls.launched_by[blocking]
-            waiting = np.union1d(waiting, launches[launches >= 0])
         return waiting[np.argsort(self.calls.end_us[waiting], kind="stable")]
 
     @cached_property
@@ -194,11 +192,6 @@ def _position(trace: Trace, process: str) -> int:
     return next(at for at, (each, _) in enumerate(trace.threads) if each == process)
 
 
-def _pageable(calls: Calls) -> Flags:
-    named = np.array(["Pageable" in name for name in calls.trace.names], dtype=np.bool_)
-    return named[calls.trace.name[calls.kernels]]
-
-
 def _await_launch(timeline: _Timeline) -> Flags:
     """Which gaps last because the host launches too late."""
     calls, gaps = timeline.calls, timeline.gaps
@@ -230,10 +223,8 @@ def _full_queue(timeline: _Timeline) -> bool:
 
 
 def _layout_us(timeline: _Timeline) -> float:
-    trace = timeline.calls.trace
-    named = np.array([LAYOUT.search(name) is not None for name in trace.names], dtype=np.bool_)
-    rows = timeline.rows[timeline.is_kernel]
-    return float(trace.duration_us[rows[named[trace.name[rows]]]].sum())
+    named = timeline.calls.kernels_named(lambda name: LAYOUT.search(name) is not None)[timeline.chosen]
+    return float((timeline.end - timeline.begin)[named & timeline.is_kernel].sum())
 
 
 def _spread(timeline: _Timeline) -> tuple[float | None, float | None]:

@@ -86,7 +86,7 @@ POINTWISE = frozenset(
         "minimum", "where",
         "masked_fill", "masked_fill_", "lerp", "addcmul", "addcmul_", "addcdiv", "addcdiv_", "erf", "erfc",
         "logical_not", "logical_and", "logical_or", "bitwise_not", "bitwise_and", "eq", "ne", "lt", "le",
-        "gt", "ge", "dropout", "dropout_", "native_dropout", "_to_copy", "clone", "copy_",
+        "gt", "ge", "dropout", "dropout_", "native_dropout", "_to_copy", "clone",
         "threshold", "threshold_backward", "tanh_backward", "sigmoid_backward", "gelu_backward",
         "silu_backward", "elu_backward", "leaky_relu_backward", "hardtanh_backward", "hardswish_backward",
         "native_dropout_backward", "softplus_backward", "mish_backward",

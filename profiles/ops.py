@@ -9,6 +9,7 @@ from advisor.profiles.calls import (
     FORWARD,
     LOADER,
     OPTIMIZER,
+    OTHER,
     PHASES,
     RECOMPUTING,
     Calls,
@@ -28,6 +29,7 @@ from advisor.profiles.trace import Trace
 MOST_OPS = 200
 COMPUTE = (FORWARD, BACKWARD, OPTIMIZER)
 CLEARING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
+LEAST_LEFT = 0.001  # of a step: on several threads more may be taken off than the step took
 PER_PARAMETER = 2  # operators of an update, at least, for it to go parameter by parameter
 
 
@@ -55,13 +57,14 @@ def window_of(
         )  # fmt: skip
     within = calls.step >= 0
     ops = calls.op & within
-    computing = ops & np.isin(calls.phase, COMPUTE)
+    computing = ops & np.isin(calls.phase, COMPUTE) & ~calls.exchanging
     return Window(
         steps=calls.steps.count,
         step_ms=calls.step_ms,
         clean_step_ms=clean_step_ms,
         overhead=None if not clean_step_ms else max(0.0, calls.step_ms / clean_step_ms - 1),
         residual=_residual(calls, clean_step_ms),
+        corrected_step_ms=_corrected_step_ms(calls),
         events_per_step=(int(within.sum()) + len(calls.kernels)) / calls.steps.count,
         compute_ms=calls.per_step_ms(float(calls.spent_self_us[computing].sum())),
         dispatches=int((calls.top & within).sum()) / calls.steps.count,
@@ -179,6 +182,11 @@ def _residual(calls: Calls, clean_step_ms: float | None) -> float:
     """Share of a clean step by which the recorded one, less what was taken off, misses it."""
     if not clean_step_ms:
         return 0.0
+    return abs(_corrected_step_ms(calls) - clean_step_ms) / clean_step_ms
+
+
+def _corrected_step_ms(calls: Calls) -> float:
+    """The recorded step, less what was taken off for the profiler's own cost."""
     duration, within = calls.end_us - calls.begin_us, calls.step >= 0
     ops = calls.op & within
     called = ops & (calls.owner >= 0)
@@ -186,7 +194,7 @@ def _residual(calls: Calls, clean_step_ms: float | None) -> float:
     training = within & (calls.thread == calls.steps.thread) & (calls.owner < 0)
     between = 1000 * calls.steps.mean_ms * calls.steps.count - float(duration[training & calls.op].sum())
     removed += min(max(between, 0.0), calls.cost_us * int(training.sum()))
-    return abs(calls.step_ms - calls.per_step_ms(removed) - clean_step_ms) / clean_step_ms
+    return max(calls.step_ms - calls.per_step_ms(removed), LEAST_LEFT * calls.step_ms)
 
 
 def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
@@ -211,7 +219,7 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
             calls=int(count[at]) / calls.steps.count,
             self_ms=calls.per_step_ms(float(self_us[at])),
             total_ms=calls.per_step_ms(float(total_us[at])),
-            phase=PHASES[calls.phase[row]],
+            phase=PHASES[OTHER if calls.exchanging[row] else calls.phase[row]],
             shapes=signature.shapes,
             dtype=signature.dtype,
             flops=None if covered[row] else flops(name, signature),

@@ -34,6 +34,9 @@ PIECES = ("select", "slice", "narrow", "split", "split_with_sizes", "chunk", "un
 RESHAPING = VIEWS - {f"aten::{name}" for name in PIECES}
 """Views of a whole tensor; those of pieces end a chain."""
 
+ARITHMETIC = ("aten::add", "aten::sub", "aten::mul", "aten::div")
+"""What may well follow itself on one tensor; any other operator does so on one tensor after another."""
+
 REACH = 24  # operators between a product of an attention and its softmax: masks, scaling, reshaping
 
 
@@ -174,8 +177,9 @@ def _attention_shape(kinds: list[str], signatures: list[Signature]) -> tuple[int
 def pointwise_chains(calls: Calls) -> PointwiseChains | None:
     """Elementwise and normalising operators over tensors of one size, one right after another.
 
-    What they read and write comes from their shapes. Fused they would read what is not made within the
-    chain, and write the last result: what backward needs of the rest is left out.
+    What they read and write comes from their shapes; which tensors these were is not recorded. Fused they
+    would read what is not made within the chain, and write the last result: what backward needs of the rest
+    is left out.
     """
     sequence = _Sequence.of(calls)
     calling = np.zeros(len(calls.host), dtype=np.bool_)
@@ -188,6 +192,7 @@ def pointwise_chains(calls: Calls) -> PointwiseChains | None:
     sizes = largest[calls.signature[rows]]
     fusible &= sizes > 1
     linked = fusible[1:] & fusible[:-1] & (sizes[1:] == sizes[:-1]) & (segment[1:] == segment[:-1])
+    linked &= (calls.name[rows[1:]] != calls.name[rows[:-1]]) | calls.among(ARITHMETIC)[rows[1:]]
     edges = np.flatnonzero(np.diff(linked.astype(np.int8), prepend=0, append=0))
     chains = [rows[begin : end + 1] for begin, end in zip(edges[::2], edges[1::2], strict=True)]
     if not chains:

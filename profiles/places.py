@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import advisor
+from advisor import members
 from advisor.profiles.hooks.markers import MARKER
 from advisor.profiles.nesting import Host
 from advisor.profiles.observed import Location
@@ -69,7 +69,7 @@ def _is_users(file: str) -> bool:
 
 @cache
 def _own_folders() -> tuple[Path, ...]:
-    package = Path(advisor.__path__[0])
+    package = Path(members.__file__).parent
     return (package, *{entry.resolve() for entry in package.iterdir() if entry.is_symlink()})
 
 

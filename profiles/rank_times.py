@@ -79,16 +79,16 @@ def ranks_of(traces: Sequence[Trace]) -> tuple[RankFacts, ...] | None:
 def communication_of(calls: Calls) -> Communication | None:
     """What a process exchanged within its steps, ``None`` if nothing."""
     trace = calls.trace
-    named = np.array([name.startswith(EXCHANGES) for name in trace.names], dtype=np.bool_)
     on_device = trace.category[calls.kernels] == KERNEL
-    exchanging = named[trace.name[calls.kernels]] & on_device
+    exchanging = calls.kernels_named(lambda name: name.startswith(EXCHANGES)) & on_device
     device_rows = calls.kernels[exchanging]
     if len(device_rows):
         rows = device_rows
         others = calls.kernels[on_device & ~exchanging]
         computing = union(trace.begin_us[others], trace.end_us[others])
     else:
-        rows = np.sort(calls.host.rows[named[calls.name] & (calls.step >= 0)])
+        named = calls.named(lambda name: name.startswith(EXCHANGES))
+        rows = np.sort(calls.host.rows[named & (calls.step >= 0)])
         theirs = calls.named(lambda name: name.startswith(HOST_SIDE))
         ops = calls.top & ~theirs & (calls.step >= 0)
         computing = union(calls.begin_us[ops], calls.end_us[ops], GAP_US)

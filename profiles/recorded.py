@@ -48,7 +48,12 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention written as matmul, softmax, matmul. ``fused_ms`` was timed at these shapes."""
+    """Attention written as matmul, softmax, matmul, in forward.
+
+    ``shape`` is batch, heads, queries, keys and the width of a head; empty without recorded shapes. Attention
+    over three dimensions counts as one head. ``ms`` is from the first product to the second,
+    ``fused_ms`` was timed at these shapes.
+    """
 
     shape: tuple[int, ...]
     count: float
@@ -145,8 +150,8 @@ class Window:
     ``compute_ms`` sums self times of all operators in forward, backward and optimizer.
     ``dispatches`` counts operators called from Python or autograd directly, per step. ``recompute_ms``
     is forward work repeated inside backward (activation checkpointing), ``cast_ms`` the time of dtype
-    conversions, ``zero_ms`` that of clearing gradients by writing zeros.
-    before a normalisation, ``anomaly`` whether autograd's anomaly mode was seen.
+    conversions, ``zero_ms`` that of clearing gradients by writing zeros. ``corrected_step_ms`` is the
+    recorded step without what was taken off for the profiler.
     """
 
     steps: int
@@ -168,6 +173,7 @@ class Window:
     zero_ms: float = 0.0
     single_tensor_updates: bool | None = None
     device: DeviceFacts | None = None
+    corrected_step_ms: float | None = None
     notes: tuple[str, ...] = field(default=())
 
     def ms_of(self, *names: str, dtype: str | None = None, phase: str | None = None) -> float:

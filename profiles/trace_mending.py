@@ -108,7 +108,7 @@ class _Mending:
             spelt = _STRING_OR_NAN.sub(_same_length, segment)
             found = self._decoded(spelt) if spelt != segment else None
         if found is None and following is not None:
-            found = self._decoded("")
+            found = self._decoded(self.text[at : at + WINDOW])
         if found is None:
             return None
         value, length = found

@@ -7,14 +7,18 @@ from advisor.result import (
     Adopted,
     Baseline,
     Budget,
+    Finding,
     Interval,
     Loss,
     Noise,
+    Operator,
+    ProfileData,
     ProfileSummary,
     Proposal,
     Rate,
     Ratio,
     Recommendation,
+    Recording,
     ResultData,
     Target,
     Trial,
@@ -32,6 +36,9 @@ HOSTILE = [
     "[x](javascript:y)",
     "\udcff", "\u0000", "a\nb", "a\r\nb", "x" * 5000, "../../etc/passwd", "'; DROP TABLE studies; --", "",
 ]  # fmt: skip
+
+PLAIN = [f"name{index}" if shown(name) else "" for index, name in enumerate(HOSTILE)]
+"""A plain name for each hostile one; one of which nothing can be shown is empty here too."""
 
 NOW: dict[str, Value] = {
     "num_workers": 0, "prefetch_factor": 2, "persistent_workers": "off", "amp": "off", "execution": "eager",
@@ -273,7 +280,78 @@ def a_hostile_result() -> ResultData:
 
 def a_harmless_twin() -> ResultData:
     """The same result with plain names; a name of which nothing can be shown is empty here too."""
-    return a_named_result([f"name{index}" if shown(name) else "" for index, name in enumerate(HOSTILE)])
+    return a_named_result(PLAIN)
+
+
+def a_finding(rule: str = "input_bound", state: str = "opportunity", **fields: Any) -> Finding:
+    """A finding as it stands in a result: what fired is of medium severity and wastes time."""
+    fired = state in ("opportunity", "diagnostic")
+    values = {"kind": "waste", "severity": "medium" if fired else None, "title": f"what {rule} says"}
+    return Finding.model_validate({"rule": rule, "state": state} | values | fields)
+
+
+def a_ceiling(share: float, low: float, high: float, source: str = "replay", of: str = "step") -> Any:
+    return {"share": share, "low": low, "high": high, "from": source, "of": of}
+
+
+def some_findings() -> list[Finding]:
+    """One of every state, the cause before its symptom."""
+    return [
+        a_finding(
+            "slow_item", severity="high", title="41 % of each step waits for items that take 1.2 ms each",
+            location={"file": "train.py", "line": 11, "function": "__getitem__"},
+            ceiling=a_ceiling(0.41, 0.38, 0.44), explains="input_bound",
+            evidence={"item_ms": 1.2, "items_per_step": 64.0}, knobs=["num_workers", "in_memory_cache"],
+            advice="Decode items once and store them: `torch.save(items, path)`.",
+        ),
+        a_finding(
+            severity="high", title="42 % of each step waits for data",
+            location={"file": "train.py", "line": 42, "function": "main"},
+            ceiling=a_ceiling(0.41, 0.38, 0.44), evidence={"input_wait_ms": 16.2, "step_ms": 38.4},
+            advice="Make batches in worker processes: `DataLoader(..., num_workers=2)`.",
+            knobs=["num_workers", "prefetch_factor"],
+        ),
+        a_finding(
+            "amp_unused", kind="headroom", title="71 % of compute is in float32 where 16 bits would do",
+            ceiling=a_ceiling(0.24, 0.17, 0.31, "model"), advice="Autocast.", knobs=["amp"],
+        ),
+        a_finding(
+            "memory_growth", "diagnostic", kind="risk", severity="high", title="120 MiB more memory",
+            advice="Keep numbers, not tensors.",
+        ),
+        a_finding("optimizer_bound", "passed", title="4.2 % of each step updates parameters"),
+        a_finding("idle_device", "not_applicable", title="device timeline: needs a GPU"),
+        a_finding("graph_breaks", "error", title="KeyError: 'frames'"),
+    ]  # fmt: skip
+
+
+def a_profile_result(**fields: Any) -> ProfileData:
+    """A realistic profile of a script; any field of ``ProfileData`` may be replaced."""
+    full = a_result()
+    summary = full.profile.model_copy(
+        update={
+            "steps": 93, "summary": "41 % of each step waits for items that take 1.2 ms each",
+            "recording": Recording(steps=20, events_per_step=529, overhead=0.024, residual=0.003),
+            "operators": [
+                Operator(name="aten::mm", phase="backward", calls=4, self_ms=6.31, dtype="float32",
+                         shapes=[[64, 128], [128, 10]], location="train.py:52"),
+                Operator(name="aten::empty", phase="forward", calls=20, self_ms=0.021),
+            ],
+            "memory_bytes": {"parameter": 3 * 2**20, "activation": 41 * 2**20},
+            "replays": {"loader_free": Interval(estimate=0.41, low=0.38, high=0.44),
+                        "double_batch": Interval(estimate=1.22, low=1.15, high=1.29)},
+            "replays_refused": {"optimizer_off": "the optimizer takes a closure"},
+            "rates": {"matmul_float32_flops": 60.9e9, "dispatch_us": 4.43}, "roofline": {"flops": 0.31},
+            "notes": ["the time did not allow every stage of the diagnosis"],
+        }
+    )  # fmt: skip
+    values: dict[str, Any] = {
+        "advisor_version": "0.1.0", "command": ["profile", "train.py", "--", "--epochs", "1"],
+        "created": full.created, "seed": 0, "target": full.target, "machine": MACHINE,
+        "baseline": full.baseline, "profile": summary, "findings": some_findings(),
+        "warnings": full.warnings, "budget": Budget(seconds=38.2, trials=0, stopped_by="converged"),
+    }  # fmt: skip
+    return ProfileData(**(values | fields))
 
 
 class _Names:

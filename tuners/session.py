@@ -314,7 +314,7 @@ def as_slot(message: Mapping[str, Any]) -> Slot:
     return Slot(
         step_s=tuple(value / 1e9 for value in message["wall_ns"]),
         work=samples / steps if samples else 1.0,
-        cpu_s=sum(message["cpu_ns"]) / 1e9,
+        cpu_s=message["cpu_ns"] / 1e9,
         other_cpu_s=message["other_cpu_s"],
         flags=tuple(sorted(message["flags"].items())),
     )

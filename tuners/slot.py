@@ -36,6 +36,8 @@ class SlotTask:
         self._flagged: list[Step] = []
         self._began = time.perf_counter()
         self._load_before = cpu_times()
+        self._cpu_before = time.process_time_ns()
+        self._all_ns = 0
         self._end_sync_ns = 0
 
     def begin(self) -> None:
@@ -53,11 +55,18 @@ class SlotTask:
                 self.synchronise()
                 self._began = time.perf_counter()
                 self._load_before = cpu_times()
+                self._cpu_before = time.process_time_ns()
             return False
+        self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
         if len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT:
             return True
         return bool(self._clean) and time.perf_counter() - self._began > self._limit_s
+
+    def _cpu_ns(self, measured_ns: int) -> int:
+        """CPU time of this process with all its threads in the measured steps: their part of the slot's."""
+        spent = time.process_time_ns() - self._cpu_before
+        return round(spent * min(1.0, measured_ns / max(1, self._all_ns)))
 
     def synchronise(self) -> None:
         """On a CUDA device: wait for it, so that times are those of the device and not of launches."""
@@ -87,7 +96,7 @@ class SlotTask:
         own, everyone = (after - before for after, before in zip(cpu_times(), self._load_before, strict=True))
         return {
             "wall_ns": wall,
-            "cpu_ns": [step.cpu_ns for step in steps],
+            "cpu_ns": self._cpu_ns(sum(wall)),
             "phases_ns": phases,
             "flags": flags,
             "flagged_ns": [step.wall_ns for step in self._flagged],

@@ -57,6 +57,7 @@ class Observation:
         self._watch.memory.begin()
         self._load = cpu_times()
         self._throttled = cgroup_throttling()
+        self._cpu_began_ns = time.process_time_ns()
         self._began = time.perf_counter()
 
     def take(self, step: Step) -> bool:
@@ -71,6 +72,7 @@ class Observation:
     def finish(self) -> dict[str, Any]:
         """All steps; times in nanoseconds."""
         seconds = time.perf_counter() - self._began
+        self._cpu_ns = time.process_time_ns() - self._cpu_began_ns
         self._watch.memory.end()
         own, everyone = (b - a for a, b in zip(self._load, cpu_times(), strict=True))
         clean = [step for step in self._steps if not step.flags]
@@ -79,7 +81,7 @@ class Observation:
             phases.update(step.phases_ns)
         return {
             "wall_ns": [step.wall_ns for step in self._steps],
-            "cpu_ns": [step.cpu_ns for step in self._steps],
+            "cpu_ns": self._cpu_ns,
             "input_ns": [step.phases_ns.get("input_wait", 0) for step in self._steps],
             "flags": {str(place): sorted(step.flags) for place, step in enumerate(self._steps) if step.flags},
             "phases_ns": dict(phases),

@@ -1,8 +1,10 @@
 """``advisor profile``: one run, diagnosed; or trace files made elsewhere, read."""
 
+import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -13,12 +15,16 @@ from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, s
 from advisor.cli.output import tell, width, write
 from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target, is_trace
+from advisor.cli.values import did_you_mean
 from advisor.durations import parse_duration
 from advisor.errors import UsageError, clean
 from advisor.result import ProfileData
 from advisor.settings import Settings, TargetRequest
 
 DEFAULT_BUDGET_S = 120.0
+DEFAULT_OUT = "advisor-report"
+STAGES = ("watch", "inspect", "record", "replay", "report")
+OF_A_RUN = ("--budget", "--device", "--fix", "--ranks", "--seed", "--steps", "--steps-planned", "--warmup")
 Format = Literal["text", "json", "md", "html", "sarif"]
 
 HELP = """Find out what is slow in one training run, where, and how much it could give.
@@ -112,7 +118,12 @@ Examples:
     help="Steps of the real training, to weigh what comes once.",
 )
 @setting(
-    "--out", read=values.text, metavar="DIR", group="Output", help="Write the report to this folder, too."
+    "--out",
+    read=values.text,
+    metavar="DIR",
+    group="Output",
+    default_text=f"{DEFAULT_OUT}/",
+    help="Folder of the report; empty, new, or an earlier report.",
 )
 @setting(
     "--format",
@@ -139,10 +150,15 @@ def command(
         raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
     typed, arguments = ctx.meta[TYPED], ctx.meta[SCRIPT_ARGUMENTS]
     command_line = ("profile", *typed, *(("--", *arguments) if arguments else ()))
-    folder: Path | None = None
+    folder = Path()
     with problems.gather(where="--out"):
-        folder = _folder(out)
+        folder = _folder(DEFAULT_OUT if out is None else out)
     if module is None and targets and all(is_trace(name) for name in targets):
+        with problems.gather():
+            _refuse_for_traces(typed, arguments)
+        for name in targets:
+            with problems.gather():
+                _require_file(name)
         problems.raise_any()
         return _read_traces(targets, command_line, folder, format or "text", dry_run=dry_run)
     request: TargetRequest | None = None
@@ -173,10 +189,12 @@ def command(
         command=command_line,
     )
     if dry_run:
-        write(
-            f"{clean(request.name)} ({request.kind}) would be run once, watched, recorded and replayed for "
-            f"{settings.budget_s:.3g} s at most.\nNothing was started or written.\n"
-        )
+        plan = {
+            "target": request.name, "kind": request.kind, "arguments": list(request.args),
+            "device": settings.device, "stages": list(STAGES), "budget_s": settings.budget_s,
+            "fixed": fixed, "seed": settings.seed, "out": str(folder),
+        }  # fmt: skip
+        write(_plan(plan, format or "text"))
         return 0
     from advisor.profiling import profile
 
@@ -185,7 +203,7 @@ def command(
     return show(result, folder, format or "text")
 
 
-def show(result: ProfileData, folder: Path | None, format: Format) -> int:
+def show(result: ProfileData, folder: Path, format: Format) -> int:
     """Print a profile and where its report lies; the exit code."""
     from advisor.report import render_html, render_markdown
 
@@ -204,8 +222,7 @@ def show(result: ProfileData, folder: Path | None, format: Format) -> int:
             from advisor.profile_text import render_profile
 
             write(render_profile(result, width()))
-    if folder is not None:
-        tell(f"Report: {clean(str(folder / 'report.html'))}")
+    tell(f"Report: {clean(str(folder / 'report.html'))}")
     return 0
 
 
@@ -218,23 +235,58 @@ def _target(targets: Sequence[str], module: str | None, arguments: Sequence[str]
     return find_target(targets[0] if targets else None, module, arguments, command="profile")
 
 
+def _refuse_for_traces(typed: Sequence[str], arguments: Sequence[str]) -> None:
+    if arguments:
+        raise UsageError("a trace takes no arguments", hint="leave out what follows `--`")
+    for word in typed:
+        if word.partition("=")[0] in OF_A_RUN:
+            raise UsageError("a trace was recorded already", where=word, hint=f"leave {word} out")
+
+
+def _require_file(name: str) -> None:
+    if "\0" in name or not os.path.lexists(name):
+        folder, last = os.path.split(name.replace("\0", ""))
+        known = (
+            [entry for entry in os.listdir(folder or ".") if is_trace(entry)] if _is_folder(folder) else []
+        )
+        hint = did_you_mean(last, known)
+        if hint:
+            hint = clean(hint.replace("did you mean ", f"did you mean {os.path.join(folder, '')}"))
+        raise UsageError(f"no such file: {clean(name)}", hint=hint)
+
+
+def _is_folder(folder: str) -> bool:
+    return os.path.isdir(folder or ".") and os.access(folder or ".", os.R_OK)
+
+
 def _read_traces(
-    names: Sequence[str], command: tuple[str, ...], folder: Path | None, format: Format, *, dry_run: bool
+    names: Sequence[str], command: tuple[str, ...], folder: Path, format: Format, *, dry_run: bool
 ) -> int:
     if dry_run:
-        write(f"{len(names)} traces would be read.\nNothing was started or written.\n")
+        write(_plan({"target": list(names), "kind": "trace", "out": str(folder)}, format))
         return 0
     from advisor.trace_profile import profile_traces
 
     return show(profile_traces([Path(name) for name in names], command, folder), folder, format)
 
 
-def _folder(out: str | None) -> Path | None:
+def _plan(facts: dict[str, Any], format: Format) -> str:
+    """What ``--dry-run`` says."""
+    if format == "json":
+        return json.dumps({"dry_run": facts}, indent=2) + "\n"
+    rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = [f"{key}={inner}" for key, inner in value.items()]
+        text = (", ".join(value) or "none") if isinstance(value, list) else str(value)
+        rows.append(clean(f"{name.replace('_', ' ') + ':':<12} {text}", 500))
+    return "\n".join([*rows, "Nothing was started or written."]) + "\n"
+
+
+def _folder(out: str) -> Path:
     from advisor.report import check_folder
 
-    if out is None:
-        return None
     if not out.strip() or "\0" in out:
-        raise UsageError("--out is empty", hint="leave it out to print alone")
+        raise UsageError("--out is empty", hint=f"leave it out for {DEFAULT_OUT}/")
     check_folder(Path(out))
     return Path(out)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import textwrap
 from typing import Any
 
@@ -66,13 +67,15 @@ def listing() -> str:
     lines = []
     for family in Family:
         members = [one for one in RULES.values() if one.family is family]
-        lines.append(f"{family.value.capitalize()}")
+        lines.append(family.value.capitalize())
         for one in members:
-            entry = f"  {one.id} ({one.kind.value}): {_docstring(one).partition('.')[0]}"
-            lines.append(textwrap.shorten(entry, width() - 2, placeholder=" ..."))
-            lines[-1] = f"  {lines[-1]}"
+            sentence = re.split(r"\.\s", _docstring(one) + " ", maxsplit=1)[0]
+            name = f"  {one.id} ({one.kind.value})"
+            room = width() - len(name) - len(": ")
+            cut = textwrap.shorten(sentence, room, placeholder=" ...") if room > 20 else ""
+            lines.append(f"{name}: {cut}" if cut else name)
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join(lines[:-1]) + "\n"
 
 
 def page(name: str) -> str:

@@ -8,27 +8,24 @@ backward inside ``optimizer.step()``, do not turn the whole step into "optimizer
 
 import os
 import time
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 KINDS = ("manual", "loader", "forward", "backward", "optimizer")
-UNINTERRUPTED_NS = 50_000  # between two steps: nobody stopped the program, so its CPU clock is not read again
+RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
 PATIENCE = 500  # weaker ticks without the expected stronger one, before they count after all
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One closed step. Times in nanoseconds; ``phases_ns`` is self time by phase.
 
-    ``cpu_ns`` is the CPU time of this process with all its threads, without loader workers.
     ``flags`` may hold ``evaluation``, ``save``, ``epoch``, ``compile``, ``skipped_update``.
     """
 
-    index: int
+    number: int
     kind: str
     wall_ns: int
-    cpu_ns: int
     phases_ns: dict[str, int]
     flags: frozenset[str]
     loader_samples: int
@@ -47,18 +44,22 @@ class Annotator(Protocol):
         """The innermost phase ends."""
 
 
-@dataclass(slots=True)
+NO_FLAGS: frozenset[str] = frozenset()
+
+
 class _Open:
     """The step being measured."""
 
-    wall_start: int
-    cpu_start: int
-    phases: dict[str, int] = field(default_factory=dict)
-    flags: set[str] = field(default_factory=set)
-    loader_samples: int = 0
-    root_samples: int = 0
-    sequence: str = ""
-    backwards: int = 0
+    __slots__ = ("backwards", "flags", "loader_samples", "phases", "root_samples", "sequence", "wall_start")
+
+    def __init__(self, wall_start: int) -> None:
+        self.wall_start = wall_start
+        self.phases: dict[str, int] = {}
+        self.flags: frozenset[str] = NO_FLAGS
+        self.loader_samples = 0
+        self.root_samples = 0
+        self.sequence = ""
+        self.backwards = 0
 
 
 class Clock:
@@ -77,17 +78,16 @@ class Clock:
         *,
         training_only: bool = True,
         wall_ns: Callable[[], int] = time.perf_counter_ns,
-        cpu_ns: Callable[[], int] = time.process_time_ns,
     ) -> None:
         self._on_step = on_step
         self._wall_ns = wall_ns
-        self._cpu_ns = cpu_ns
         self._weakest = KINDS.index("backward") if training_only else 0
         self._rank = -1
         self._stack: list[tuple[str, int]] = []
         self._phase_start = wall_ns()
-        self._step = _Open(self._phase_start, cpu_ns())
-        self._process = os.getpid()
+        self._step = _Open(self._phase_start)
+        self.forked = False
+        _leave_in_children(self)
         self._in_update = 0
         self._updaters: list[int] = []
         self._suppressed = 0
@@ -144,7 +144,7 @@ class Clock:
 
     def flag(self, name: str) -> None:
         """Mark the step being measured."""
-        self._step.flags.add(name)
+        self._step.flags |= {name}
 
     def count_samples(self, *, loader: int = 0, root: int = 0) -> None:
         """Samples that a loader delivered, or that entered a root in training."""
@@ -199,19 +199,18 @@ class Clock:
 
     def restart(self) -> None:
         """Forget what was measured of the present step: it starts now."""
-        self._begin(self._wall_ns(), self._cpu_ns())
+        self._begin(self._wall_ns())
 
     def _tick(self, kind: str) -> None:
-        if os.getpid() != self._process or self._in_update:
+        rank = RANKS[kind]
+        if rank < self._rank or self._in_update or self.forked:
             return
-        rank = KINDS.index(kind)
-        is_awaited = kind == "manual" or rank >= self._weakest
-        if rank < self._rank or not (is_awaited or self._out_of_patience(kind)):
+        if rank < self._weakest and kind != "manual" and not self._out_of_patience(kind):
             return
         if rank > self._rank:
             self._rank = rank
             self.steps = 0
-        now, cpu = self._wall_ns(), self._cpu_ns()
+        now = self._wall_ns()
         if self._stack:
             phases, inner = self._step.phases, self._stack[-1][0]
             phases[inner] = phases.get(inner, 0) + now - self._phase_start
@@ -219,16 +218,15 @@ class Clock:
             self.first_tick_ns = now  # nothing has been paused yet: also on the scale of now_ns
         closed = self._step
         step = Step(
-            index=self.steps,
-            kind=kind,
-            wall_ns=now - closed.wall_start,
-            cpu_ns=cpu - closed.cpu_start,
-            phases_ns=closed.phases,
-            flags=frozenset(closed.flags),
-            loader_samples=closed.loader_samples,
-            root_samples=closed.root_samples,
-            sequence=closed.sequence,
-            backwards=closed.backwards,
+            self.steps,
+            kind,
+            now - closed.wall_start,
+            closed.phases,
+            closed.flags,
+            closed.loader_samples,
+            closed.root_samples,
+            closed.sequence,
+            closed.backwards,
         )
         self.steps += 1
         self.between_steps = True
@@ -236,10 +234,10 @@ class Clock:
         self.between_steps = False
         resumed = self._wall_ns()
         self._paused_ns += resumed - now
-        self._begin(resumed, cpu if resumed - now < UNINTERRUPTED_NS else self._cpu_ns())
+        self._begin(resumed)
 
-    def _begin(self, wall_ns: int, cpu_ns: int) -> None:
-        self._step = _Open(wall_ns, cpu_ns)
+    def _begin(self, wall_ns: int) -> None:
+        self._step = _Open(wall_ns)
         self._phase_start = wall_ns
         if self._stack:
             self._stack = [(phase, wall_ns) for phase, _ in self._stack]
@@ -249,3 +247,15 @@ class Clock:
             return False
         self._suppressed += 1
         return self._suppressed > PATIENCE
+
+
+def _leave_in_children(clock: Clock) -> None:
+    """A process forked from this one makes no steps of its own."""
+    this = weakref.ref(clock)
+
+    def leave() -> None:
+        clock = this()
+        if clock is not None:
+            clock.forked = True
+
+    os.register_at_fork(after_in_child=leave)

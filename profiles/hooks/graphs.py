@@ -180,9 +180,8 @@ def _adding_line(code: CodeType, name: str) -> int | None:
         line = getattr(instruction, "line_number", instruction.starts_line) or line
         recent = before[-4:]
         is_stored = instruction.argval == name and instruction.opname.startswith("STORE")
-        if is_stored and any(
-            each.opname == "BINARY_OP" and each.argrepr.endswith("=") for each in recent[-2:]
-        ):
+        operators = [each.argrepr for each in recent[-2:] if each.opname == "BINARY_OP"]
+        if is_stored and any(operator.endswith("=") for operator in operators):
             return line
         if instruction.argval in ADDING and any(each.argval == name for each in recent):
             return line

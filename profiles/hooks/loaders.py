@@ -336,7 +336,7 @@ class Loaders:
         return self._stood_in
 
     def replace_batches(self, stand_in: Callable[[Any], Any] | None) -> None:
-        """Give what ``stand_in`` makes of the next batch in place of all later ones; ``None``: fetch again."""
+        """Give what ``stand_in`` makes of the next batch in place of all later ones; ``None``: fetch."""
         self.stand_in = stand_in
         self._stood_in = None
 

@@ -38,6 +38,6 @@ def user_location(frame: FrameType | None = None, *, beyond_us: bool = True) -> 
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether the frame runs code of this package; some of it is ``__main__``, or has the program's globals."""
+    """Whether the frame runs code of this package, some of which is ``__main__`` or has other globals."""
     name = str(frame.f_globals.get("__name__", ""))
     return name.startswith("advisor.") or frame.f_code.co_filename.startswith((HERE, TUNERS))

@@ -17,23 +17,29 @@ from advisor.profiles.trace import CATEGORIES
 NAMES = (
     "ProfilerStep#1", "advisor_step#0", "advisor_forward", "advisor_logging", "Optimizer.step#Adam.step",
     "Optimizer.zero_grad#Adam.zero_grad", "enumerate(DataLoader)#Iter.__next__", "aten::mm", "aten::add",
-    "aten::select", "aten::softmax", "aten::matmul", "aten::copy_", "aten::_to_copy", "aten::to", "aten::zero_",
+    "aten::select", "aten::softmax", "aten::matmul", "aten::copy_", "aten::_to_copy", "aten::to",
+    "aten::zero_",
     "aten::item", "aten::conv2d", "aten::convolution_backward", "aten::_flash_attention_forward",
     "aten::scaled_dot_product_attention", "aten::einsum", "aten::zeros", "cudaLaunchKernel", "cudaFree",
     "autograd::engine::evaluate_function: AddmmBackward0", "CheckpointFunctionBackward", "cudaMemcpyAsync",
     "cudaStreamSynchronize", "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)",
-    "ncclDevKernel_AllReduce_Sum_f32", "gloo:all_reduce", "train.py(3): step", "torch/nn.py(1): f", "nchwToNhwc",
+    "ncclDevKernel_AllReduce_Sum_f32", "gloo:all_reduce", "train.py(3): step", "torch/nn.py(1): f",
+    "nchwToNhwc",
     "", "nested(1): (2): x",
 )  # fmt: skip
 
 SHAPES = st.recursive(st.integers(-3, 70), lambda inner: st.lists(inner, max_size=4), max_leaves=12)
-ANYTHING = st.none() | st.integers(-1, 2**70) | st.text(max_size=3) | st.lists(st.text(max_size=3), max_size=3)
+ANYTHING = (
+    st.none() | st.integers(-1, 2**70) | st.text(max_size=3) | st.lists(st.text(max_size=3), max_size=3)
+)
 DETAILS = st.fixed_dictionaries(
     {},
     optional={
         "Input Dims": st.lists(SHAPES, max_size=5) | ANYTHING,
-        "Input type": st.lists(st.sampled_from(["float", "long int", "Scalar", "", "x"]), max_size=5) | ANYTHING,
-        "Concrete Inputs": st.lists(st.sampled_from(["", "[2, 2]", "[0]", "True", "same"]), max_size=9) | ANYTHING,
+        "Input type": st.lists(st.sampled_from(["float", "long int", "Scalar", "", "x"]), max_size=5)
+        | ANYTHING,
+        "Concrete Inputs": st.lists(st.sampled_from(["", "[2, 2]", "[0]", "True", "same"]), max_size=9)
+        | ANYTHING,
         "Sequence number": st.integers(-2, 9) | ANYTHING,
         "Fwd thread id": st.integers(0, 1) | ANYTHING,
         "bytes": st.integers(0, 9) | ANYTHING,

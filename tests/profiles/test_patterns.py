@@ -150,6 +150,13 @@ def test_operators_that_do_not_follow_each_other_are_no_chain(names: list[str]) 
     assert _window(*names, shapes=([8, 8],)).pointwise is None
 
 
+@pytest.mark.parametrize(("name", "chained"), [("aten::clamp", False), ("aten::mul", True)])
+def test_one_operator_again_and_again_works_on_many_tensors_unless_it_is_arithmetic(
+    name: str, chained: bool
+) -> None:
+    assert (_window(name, name, name, shapes=([8, 8],)).pointwise is not None) is chained
+
+
 def test_a_change_of_size_ends_a_chain() -> None:
     trace = a_trace(
         a_step(0, 0, 50), an_operator("aten::gelu", 0, 10, [8, 8]), an_operator("aten::tanh", 20, 10, [8, 4])

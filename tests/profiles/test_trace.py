@@ -68,6 +68,10 @@ def test_a_bare_list_of_events_is_a_trace(recorded: dict[str, Path], tmp_path: P
     assert (trace.info, trace.notes) == ({}, ())
 
 
+def test_a_byte_order_mark_is_no_part_of_the_trace(tmp_path: Path) -> None:
+    assert len(read_trace(a_file(tmp_path, b"\xef\xbb\xbf" + json.dumps([OP]).encode()))) == 1
+
+
 def test_events_are_sorted_and_an_outer_one_precedes_the_inner_one_that_begins_with_it(
     tmp_path: Path,
 ) -> None:

@@ -186,6 +186,9 @@ def test_a_gzip_file_with_a_wrong_checksum_is_read_and_noted(tmp_path: Path) -> 
 
 BROKEN = {
     "an unescaped quote": '{"ph": "X", "cat": "cpu_op", "name": "a "b" c", "ts": 1, "dur": 1}',
+    "an unescaped quote before objects": (
+        '{"ph": "X", "cat": "cpu_op", "name": "a "b"", "args": {"x": [{"a": 1}, {"b": 2}], "y": 1}, "ts": 1}'
+    ),
     "a control character": '{"ph": "X", "cat": "cpu_op", "name": "a\x01", "ts": 1, "dur": 1}',
     "a line end in a name": '{"ph": "X", "cat": "cpu_op", "name": "a\nb", "ts": 1, "dur": 1}',
     "a missing value": '{"ph": "X", "cat": "cpu_op", "name": , "ts": 1, "dur": 1}',

@@ -1,4 +1,4 @@
-"""A compiled network reads a number out of a tensor in the middle of its forward, in every block."""
+"""A compiled network reads a number out of a tensor in the middle of its forward."""
 
 import sys
 
@@ -10,34 +10,20 @@ REPAIRED = "--repaired" in sys.argv
 torch.manual_seed(0)
 
 
-class Rescaled(nn.Module):
-    """A layer whose output is divided by its largest value."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.linear = nn.Linear(width, width)
-        self.largest = 0.0
-
-    def forward(self, x):
-        x = self.linear(x)
-        if REPAIRED:
-            return torch.relu(x / x.detach().abs().max().clamp(min=1e-6))
-        peak = max(x.detach().abs().max().item(), 1e-6)
-        return torch.relu(x / peak)
-
-
 class Network(nn.Module):
+    """Divides its features by the largest of them before the second half."""
+
     def __init__(self, width=256):
         super().__init__()
-        self.first = nn.Linear(32, width)
-        self.blocks = nn.ModuleList(Rescaled(width) for _ in range(4))
-        self.last = nn.Linear(width, 1)
+        self.first = nn.Sequential(nn.Linear(32, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.second = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
 
     def forward(self, x):
         x = self.first(x)
-        for block in self.blocks:
-            x = x + block(x)
-        return self.last(x)
+        peak = x.detach().abs().max()
+        if not REPAIRED:
+            peak = peak.item()
+        return self.second(x / (peak + 1e-6))
 
 
 model = torch.compile(Network(), backend="eager")

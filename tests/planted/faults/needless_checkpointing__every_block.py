@@ -44,7 +44,7 @@ model = Model()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 text = torch.randint(64, (101,)).repeat(200)
 for step in range(100_000):
-    starts = torch.randint(len(text) - LENGTH - 1, (16, 1))
+    starts = torch.randint(len(text) - LENGTH - 1, (6, 1))
     window = text[starts + torch.arange(LENGTH + 1)]
     loss = nn.functional.cross_entropy(model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
     optimizer.zero_grad()
