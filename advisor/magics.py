@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError as MagicError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope
+from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.display import display
 
 from advisor.errors import AdvisorError
@@ -23,11 +23,8 @@ OPTION = re.compile(r"\s*--(steps|wait|warmup)(?:=|\s+)(\S+)")
 class AdvisorMagics(Magics):
     """The magics of ``%load_ext advisor``. They start nothing in the background."""
 
-    @needs_local_scope
     @line_cell_magic(NAME)
-    def advise(
-        self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
-    ) -> "ProfileResult":
+    def advise(self, line: str, cell: str | None = None) -> "ProfileResult":
         """Profile the training loop of a cell, or of one statement, and show what is slow in it.
 
         A step ends with ``optimizer.step()``, else with ``backward()``. The first ones pass as warm-up; when
@@ -47,7 +44,7 @@ class AdvisorMagics(Magics):
         try:
             with LoopProfile(marked=False, **numbers) as loop:
                 is_running = True
-                value = self._run(statement if cell is None else cell, local_ns)
+                value = self._run(statement if cell is None else cell)
                 is_running = False
         except AdvisorError as error:
             if is_running:  # the cell's own
@@ -57,20 +54,22 @@ class AdvisorMagics(Magics):
             display(value)
         return loop.result
 
-    def _run(self, source: str, local_ns: dict[str, Any] | None) -> Any:
+    def _run(self, source: str) -> Any:
         """Run code as a cell would; the value of a last expression that no semicolon hides."""
         shell = self.shell
         assert shell is not None
         transformed = shell.transform_cell(source)
         name = shell.compile.cache(transformed, shell.execution_count, raw_code=source)
         tree = shell.transform_ast(shell.compile.ast_parse(transformed, filename=name))
+        flags = shell.compile.compiler_flags
         last = tree.body[-1] if tree.body and not source.rstrip().endswith(";") else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
+        exec(compile(tree, name, "exec", flags, dont_inherit=True), shell.user_ns)
         if not isinstance(last, ast.Expr):
-            exec(shell.compile(tree, name, "exec"), shell.user_ns, local_ns)
             return None
-        tree.body.pop()
-        exec(shell.compile(tree, name, "exec"), shell.user_ns, local_ns)
-        return eval(shell.compile(ast.Expression(last.value), name, "eval"), shell.user_ns, local_ns)
+        shown = compile(ast.Expression(last.value), name, "eval", flags, dont_inherit=True)
+        return eval(shown, shell.user_ns)
 
 
 def read_options(line: str) -> tuple[dict[str, int], str]:

@@ -1,11 +1,12 @@
 """What the report of a profile shows, part by part: one run, nothing compared."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from advisor import wording
 from advisor.charts import Chart
 from advisor.conditions import Fact, machine, reproduce
-from advisor.findings_page import FindingGroups, groups
+from advisor.findings_page import FindingGroups, groups, times
 from advisor.page import Legend, legend, periodic
 from advisor.result import ProfileData
 from advisor.step_chart import step_bar
@@ -130,7 +131,7 @@ def replays(result: ProfileData) -> list[Fact]:
     for name, share in result.profile.replays.items():
         what = NAMES.get(name, shown(name))
         if name in RATIOS:
-            found.append(Fact(what, f"{wording.interval(share, 'x')} the time of a step"))
+            found.append(Fact(what, f"time of a step: {times(share)}"))
         else:
             low, high = wording.percent(share.low), wording.percent(share.high)
             found.append(Fact(what, f"{wording.percent(share.estimate)} of the step goes ({low} to {high})"))
@@ -157,15 +158,17 @@ def limits(result: ProfileData) -> list[str]:
 
 
 def _counts(result: ProfileData) -> str:
-    counts = {
-        "opportunities": sum(f.state == "opportunity" for f in result.findings),
-        "diagnostics": sum(f.state == "diagnostic" for f in result.findings),
-        "passed": sum(f.state == "passed" for f in result.findings),
-        "not applicable": sum(f.state == "not_applicable" for f in result.findings),
-        "failed while checking": sum(f.state == "error" for f in result.findings),
+    counts = Counter(str(finding.state) for finding in result.findings)
+    words = {
+        "opportunity": "opportunity" if counts["opportunity"] == 1 else "opportunities",
+        "diagnostic": "diagnostic" if counts["diagnostic"] == 1 else "diagnostics",
+        "passed": "passed",
+        "not_applicable": "not applicable",
+        "error": "failed while checking",
     }
-    listed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{len(result.findings)} rules: {listed}."
+    listed = ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
+    rules = f"{len(result.findings)} rule{'' if len(result.findings) == 1 else 's'}"
+    return f"{rules}: {listed}." if listed else "No rule was run."
 
 
 def _conditions(result: ProfileData) -> list[Fact]:

@@ -51,7 +51,7 @@ def _step(result: ProfileData) -> list[str]:
     lines = ["One step:"]
     for name, spent in sorted(phases.items(), key=lambda item: -item[1]):
         bar = "#" * max(1, round(BAR * spent / longest))
-        label = name.replace("_", " ")
+        label = shown(name, 40).replace("_", " ")
         lines.append(
             f"  {label:<13} {wording.plain(spent):>8} ms {wording.share_of(spent, total):>11}  {bar}"
         )

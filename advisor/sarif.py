@@ -59,7 +59,12 @@ def _rule(name: str) -> dict[str, Any]:
 def _result(finding: Finding, index: int) -> dict[str, Any]:
     place = finding.location
     assert place is not None  # only such findings are shown
-    said = [shown(finding.title, 300) or shown(finding.rule), gain(finding), shown(finding.advice, 1000)]
+    could = gain(finding)
+    said = [
+        shown(finding.title, 300) or shown(finding.rule),
+        could[:1].upper() + could[1:],
+        shown(finding.advice, 1000),
+    ]
     return {
         "ruleId": shown(finding.rule),
         "ruleIndex": index,

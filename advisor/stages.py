@@ -1,8 +1,9 @@
 """What the steps of a loop in this process are used for: passing, watching, looking closely, recording."""
 
 import math
+import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,12 @@ from advisor.profiles.trace_file import read_trace
 from advisor.tuners.replay import normal_step_s
 from advisor.tuners.tasks import Inspection, Observation, Recording, Task
 
-INSPECTED_SHARE = 1 / 6  # of the steps; recorded are three in ten, the rest is watched
-RECORDED_SHARE = 3 / 10
+INSPECTED_SHARE = 1 / 6  # of the steps; what is not recorded either is watched
+RECORDED_SHARE = 7 / 20
 MOST_RECORDED = 24
-LEAST_RECORDED = 2  # a pilot, which also warms the profiler up, and one step
+LEAST_RECORDED = 3  # a pilot, which also warms the profiler up, a gap, and one step
+GAP = 1  # step between two windows
+LOUD = "KINETO_LOG_LEVEL"  # by default torch 2.13 tells of every start and stop on stderr
 AWAITED = 64  # backwards without an update, where an optimizer holds the parameters, before they count
 
 
@@ -51,7 +54,7 @@ class Division:
 
     @property
     def recorded(self) -> int:
-        """Steps of torch.profiler windows, the pilot's included."""
+        """Steps of torch.profiler windows, the pilot's and the gaps between them included."""
         return min(MOST_RECORDED, int(self.steps * RECORDED_SHARE))
 
     @property
@@ -218,7 +221,8 @@ class Stages:
             return
         self._task, self._most = following
         self._used_by_task = 0
-        self._task.begin()
+        with quiet_profiler():
+            self._task.begin()
 
     def _close(self) -> None:
         assert self._task is not None
@@ -243,6 +247,7 @@ class Stages:
         pilot = self._keep_recorded(places=False)
         run = self.seen.profile.run if self.seen.profile is not None else None
         for wanted in affordable(plan(len(read_trace(pilot)), run.period if run else 1), self._left):
+            yield _Passing(), GAP
             yield self._recording(wanted)
             self._keep_recorded(places=wanted.places)
 
@@ -272,13 +277,47 @@ class Stages:
         return self._watch.profile(self._machine, "script")
 
 
+class _Passing:
+    """Lets a step pass.
+
+    A range (``record_function``) that is open when one window ends and closed in the next writes into freed
+    memory (torch 2.13), and steps end inside the range that torch puts around every update.
+    """
+
+    event = "passed"
+
+    def begin(self) -> None:
+        """Nothing is begun."""
+
+    def take(self, step: Step) -> bool:
+        """A step has passed."""
+        return True
+
+    def finish(self) -> dict[str, Any]:
+        """Nothing is told."""
+        return {}
+
+
 def affordable(windows: list[Plan], left: int) -> list[Plan]:
     """The windows, shortened to the steps that are left; places are left out before times suffer."""
     timed, *marked = windows
-    wanted = sum(each.steps for each in marked)
-    kept = marked if left - wanted >= LEAST_RECORDED else []
-    steps = min(timed.steps, left - sum(each.steps for each in kept))
+    wanted = sum(GAP + each.steps for each in marked)
+    kept = marked if left - GAP - wanted >= 2 else []
+    steps = min(timed.steps, left - GAP - sum(GAP + each.steps for each in kept))
     return [replace(timed, steps=steps), *kept] if steps > 0 else []
+
+
+@contextmanager
+def quiet_profiler() -> Iterator[None]:
+    """What is started inside for the first time in a process writes nothing to stderr, then or later."""
+    if LOUD in os.environ:
+        yield
+        return
+    os.environ[LOUD] = "99"
+    try:
+        yield
+    finally:
+        del os.environ[LOUD]
 
 
 def profiler_is_active() -> bool:

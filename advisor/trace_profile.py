@@ -110,4 +110,4 @@ def _whole(properties: dict[str, Any], name: str) -> int:
 def _recorded(trace: Trace) -> dict[str, Any]:
     """What the file says of where it was made."""
     wanted = ("schemaVersion", "cuda_runtime_version", "cuda_driver_version", "trace_id", "displayTimeUnit")
-    return {name: trace.info[name] for name in wanted if name in trace.info}
+    return {name: trace.info[name] for name in wanted if isinstance(trace.info.get(name), int | str)}

@@ -91,7 +91,7 @@ class _Reading:
             for match in islice(_EVENTS.finditer(head, tried), _TRIES):
                 tried = match.end()
                 value = _value(head[: match.end()] + b"]}")
-                if isinstance(value, dict) and "traceEvents" in value:
+                if isinstance(value, dict):
                     self._inform(value)
                     return head[match.end() :]
             if len(head) > MAX_EVENT:
@@ -164,16 +164,9 @@ class _Reading:
         self.found += mended.found
         try:
             self.columns.take(b"[" + b",".join(mended.events) + b"]")
-        except (ValueError, RecursionError):
-            for event in mended.events:
-                self._take_alone(event)
+        except (ValueError, RecursionError):  # one reader of JSON may bear a deeper nesting than another
+            self.found[SKIPPED] += len(mended.events)
         return mended
-
-    def _take_alone(self, event: bytes) -> None:
-        try:
-            self.columns.take(b"[" + event + b"]")
-        except (ValueError, RecursionError):  # what one reader of JSON takes, another need not
-            self.found[SKIPPED] += 1
 
     def _stopped(self, how: str, unread: int) -> None:
         events = counted(self.columns.events, "event(s)")

@@ -74,7 +74,8 @@ def test_importing_the_package_loads_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     "module", ["advisor.cli", "advisor.cli.tune", "advisor.tuners.knobs", "advisor.report", "advisor.store",
-               "advisor.workload", "advisor.notebook", "advisor.tuning"]
+               "advisor.workload", "advisor.notebook", "advisor.tuning", "advisor.rules", "advisor.sarif",
+               "advisor.profiling", "advisor.doctor", "advisor.cli.profile", "advisor.cli.rules"]
 )  # fmt: skip
 def test_a_module_of_the_parent_leaves_the_heavy_ones_out(module: str) -> None:
     assert not loaded_by(f"import {module}") & set(HEAVY)

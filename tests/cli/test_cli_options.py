@@ -237,9 +237,7 @@ def test_devices_are_hidden_as_cuda_hides_them(variable: str | None, count: int)
     assert visible_gpus(2, variable) == count
 
 
-@pytest.mark.parametrize(
-    "command", ["profile", "apply", "check", "compare", "worker", "rules", "doctor", "plan", "trace"]
-)
+@pytest.mark.parametrize("command", ["apply", "check", "compare", "worker", "plan", "trace"])
 def test_a_command_that_comes_later_says_so(capsys: pytest.CaptureFixture[str], command: str) -> None:
     said = say(capsys, command, "x", "--whatever")
     assert_told_once(said, 2, (f"`advisor {command}` is not available yet",))
@@ -271,6 +269,11 @@ def test_usage_errors_come_fast_and_load_nothing_heavy(here: Path) -> None:
     ]
     calls += [(["tune", "train.py", "--storage", str(url)], code) for url, code, _ in STORAGE.values()]
     calls += [(["tune", "train.py", "--dry-run"], 0), (["--help"], 0), (["knobs"], 0), (["studies"], 0)]
+    calls += [
+        (["profile", "train.py", *words], 2) for words in (["--steps", "0"], ["b.py"], ["--trials", "3"])
+    ]
+    calls += [(["profile", "nosuch.json"], 2), (["profile", "train.py", "--dry-run"], 0), (["profile"], 2)]
+    calls += [(["rules"], 0), (["rules", "input_bound"], 0), (["rules", "x"], 2), (["doctor", "x"], 2)]
     done = subprocess.run(
         [sys.executable, "-c", RUN_ALL],
         input=json.dumps(calls),
@@ -286,8 +289,10 @@ def test_usage_errors_come_fast_and_load_nothing_heavy(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["tune"], ["tune", "--help"], ["knobs", "amp"], ["studies"]]
-)
+    "words", [["--help"], ["--version"], ["tune"], ["tune", "--help"], ["knobs", "amp"], ["studies"], ["rules"],
+              ["rules", "input_bound"], ["profile", "--help"], ["profile", "trian.py"], ["doctor", "--help"]],
+    ids=" ".join,
+)  # fmt: skip
 def test_a_process_that_only_answers_imports_nothing_heavy(here: Path, words: list[str]) -> None:
     began = time.perf_counter()
     done = subprocess.run(

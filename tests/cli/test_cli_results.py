@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from builders import a_machine
 from command_line import HEAVY, assert_told_once, contents, say
-from result_builder import a_result
+from result_builder import a_profile_result, a_result
 
 from advisor.cli.failures import Face, from_bug, report_failure
 from advisor.cli.tune import resume_command, show
@@ -87,8 +87,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "35 no such file": (("nosuch.json",), 2, ("nosuch.json: no such file",)),
     "35 not a result": (("notes.json", "--format", "md"), 2,
                         ("notes.json is not a result of advisor (no schema_version)",)),
-    "38": (("train", "--format", "xml"), 2, ("'xml' is not one of 'html', 'json', 'md'",)),
-    "38 later": (("train", "--format", "sarif"), 2, ("'sarif' is not available yet",)),
+    "38": (("train", "--format", "xml"), 2, ("'xml' is not one of 'html', 'json', 'md', 'sarif'",)),
     "46": (("trian", "--format", "md"), 2, ("no study 'trian'", "train", "`advisor studies` lists all")),
     "48": (("a b", "--format", "md"), 2, ("use letters, digits, . _ -",)),
     "50": (("begun", "--format", "md"), 4, ("nothing measured yet",)),
@@ -120,7 +119,9 @@ def test_html_is_not_written_to_a_terminal(here: Path) -> None:
 
 
 def test_reports_and_studies_are_shown_without_torch(here: Path, stored: ResultData) -> None:
-    for words in (["report", STUDY, "--format", "html"], ["studies"]):
+    (here / "profile.json").write_text(a_profile_result().to_json())
+    profiled = [["report", "profile.json", "--format", name] for name in ("html", "json", "md", "sarif")]
+    for words in (["report", STUDY, "--format", "html"], ["studies"], *profiled):
         done = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "advisor", *words], cwd=here,
             capture_output=True, text=True, check=False,

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-LENGTH, WIDTH, HEADS, BATCH = 64, 128, 4, 12
+LENGTH, WIDTH, HEADS, BATCH = 64, 128, 4, 6
 
 torch.manual_seed(1)
 
@@ -34,7 +34,8 @@ class CharacterModel(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-text = torch.randint(40, (211,)).repeat(200)
+text = torch.randint(40, (211,)).repeat(10_000)
+text = torch.where(torch.rand(len(text)) < 0.05, 0, text)
 model = CharacterModel(40)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=5000)

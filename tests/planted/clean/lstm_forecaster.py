@@ -18,9 +18,10 @@ class Forecaster(nn.Module):
         return self.head(states[:, -1])
 
 
-time = torch.arange(4000) * torch.tensor([[0.05], [0.11], [0.17], [0.23]])
-signal = (torch.sin(time) + 0.1 * torch.randn(4, 4000)).T.contiguous()
-windows = signal.unfold(0, 33, 1).transpose(1, 2).contiguous()
+time = torch.arange(20_000) * torch.tensor([[0.05], [0.11], [0.17], [0.23]])
+signal = (torch.sin(time) + 0.1 * torch.randn(4, 20_000)).T.contiguous()
+windows = signal.unfold(0, 33, 1).transpose(1, 2)
+windows = (windows - windows.mean()) / windows.std()
 loader = DataLoader(TensorDataset(windows[:, :-1], windows[:, -1]), batch_size=64, shuffle=True)
 
 model = Forecaster()

@@ -11,29 +11,27 @@ torch.manual_seed(0)
 
 
 def layer(inputs, outputs):
-    return nn.Sequential(
-        nn.Linear(inputs, outputs, bias=REPAIRED is False), nn.BatchNorm1d(outputs), nn.ReLU()
-    )
+    return nn.Sequential(nn.Linear(inputs, outputs, bias=not REPAIRED), nn.BatchNorm1d(outputs), nn.ReLU())
 
 
 class Autoencoder(nn.Module):
     def __init__(self):
         super().__init__()
-        self.encoder = nn.Sequential(layer(16, 256), layer(256, 8))
-        self.decoder = nn.Sequential(layer(8, 256), nn.Linear(256, 16))
+        self.encoder = nn.Sequential(layer(16, 128), layer(128, 128), layer(128, 128), layer(128, 16))
+        self.decoder = nn.Sequential(layer(16, 128), layer(128, 128), layer(128, 128), nn.Linear(128, 16))
 
     def forward(self, x):
         return self.decoder(self.encoder(x))
 
 
 model = Autoencoder()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, fused=True)
 mixing = torch.randn(4, 16) / 2
-for step in range(200_000):
-    readings = torch.randn(2048, 4) @ mixing
+for step in range(500_000):
+    readings = torch.randn(64, 4) @ mixing
     loss = nn.functional.mse_loss(model(readings), readings)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if step % 200 == 0:
+    if step % 1000 == 0:
         print(f"step {step}: {loss.item():.5f}", flush=True)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 REPAIRED = "--repaired" in sys.argv
-REMOTE_S = 0.002  # for the first read of a file
+REMOTE_S = 0.0012  # for the first read of a file
 COUNT = 1536
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 REPAIRED = "--repaired" in sys.argv
-REMOTE_S = 0.002  # to open a file
+REMOTE_S = 0.0012  # to open a file
 COUNT = 1536
 STEPS = 48
 

@@ -8,46 +8,43 @@ import torch
 from torch import nn
 
 REPAIRED = "--repaired" in sys.argv
-LENGTH, BATCH, ACCUMULATE = 24, 16, 2
+VOCABULARY, LENGTH, WIDTH, BATCH, ACCUMULATE = 64, 16, 48, 8, 2
 warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")
 
 
-class Counter(nn.Module):
-    """Sums what it reads, step by step, in a cell of its own."""
+class Reverser(nn.Module):
+    """Learns to write a sequence backwards."""
 
-    def __init__(self, width=48):
+    def __init__(self):
         super().__init__()
-        self.width = width
-        self.cell = nn.LSTMCell(4, width)
-        self.head = nn.Linear(width, 1)
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.positions = nn.Embedding(LENGTH, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.1, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
 
-    def forward(self, values):
-        hidden = cell = torch.zeros(len(values), self.width)
-        for step in range(values.shape[1]):
-            hidden, cell = self.cell(values[:, step], (hidden, cell))
-        return self.head(hidden).squeeze(1)
+    def forward(self, tokens):
+        return self.head(self.encoder(self.embedding(tokens) + self.positions.weight))
 
 
 class Trainer:
     def __init__(self, model):
         self.model = model
-        self.optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3)
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         self.generator = torch.Generator().manual_seed(0)
 
-    def batch(self):
-        values = torch.rand(BATCH, LENGTH, 4, generator=self.generator)
-        return values, values[..., 0].mean(1)
+    def micro_step(self):
+        tokens = torch.randint(VOCABULARY, (BATCH, LENGTH), generator=self.generator)
+        scores = self.model(tokens).flatten(0, 1)
+        loss = nn.functional.cross_entropy(scores, tokens.flip(1).flatten()) / ACCUMULATE
+        loss.backward()
+        return loss.item()
 
     def training_step(self):
-        total = 0.0
         with contextlib.nullcontext() if REPAIRED else torch.autograd.detect_anomaly():
-            for _ in range(ACCUMULATE):
-                values, targets = self.batch()
-                loss = nn.functional.mse_loss(self.model(values), targets) / ACCUMULATE
-                loss.backward()
-                total += loss.item()
-            self.optimizer.step()
-            self.optimizer.zero_grad()
+            total = sum(self.micro_step() for _ in range(ACCUMULATE))
+        self.optimizer.step()
+        self.optimizer.zero_grad()
         return total
 
     def fit(self, steps):
@@ -59,4 +56,4 @@ class Trainer:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    Trainer(Counter()).fit(1_000_000)
+    Trainer(Reverser()).fit(1_000_000)

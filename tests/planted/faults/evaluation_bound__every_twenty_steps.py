@@ -46,7 +46,7 @@ def main():
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
     pairs, scores = ratings(50_000, generator)
-    held_out = ratings(16_384, generator)
+    held_out = ratings(32_768, generator)
     model = Ratings()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     step = 0

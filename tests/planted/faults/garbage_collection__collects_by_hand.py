@@ -1,4 +1,4 @@
-"""A large graph of Python objects is alive, and `gc.collect()` walks through it after every ten steps."""
+"""A large graph of Python objects is alive, and `gc.collect()` walks through it after every twenty steps."""
 
 import gc
 import sys
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 REPAIRED = "--repaired" in sys.argv
-COLLECT_EVERY, BATCH = 10, 64
+COLLECT_EVERY, BATCH = 20, 64
 
 
 class Person:
@@ -38,11 +38,8 @@ def tensors(everyone):
 
 def main():
     torch.manual_seed(0)
-    everyone = people(60_000)
+    everyone = people(30_000)
     features, targets = tensors(everyone)
-    if REPAIRED:
-        gc.collect()
-        gc.freeze()
     model = nn.Sequential(
         nn.Linear(3, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
         nn.Linear(512, 1),
@@ -56,6 +53,8 @@ def main():
         optimizer.step()
         if step % COLLECT_EVERY == 0:
             gc.collect()
+            if REPAIRED and step == COLLECT_EVERY:  # after what the first steps import and keep
+                gc.freeze()
         if step % 500 == 0:
             print(f"step {step} loss {loss.item():.5f}", flush=True)
 

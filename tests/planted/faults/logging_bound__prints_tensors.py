@@ -1,4 +1,4 @@
-"""Each step prints its loss and the gradients of the first layers, as they were once looked at."""
+"""Each step prints its scores and gradients, as they were once looked at."""
 
 import sys
 
@@ -16,20 +16,21 @@ def main():
     labels = (images.mean((1, 2, 3)) > 0).long()
     images += 0.2 * labels.view(-1, 1, 1, 1)
     model = nn.Sequential(
-        nn.Conv2d(1, 12, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(12, 24, 3, padding=1),
-        nn.ReLU(), nn.Flatten(), nn.Linear(24 * 64, 2),
+        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1),
+        nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 2),
     )  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     step = 0
     for epoch in range(10_000):
         for rows in torch.randperm(len(images)).split(BATCH):
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(images[rows]), labels[rows])
+            scores = model(images[rows])
+            loss = nn.functional.cross_entropy(scores, labels[rows])
             loss.backward()
             optimizer.step()
             step += 1
             if step % PRINT_EVERY == 0:
-                print("epoch", epoch, "step", step, "loss", loss.detach())
+                print("epoch", epoch, "step", step, "loss", loss.detach(), "scores", scores.detach())
                 print("gradients of the first layer", model[0].weight.grad, model[0].bias.grad)
                 print("gradients of the last layer", model[6].weight.grad, model[6].bias.grad, flush=True)
 

@@ -29,11 +29,12 @@ class Policy(nn.Module):
 
 policy = Policy()
 optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-4, fused=True if REPAIRED else None)
-expert = torch.randn(64, 16)
+demonstrations = torch.randn(60_000, 64) / 2
+chosen = (demonstrations @ torch.randn(64, 16)).argmax(1)
 right = 0.0
 for update in range(200_000):
-    states = torch.randn(8, 64)
-    actions = (states @ expert).argmax(1)
+    picked = torch.randint(60_000, (8,))
+    states, actions = demonstrations[picked], chosen[picked]
     logits = policy(states)
     loss = nn.functional.cross_entropy(logits, actions)
     optimizer.zero_grad()

@@ -9,24 +9,39 @@ REPAIRED = "--repaired" in sys.argv
 BATCH, SIZE = 48, 256
 
 torch.manual_seed(0)
-originals = torch.rand(BATCH, 3, SIZE, SIZE)
-scaled = torch.empty_like(originals) if REPAIRED else None
-shifted = torch.empty_like(originals) if REPAIRED else None
 
 
-def augmented(images):
+class Augmentation(nn.Module):
     """Random contrast and brightness; the repaired program writes into memory that it keeps."""
-    contrast, brightness = 0.5 + torch.rand(BATCH, 1, 1, 1), torch.rand(BATCH, 1, 1, 1)
-    return torch.add(torch.mul(images, contrast, out=scaled), brightness, out=shifted), brightness.flatten()
+
+    def __init__(self):
+        super().__init__()
+        self.scaled = torch.empty(BATCH, 3, SIZE, SIZE) if REPAIRED else None
+        self.shifted = torch.empty(BATCH, 3, SIZE, SIZE) if REPAIRED else None
+
+    def forward(self, images, contrast, brightness):
+        scaled = torch.mul(images, contrast, out=self.scaled)
+        return torch.add(scaled, brightness, out=self.shifted)
 
 
-model = nn.Sequential(
-    nn.AvgPool2d(16), nn.Flatten(), nn.Linear(3 * (SIZE // 16) ** 2, 64), nn.ReLU(), nn.Linear(64, 1)
-)
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.augmentation = Augmentation()
+        self.layers = nn.Sequential(
+            nn.AvgPool2d(16), nn.Flatten(), nn.Linear(3 * (SIZE // 16) ** 2, 64), nn.ReLU(), nn.Linear(64, 1)
+        )
+
+    def forward(self, images, contrast, brightness):
+        return self.layers(self.augmentation(images, contrast, brightness)).squeeze(1)
+
+
+originals = torch.rand(BATCH, 3, SIZE, SIZE)
+model = Network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
 for step in range(100_000):
-    images, brightness = augmented(originals)
-    loss = nn.functional.mse_loss(model(images).squeeze(1), brightness)
+    contrast, brightness = 0.5 + torch.rand(BATCH, 1, 1, 1), torch.rand(BATCH, 1, 1, 1)
+    loss = nn.functional.mse_loss(model(originals, contrast, brightness), brightness.flatten())
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -11,10 +11,10 @@ REPAIRED = "--repaired" in sys.argv
 torch.manual_seed(0)
 features = torch.randn(50_000, 64)
 labels = (features[:, :32].sum(1) > features[:, 32:].sum(1)).long()
-loader = DataLoader(TensorDataset(features, labels), batch_size=100, shuffle=True)
+loader = DataLoader(TensorDataset(features, labels), batch_size=64, shuffle=True)
 
 model = nn.Sequential(
-    nn.Linear(64, 512), nn.ReLU(), nn.Dropout(0.1), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 2)
+    nn.Linear(64, 1024), nn.ReLU(), nn.Dropout(0.1), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 2)
 )
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 total_loss, steps = 0.0, 0

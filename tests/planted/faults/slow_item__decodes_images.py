@@ -47,14 +47,13 @@ class Drawings(Dataset):
 
 torch.manual_seed(0)
 model = nn.Sequential(
-    nn.Conv2d(1, 16, 3, padding=1),
+    nn.Conv2d(1, 8, 3, stride=2, padding=1),
     nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Conv2d(16, 32, 3, padding=1),
+    nn.Conv2d(8, 16, 3, padding=1),
     nn.ReLU(),
     nn.MaxPool2d(2),
     nn.Flatten(),
-    nn.Linear(32 * 8 * 8, 2),
+    nn.Linear(16 * 8 * 8, 2),
 )
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 criterion = nn.CrossEntropyLoss()

@@ -45,11 +45,11 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_images(folder)
-        loader = DataLoader(ImageFolder(folder), batch_size=32, shuffle=True)
+        loader = DataLoader(ImageFolder(folder), batch_size=16, shuffle=True)
         model = nn.Sequential(
-            nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(), nn.Linear(64, 3),
+            nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(), nn.Linear(32, 3),
         )  # fmt: skip
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=1000)

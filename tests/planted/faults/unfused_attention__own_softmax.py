@@ -57,7 +57,8 @@ class CharacterModel(nn.Module):
         return self.head(self.blocks(x))
 
 
-text = torch.randint(32, (97,)).repeat(400)
+text = torch.randint(32, (97,)).repeat(30_000)
+text = torch.where(torch.rand(len(text)) < 0.05, 0, text)
 model = CharacterModel(32)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 for step in range(100_000):

@@ -33,10 +33,10 @@ def main():
         Augmented(256), batch_size=32, shuffle=True, num_workers=2, persistent_workers=REPAIRED
     )
     features = nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 32, 3, padding=1),
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 24, 3, padding=1),
         nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
     )  # fmt: skip
-    model = nn.Sequential(features, nn.Linear(32 * 16, 10))
+    model = nn.Sequential(features, nn.Linear(24 * 16, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     for epoch in range(5000):
         for images, labels in loader:

@@ -1,4 +1,4 @@
-"""The model and its optimizer are saved after every ten steps, for fear of a crash."""
+"""The model and its optimizer are saved after every five steps, for fear of a crash."""
 
 import sys
 import tempfile
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 REPAIRED = "--repaired" in sys.argv
-SAVE_EVERY = 1000 if REPAIRED else 10
+SAVE_EVERY = 1000 if REPAIRED else 5
 WIDTH, BATCH = 768, 64
 
 

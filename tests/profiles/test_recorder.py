@@ -1,0 +1,73 @@
+import json
+from pathlib import Path
+
+import torch
+
+from advisor.profiles.ops import window_of
+from advisor.profiles.recorder import Recorder, plan
+from advisor.profiles.trace_file import read_trace
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(8, 8)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        hidden = self.inner(batch)
+        return hidden.exp().sum()
+
+
+def record(path: Path, *, places: bool) -> None:
+    model = Net()
+    recorder = Recorder(path, places=places)
+    recorder.start()
+    for step in range(3):
+        recorder.enter("forward")
+        loss = model(torch.ones(4, 8))
+        recorder.leave()
+        loss.backward()
+        if step < 2:
+            recorder.step()
+    recorder.stop()
+
+
+def test_a_window_has_as_many_steps_as_were_recorded(tmp_path: Path) -> None:
+    record(tmp_path / "trace.json", places=False)
+    window = window_of(read_trace(tmp_path / "trace.json"), clean_step_ms=None)
+    assert window.steps == 3
+    assert {op.phase for op in window.ops if op.name == "aten::addmm"} == {"forward"}
+
+
+def test_marked_operators_are_found_at_the_line_that_called_them(tmp_path: Path) -> None:
+    record(tmp_path / "trace.json", places=True)
+    window = window_of(read_trace(tmp_path / "trace.json"), clean_step_ms=None)
+    lines = Path(__file__).read_text().splitlines()
+    exp = next(op for op in window.ops if op.name == "aten::exp")
+    product = next(op for op in window.ops if op.name == "aten::addmm")
+    assert exp.location is not None and product.location is not None
+    assert exp.location.file == __file__ and "hidden.exp()" in lines[exp.location.line - 1]
+    assert "self.inner(batch)" in lines[product.location.line - 1]
+    assert exp.phase == product.phase == "forward"
+
+
+def test_marks_are_gone_after_the_window(tmp_path: Path) -> None:
+    record(tmp_path / "first.json", places=True)
+    record(tmp_path / "second.json", places=False)
+    names = {event["name"] for event in json.loads((tmp_path / "second.json").read_text())["traceEvents"]}
+    assert not [name for name in names if name.startswith("user_line")]
+
+
+def test_the_more_events_a_step_has_the_fewer_steps_are_recorded() -> None:
+    few, many = plan(100.0)[0].steps, plan(50_000.0)[0].steps
+    assert few == 20 and many < 10
+    assert plan(1_000_000.0)[0].steps == 1
+
+
+def test_whole_periods_of_several_optimizers_are_recorded() -> None:
+    assert plan(60_000.0, period=4)[0].steps % 4 == 0
+
+
+def test_places_are_marked_in_a_window_of_their_own_unless_there_are_too_many_events() -> None:
+    assert [each.places for each in plan(1000.0)] == [False, True]
+    assert [each.places for each in plan(100_000.0)] == [False]
