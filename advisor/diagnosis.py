@@ -21,7 +21,7 @@ from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
 from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
 from advisor.profiles.recorder import plan
-from advisor.profiles.replayed import Replays
+from advisor.profiles.replayed import Share
 from advisor.profiles.scaling import to_clean_steps
 from advisor.profiles.trace import Trace
 from advisor.profiles.trace_file import read_trace
@@ -217,9 +217,10 @@ class Diagnosis:
         compiled = profile.compile
         if compiled is not None and replaying.eager_step_ms is not None:
             compiled = replace(compiled, eager_step_ms=replaying.eager_step_ms)
-        kept = profile.replays
-        if kept.evaluation_without_graph is not None:
-            measured = replace(measured, evaluation_without_graph=kept.evaluation_without_graph)
+        graphed = profile.run is not None and profile.run.evaluation_records_graph
+        if graphed and names is None and replaying.session.alive:
+            shares = replaying.session.ask("graph", "graph", 120.0)["shares"]
+            measured = replace(measured, evaluation_without_graph=_share_of(shares))
         return replace(profile, replays=measured, compile=compiled)
 
 
@@ -291,6 +292,14 @@ def series_of(watched: Mapping[str, Any]) -> StepSeries | None:
     )
 
 
+def _share_of(shares: list[float]) -> Share | None:
+    """The median of paired shares with its quartiles; negative ones count as 0."""
+    if len(shares) < 3:
+        return None
+    low, middle, high = statistics.quantiles(shares, n=4)
+    return Share(max(0.0, middle), max(0.0, low), max(0.0, high))
+
+
 def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Several observations one after another as one."""
     whole: dict[str, Any] = {"wall_ns": [], "cpu_ns": 0, "input_ns": [], "flags": {}, "seconds": 0.0}
@@ -338,8 +347,3 @@ def syncs_of(profile: Profile, trace: Trace) -> Any:
     from advisor.profiles.device_timeline import sync_points
 
     return sync_points(trace) or profile.syncs
-
-
-def no_replays(reason: str) -> Replays:
-    """For runs that cannot be replayed."""
-    return Replays(refused=(("all", reason),))

@@ -18,6 +18,7 @@ from advisor.wording import mib
 
 OLDEST_TORCH = (2, 11)  # what is tested
 LOAD = 0.15  # of one CPU, from which other processes disturb comparisons
+LOAD_S = 1.0  # for looking at it
 SMALL_SHM = 2**30  # bytes; batches of several loader workers pass through it
 LITTLE_DISK = 2 * 2**30  # bytes, for logs, compiled code and studies
 TORCH_S = 60.0  # for importing torch
@@ -119,7 +120,7 @@ def _cpus(machine: Machine, torch: dict[str, Any]) -> Iterator[Check]:
             f"{threads} for {machine.cpus_allowed} CPUs",
             f"`export OMP_NUM_THREADS={machine.cpus_allowed}`: more threads than CPUs wait for each other",
         )
-    used = sum(psutil.cpu_percent(interval=1.0, percpu=True)) / 100
+    used = sum(psutil.cpu_percent(interval=LOAD_S, percpu=True)) / 100
     if used > LOAD:
         yield Check(
             "other load",

@@ -23,7 +23,7 @@ OPTION = re.compile(r"\s*--(steps|wait|warmup)(?:=|\s+)(\S+)")
 class AdvisorMagics(Magics):
     """The magics of ``%load_ext advisor``. They start nothing in the background."""
 
-    @line_cell_magic(NAME)
+    @line_cell_magic(NAME)  # type: ignore[arg-type]  # IPython's own annotation accepts no function
     def advise(self, line: str, cell: str | None = None) -> "ProfileResult":
         """Profile the training loop of a cell, or of one statement, and show what is slow in it.
 

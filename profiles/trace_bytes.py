@@ -71,7 +71,7 @@ def _unpacked(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[bytes]:
                     notes.append("what follows the end of the gzip file was ignored")
                 return
             unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        elif not packed and not block:
+        elif not packed:
             notes.append(f"the gzip file ends at byte {file.tell():,} before its content does")
             return
 

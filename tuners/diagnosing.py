@@ -16,7 +16,8 @@ def carry_out(
     """Do what the tuner asks between two steps; the task that takes the next steps, if one is asked for.
 
     ``observe``, ``inspect`` and ``record`` take steps. ``omit`` leaves one part of every step out from now
-    on (``None``: nothing), ``probe`` costs out the loader, ``rates`` measures the machine.
+    on (``None``: nothing), ``probe`` costs out the loader, ``graph`` times an evaluation without its graph,
+    ``rates`` measures the machine.
     """
     match name:
         case "observe":
@@ -36,6 +37,8 @@ def carry_out(
         case "probe":
             watch.probe()
             channel.send(event="probed")
+        case "graph":
+            channel.send(event="graph", shares=watch.graph_shares())
         case "rates":
             from advisor.profiles.ceilings import measure_rates
 

@@ -1,5 +1,8 @@
 """Evaluations between training steps: how many, how long, where, and whether they record a graph."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.clock import Clock
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 LOOKED_AT = 16  # outputs that are looked at
+PAIRS = 7  # of timed forwards, with a graph and without
 
 
 class Evaluations:
@@ -103,3 +107,44 @@ class Evaluations:
         if self._border_ns is not None and not self.trained:
             self._lead_ns = began_ns - self._border_ns - self._left_out_ns
             self._left_out_ns = 0
+
+
+@dataclass(frozen=True)
+class GraphedEvaluation:
+    """A forward in evaluation that could record a graph, kept so that it can be timed without one."""
+
+    module: "Module"
+    function: Callable[..., Any]
+    args: Any
+    kwargs: Any
+
+    def shares(self) -> list[float]:
+        """Shares of the forward's time that recording the graph takes, of several pairs side by side.
+
+        To be called between two steps of a process that is thrown away; modules are left as they were.
+        """
+        import torch
+
+        modes = {member: member.training for member in self.module.modules()}
+        self.module.eval()
+        try:
+            shares = []
+            for _ in range(PAIRS + 1):
+                with torch.enable_grad():
+                    graphed = self._timed()
+                with torch.inference_mode():
+                    plain = self._timed()
+                shares.append(1 - plain / graphed)
+            return shares[1:]  # the first pair warms up
+        finally:
+            for member, training in modes.items():
+                member.training = training
+
+    def _timed(self) -> float:
+        import torch
+
+        began = perf_counter()
+        self.function(*self.args, **self.kwargs)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        return perf_counter() - began

@@ -15,7 +15,7 @@ from advisor.profiles.hooks.checkpointing import Checkpointing
 from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.discovery import Discovery, autocast_types, dynamo_at_work
 from advisor.profiles.hooks.embeddings import Touched, is_table
-from advisor.profiles.hooks.evaluations import Evaluations
+from advisor.profiles.hooks.evaluations import Evaluations, GraphedEvaluation
 from advisor.profiles.hooks.model_facts import inner, own_name, root_facts
 from advisor.profiles.hooks.owners import member_ids, owner
 from advisor.profiles.hooks.passage import Passage
@@ -75,6 +75,7 @@ class Roots:
         self.discovery = Discovery(scope, self._found, self._evaluate, lambda: self.busy, self._autocast)
         self.checkpointing = Checkpointing(self._checkpoint)
         self.evaluations = Evaluations(clock)
+        self.graphed: GraphedEvaluation | None = None  # the last forward in evaluation with gradients on
         self.autocast_types: frozenset[str] = frozenset()
         self.samples = 0
 
@@ -304,6 +305,8 @@ class Roots:
             spent = self._clock.pop()
         self.evaluations.ran(spent)
         self.evaluations.look(module, output)
+        if self._is_grad_enabled():
+            self.graphed = GraphedEvaluation(module, function, args, kwargs)
         return output
 
     def _first_call(

@@ -142,6 +142,17 @@ class Watch:
         finally:
             self._sampler.stop()
 
+    def graph_shares(self) -> list[float]:
+        """Shares of an evaluation's forward that recording its graph takes; empty where none records one."""
+        graphed = self._roots.graphed
+        if graphed is None:
+            return []
+        watched, self._scope.active = self._scope.active, False
+        try:
+            return graphed.shares()
+        finally:
+            self._scope.active = watched
+
     def omit(self, part: str | None) -> None:
         """Leave one part out of every step from now on; ``None`` brings everything back.
 

@@ -289,8 +289,9 @@ def test_usage_errors_come_fast_and_load_nothing_heavy(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["tune"], ["tune", "--help"], ["knobs", "amp"], ["studies"], ["rules"],
-              ["rules", "input_bound"], ["profile", "--help"], ["profile", "trian.py"], ["doctor", "--help"]],
+    "words",
+    [["--help"], ["--version"], ["tune"], ["tune", "--help"], ["knobs", "amp"], ["studies"], ["rules"],
+     ["rules", "input_bound"], ["profile", "--help"], ["profile", "trian.py"], ["doctor", "--help"]],
     ids=" ".join,
 )  # fmt: skip
 def test_a_process_that_only_answers_imports_nothing_heavy(here: Path, words: list[str]) -> None:

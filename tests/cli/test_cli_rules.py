@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import HEAVY, assert_told_once, contents, say
+from command_line import assert_told_once, contents, say
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,7 +104,3 @@ def test_names_complete() -> None:
 
     found = complete_rule(Context(command), command.params[0], "slow_")
     assert found == [name for name in RULES if name.startswith("slow_")]
-
-
-def test_the_page_of_a_rule_loads_nothing_heavy() -> None:
-    assert not {type(rule).__module__.partition(".")[0] for rule in RULES.values()} & set(HEAVY)

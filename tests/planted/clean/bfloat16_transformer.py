@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-LENGTH, WIDTH, BATCH, WORDS = 32, 256, 16, 64
+LENGTH, WIDTH, BATCH, WORDS = 32, 256, 10, 64
 
 torch.manual_seed(0)
 

@@ -9,7 +9,7 @@ ACCUMULATED = 4
 torch.manual_seed(0)
 labels = torch.randint(20, (3072,))
 sequences = torch.randn(20, 32, 48)[labels] + 1.5 * torch.randn(3072, 32, 48)
-loader = DataLoader(TensorDataset(sequences, labels), batch_size=16, shuffle=True, drop_last=True)
+loader = DataLoader(TensorDataset(sequences, labels), batch_size=8, shuffle=True, drop_last=True)
 
 
 class Classifier(nn.Module):

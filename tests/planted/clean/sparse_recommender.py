@@ -21,13 +21,15 @@ class Recommender(nn.Module):
         return self.score(torch.cat([self.users(user), self.items(item)], dim=1)).squeeze(1)
 
 
+users, items = torch.randint(USERS, (2_000_000,)), torch.randint(ITEMS, (2_000_000,))
+likes = ((users + items) % 3 == 0).float()
 model = Recommender()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 running = 0.7
 for step in range(200_000):
-    user, item = torch.randint(USERS, (512,)), torch.randint(ITEMS, (512,))
-    liked = ((user + item) % 3 == 0).float()
-    loss = nn.functional.binary_cross_entropy_with_logits(model(user, item), liked)
+    picked = torch.randint(len(likes), (512,))
+    scores = model(users[picked], items[picked])
+    loss = nn.functional.binary_cross_entropy_with_logits(scores, likes[picked])
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
