@@ -347,3 +347,8 @@ def syncs_of(profile: Profile, trace: Trace) -> Any:
     from advisor.profiles.device_timeline import sync_points
 
     return sync_points(trace) or profile.syncs
+
+
+def no_replays(reason: str) -> Replays:
+    """For runs that cannot be replayed."""
+    return Replays(refused=(("all", reason),))
