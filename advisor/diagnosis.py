@@ -21,7 +21,7 @@ from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
 from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
 from advisor.profiles.recorder import plan
-from advisor.profiles.replayed import Share
+from advisor.profiles.replayed import Replays, Share
 from advisor.profiles.scaling import to_clean_steps
 from advisor.profiles.trace import Trace
 from advisor.profiles.trace_file import read_trace
