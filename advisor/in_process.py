@@ -13,6 +13,7 @@ from typing import Self
 
 from advisor import findings as data
 from advisor.advise import advise, summary
+from advisor.diagnosis import no_replays
 from advisor.errors import SituationError, UsageError
 from advisor.profile_result import ProfileResult
 from advisor.profiles.ceilings import measure_rates
@@ -24,7 +25,6 @@ from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.machine import read_machine, with_torch
 from advisor.profiles.profile import Profile
 from advisor.profiles.rates import Rates
-from advisor.profiles.replayed import Replays
 from advisor.profiles.run import Run
 from advisor.profiling import baseline_of
 from advisor.result import Budget, ProfileData, Target
@@ -254,7 +254,7 @@ def _complete(seen: Seen) -> Profile:
         found = seen.whole() or found
     except UsageError as error:
         seen.notes.append(f"what was recorded cannot be read: {error.message}")
-    return replace(found, rates=_rates(seen), replays=Replays(refused=(("all", NOT_REPLAYED),)))
+    return replace(found, rates=_rates(seen), replays=no_replays(NOT_REPLAYED))
 
 
 def _rates(seen: Seen) -> Rates | None:

@@ -114,7 +114,7 @@ def operators(result: ProfileData) -> list[OperatorRow]:
         OperatorRow(
             name=shown(op.name, 120),
             phase=shown(op.phase),
-            calls=wording.plain(op.calls),
+            calls=_count(op.calls),
             self_ms=f"{wording.plain(op.self_ms)} ms",
             self_value=op.self_ms,
             share=wording.share_of(op.self_ms, step_ms) if step_ms > 0 else "",
@@ -184,9 +184,7 @@ def _conditions(result: ProfileData) -> list[Fact]:
     if recording is not None:
         cost = wording.MISSING if recording.overhead is None else wording.percent(recording.overhead)
         facts += [
-            Fact(
-                "Recorded", f"{recording.steps} steps, {wording.plain(recording.events_per_step)} events each"
-            ),
+            Fact("Recorded", f"{recording.steps} steps, {_count(recording.events_per_step)} events each"),
             Fact("Recording added to a step", f"{cost}; taken off the times of operators"),
         ]
     for name, share in summary.roofline.items():
@@ -205,6 +203,12 @@ def _rates(result: ProfileData) -> list[Fact]:
     return [
         Fact(shown(name, 80).replace("_", " "), _si(value)) for name, value in result.profile.rates.items()
     ]
+
+
+def _count(value: float) -> str:
+    """How often per step: whole unless it differs from step to step."""
+    text = wording.plain(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _si(value: float) -> str:

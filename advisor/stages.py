@@ -27,6 +27,7 @@ from advisor.profiles.observed import HostFacts
 from advisor.profiles.ops import window_of
 from advisor.profiles.profile import Profile
 from advisor.profiles.recorder import Plan, plan
+from advisor.profiles.scaling import to_clean_steps
 from advisor.profiles.trace_file import read_trace
 from advisor.tuners.replay import normal_step_s
 from advisor.tuners.tasks import Inspection, Observation, Recording, Task
@@ -105,7 +106,7 @@ class Seen:
         if self.profile is None or not timed:
             return self.profile
         trace = read_trace(timed[-1].path)
-        window = window_of(trace, clean_step_ms=self.clean_ms)
+        window = to_clean_steps(window_of(trace, clean_step_ms=self.clean_ms))
         for each in self.recorded:
             if each.places:
                 window = with_places(window, window_of(read_trace(each.path), clean_step_ms=None))
@@ -243,10 +244,11 @@ class Stages:
         if profiler_is_active():
             self.seen.notes.append("another profiler is active: nothing was recorded")
             return
-        yield self._recording(Plan(1))
+        yield self._recording(Plan(1 if self._left >= LEAST_RECORDED else self._left))
         pilot = self._keep_recorded(places=False)
+        events = len(read_trace(pilot.path)) / pilot.steps
         run = self.seen.profile.run if self.seen.profile is not None else None
-        for wanted in affordable(plan(len(read_trace(pilot)), run.period if run else 1), self._left):
+        for wanted in affordable(plan(events, run.period if run else 1), self._left):
             yield _Passing(), GAP
             yield self._recording(wanted)
             self._keep_recorded(places=wanted.places)
@@ -268,10 +270,10 @@ class Stages:
             self._clock, path, wanted.steps, shapes=wanted.shapes, places=wanted.places
         ), wanted.steps
 
-    def _keep_recorded(self, *, places: bool) -> Path:
-        path = Path(self._message["path"])
-        self.seen.recorded.append(Recorded(path, len(self._message["wall_ns"]), places))
-        return path
+    def _keep_recorded(self, *, places: bool) -> Recorded:
+        kept = Recorded(Path(self._message["path"]), len(self._message["wall_ns"]), places)
+        self.seen.recorded.append(kept)
+        return kept
 
     def _facts(self) -> Profile:
         return self._watch.profile(self._machine, "script")

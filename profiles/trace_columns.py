@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from advisor.profiles.trace import CATEGORIES, Trace
 
 DETAILS = (
-    "Concrete Inputs", "Input type", "Input Dims", "stream", "bytes", "Call stack", "Collective name", "dtype",
-    "In msg nelems", "Out msg nelems", "Group size", "Process Group Name", "Sequence number",
+    "Concrete Inputs", "Input type", "Input Dims", "stream", "bytes", "Call stack", "Collective name",
+    "dtype", "In msg nelems", "Out msg nelems", "Group size", "Process Group Name", "Sequence number",
     "Fwd thread id",
 )  # fmt: skip
 """The arguments kept beside the links, in Kineto's order for speed; of equal texts one is parsed."""

@@ -80,9 +80,9 @@ def state() -> list[Any]:
     ]  # fmt: skip
 
 
-def profiled(program: Program, steps: int = 23, **options: int) -> ProfileResult:
+def profiled(program: Program, trained: int = 23, **options: int) -> ProfileResult:
     with advisor.profile(**options) as p:
-        program.train(p, steps)
+        program.train(p, trained)
     return p.result
 
 
