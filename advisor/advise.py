@@ -11,6 +11,7 @@ from advisor.profiles.profile import Profile
 from advisor.rule import Rule, percent
 
 CLEAN_STEPS = 10  # fewer say too little about time
+TRACED_STEPS = 3  # of a trace made elsewhere, which has no more to give
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)
@@ -86,8 +87,9 @@ def _with_evidence(finding: Finding, **evidence: Any) -> Finding:
 def _abstains(rule: Rule, finding: Finding, profile: Profile) -> tuple[str, str] | None:
     phases, window = profile.phases, profile.window
     of_step = finding.ceiling is not None and finding.ceiling.of == "step"
-    if rule.timed and of_step and phases is not None and 0 < phases.steps < CLEAN_STEPS:
-        return f"{phases.steps} clean steps", f"needs {CLEAN_STEPS}"
+    least = TRACED_STEPS if profile.target_kind == "trace" else CLEAN_STEPS
+    if rule.timed and of_step and phases is not None and 0 < phases.steps < least:
+        return f"{phases.steps} clean steps", f"needs {least}"
     if rule.recorded and window is not None and finding.ceiling is not None:
         claimed = finding.ceiling.share
         if finding.ceiling.source != "replay" and window.residual > claimed / 2:

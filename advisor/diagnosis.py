@@ -30,13 +30,20 @@ from advisor.tuners.duel import Arena
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.measure import slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
-from advisor.tuners.session import Session, SessionEnded
+from advisor.tuners.session import Interrupted, Session, SessionEnded
 
 PROFILE = TypeAdapter(Profile)
 RATES = TypeAdapter(Rates)
 
 WATCHED = (30, 2.0)  # clean steps, and seconds, at least
 WATCH_SHARE = 0.25  # of the time, at most, until an epoch has passed
+STAGES = {
+    "_inspect": "looked at closely",
+    "_record": "recorded",
+    "_rate": "compared with what the machine can do",
+    "_try_one_thread": "tried with one thread",
+    "_replay": "replayed",
+}
 INSPECTED = 12  # steps
 INSPECT_S = 10.0
 RATES_S = 4.0
@@ -55,7 +62,10 @@ class Diagnosis:
         start: Starts a fresh process of it.
         arena: Knows how to warm up.
         deadline: Monotonic time at which no further stage begins.
-        folder: Where traces are written and read.
+        steps: Clean steps to watch at least.
+        planned_steps: Of the user's real training, where known.
+        notes: What could not be done, and why.
+        interrupted: The user asked to stop; what was learnt before is kept.
         session: The process that was started last.
     """
 
@@ -64,7 +74,10 @@ class Diagnosis:
     deadline: float
     progress: Progress
     clock: Callable[[], float] = time.monotonic
+    steps: int | None = None
+    planned_steps: int | None = None
     notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
     traces: list[Path] = field(default_factory=list)
     session: Session | None = None
     _launches: int = 0
@@ -89,9 +102,13 @@ class Diagnosis:
                 try:
                     profile = stage(profile)
                 except SessionEnded:
-                    self.notes.append(f"the program ended before {stage.__name__.strip('_')}")
+                    self.notes.append(f"the program ended before it could be {STAGES[stage.__name__]}")
                 except TrialFailed as failed:
-                    self.notes.append(f"{stage.__name__.strip('_')} failed: {failed.failure.message}")
+                    self.notes.append(f"it could not be {STAGES[stage.__name__]}: {failed.failure.message}")
+                except Interrupted:
+                    self.interrupted = True
+                    self.notes.append(f"interrupted before it was {STAGES[stage.__name__]}")
+                    break
             return profile
         finally:
             if self.session is not None:
@@ -126,7 +143,7 @@ class Diagnosis:
     def _watch(self) -> Profile:
         self.progress.say("watching it run")
         session = self._live()
-        steps, seconds = WATCHED
+        steps, seconds = WATCHED if self.steps is None else (self.steps, 0.0)
         first = self._observe(session, seconds, steps)
         messages = [first]
         step_s = normal_step_s(first["wall_ns"], first["flags"])
@@ -137,6 +154,8 @@ class Diagnosis:
         watched = _joined(messages)
         self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
         host = replace(base.host or HostFacts(), **host_of(watched))
+        if base.run is not None and self.planned_steps is not None:
+            base = replace(base, run=replace(base.run, steps_total=self.planned_steps))
         return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
 
     def _observe(self, session: Session, seconds: float, steps: int) -> dict[str, Any]:

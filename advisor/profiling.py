@@ -65,6 +65,8 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
             arena=Arena(launcher, KNOBS, {}, fixed_warmup=settings.warmup),
             deadline=began + settings.budget_s,
             progress=progress,
+            steps=settings.steps,
+            planned_steps=settings.steps_planned,
         )
         found = _diagnose(diagnosis, settings)
         for text in warnings:
@@ -87,7 +89,11 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
             profile=data.profile_summary(found, summary=summary(findings, found), notes=diagnosis.notes),
             findings=data.as_data(findings),
             warnings=warnings,
-            budget=Budget(seconds=time.monotonic() - began, trials=0, stopped_by="converged"),
+            budget=Budget(
+                seconds=time.monotonic() - began,
+                trials=0,
+                stopped_by="interrupted" if diagnosis.interrupted else "converged",
+            ),
         )
     if settings.out is not None:
         write_report(result, settings.out)

@@ -8,6 +8,13 @@ from typing import Any
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+_last: int | None = None
+
+
+def received_signal() -> int | None:
+    """The signal that ended the last run early, if one did."""
+    return _last
+
 
 class StopRequests:
     """While entered, SIGINT, SIGTERM and SIGHUP only set a flag that the waiting loop looks at.
@@ -27,6 +34,8 @@ class StopRequests:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        global _last
+        _last = self.received
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -45,13 +45,6 @@ LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learn
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 
-_last_signal: int | None = None
-
-
-def received_signal() -> int | None:
-    """The signal that ended the last run early, if one did."""
-    return _last_signal
-
 
 def tune(settings: Settings, progress: Progress) -> ResultData:
     """Find out what to change about a training run, and prove it.
@@ -69,13 +62,8 @@ def tune(settings: Settings, progress: Progress) -> ResultData:
         EnvironmentProblem: Storage or machine do not allow it.
         NoValidTrial: Every configuration failed.
     """
-    global _last_signal
-    _last_signal = None
     with StopRequests() as stop, ExitStack() as stack:
-        try:
-            return _Tuning(settings, progress, stop, stack).run()
-        finally:
-            _last_signal = stop.received
+        return _Tuning(settings, progress, stop, stack).run()
 
 
 @dataclass

@@ -114,7 +114,7 @@ def from_bug(error: Exception) -> InternalError:
 
 def interrupted_code() -> int:
     """128 and the signal that ended the run."""
-    from advisor.tuning import received_signal
+    from advisor.signals import received_signal
 
     return 128 + (received_signal() or signal.SIGINT)
 

@@ -223,7 +223,7 @@ def show(result: ProfileData, folder: Path, format: Format) -> int:
 
             write(render_profile(result, width()))
     tell(f"Report: {clean(str(folder / 'report.html'))}")
-    return 0
+    return interrupted_code() if result.budget.stopped_by == "interrupted" else 0
 
 
 def _target(targets: Sequence[str], module: str | None, arguments: Sequence[str]) -> TargetRequest:
