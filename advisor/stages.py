@@ -227,8 +227,8 @@ class Stages:
 
     def _close(self) -> None:
         assert self._task is not None
-        task, self._task = self._task, None
-        self._message = task.finish()
+        self._message = self._task.finish()
+        self._task = None
 
     def _in_turn(self) -> Iterator[tuple[Task, int]]:
         """Tasks with the most steps that each may take; resumed when the last one has left its message."""
@@ -248,10 +248,21 @@ class Stages:
         pilot = self._keep_recorded(places=False)
         events = len(read_trace(pilot.path)) / pilot.steps
         run = self.seen.profile.run if self.seen.profile is not None else None
-        for wanted in affordable(plan(events, run.period if run else 1), self._left):
+        timed, *marked = plan(events, run.period if run else 1)
+        for wanted in affordable(timed, marked if self._can_mark() else [], self._left):
             yield _Passing(), GAP
             yield self._recording(wanted)
             self._keep_recorded(places=wanted.places)
+
+    def _can_mark(self) -> bool:
+        """Whether the function mode that marks places can come and go at the end of a step.
+
+        Not where a step ends within ``Tensor.backward``, which takes the modes off while it runs, nor within
+        a mode of the program's own (``with torch.device(...)``): modes leave in the order of a stack.
+        """
+        import torch
+
+        return self._kind != "backward" and torch._C._len_torch_function_stack() == 0
 
     @property
     def _left(self) -> int:
@@ -300,9 +311,8 @@ class _Passing:
         return {}
 
 
-def affordable(windows: list[Plan], left: int) -> list[Plan]:
+def affordable(timed: Plan, marked: list[Plan], left: int) -> list[Plan]:
     """The windows, shortened to the steps that are left; places are left out before times suffer."""
-    timed, *marked = windows
     wanted = sum(GAP + each.steps for each in marked)
     kept = marked if left - GAP - wanted >= 2 else []
     steps = min(timed.steps, left - GAP - sum(GAP + each.steps for each in kept))

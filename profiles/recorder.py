@@ -91,13 +91,14 @@ class Recorder:
         self._profiler.export_chrome_trace(str(self._path))
 
     def abandon(self) -> None:
-        """End at once, wherever the program is, and write nothing."""
-        if self._markers is not None:
-            self._markers.stop()
+        """End at once, wherever the program is, and write nothing; also what failed to start or to stop."""
         while self._phases:
             self.leave()
-        self._step.__exit__(None, None, None)
-        self._profiler.stop()
+        if self._torch._C._autograd._profiler_enabled():
+            self._step.__exit__(None, None, None)
+            self._profiler.stop()
+        if self._markers is not None:
+            self._markers.stop()
 
     def enter(self, phase: str) -> None:
         """A phase of the clock begins."""

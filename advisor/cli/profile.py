@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
 from advisor.cli.machine_checks import check_device, check_ranks
 from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting

@@ -7,7 +7,7 @@ from torch import nn
 
 REPAIRED = "--repaired" in sys.argv
 EVALUATE_EVERY = 1000 if REPAIRED else 20
-USERS, ITEMS, WIDTH, BATCH = 2000, 1000, 32, 512
+USERS, ITEMS, WIDTH, BATCH = 2000, 1000, 32, 384
 
 
 class Ratings(nn.Module):
@@ -18,7 +18,7 @@ class Ratings(nn.Module):
         self.users = nn.Embedding(USERS, WIDTH)
         self.items = nn.Embedding(ITEMS, WIDTH)
         self.layers = nn.Sequential(
-            nn.Linear(2 * WIDTH, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
+            nn.Linear(2 * WIDTH, 192), nn.ReLU(), nn.Linear(192, 192), nn.ReLU(), nn.Linear(192, 1)
         )
 
     def forward(self, pairs):
@@ -36,7 +36,7 @@ def evaluate(model, pairs, scores):
     model.eval()
     error = sum(
         nn.functional.mse_loss(model(p), s, reduction="sum").item()
-        for p, s in zip(pairs.split(2048), scores.split(2048), strict=True)
+        for p, s in zip(pairs.split(BATCH), scores.split(BATCH), strict=True)
     )
     model.train()
     return error / len(scores)

@@ -22,8 +22,10 @@ class Sentences(Dataset):
     def __getitem__(self, index):
         tokens = self.tokens[index]
         first, second = tokens.chunk(2)
-        masked = tokens.masked_fill(torch.rand(len(tokens)) < 0.1, 0)
-        return masked, (first.sum() > second.sum()).long()
+        noisy = tokens.clone()
+        for place in torch.randperm(len(tokens) - 1)[:8].tolist():  # neighbours swapped, as typing does
+            noisy[place : place + 2] = noisy[place : place + 2].flip(0)
+        return noisy, (first.sum() > second.sum()).long()
 
 
 class Classifier(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 REPAIRED = "--repaired" in sys.argv
-WIDTH, BATCH = 1024, 16
+WIDTH, BATCH = 768, 192
 
 
 def main():
@@ -25,8 +25,6 @@ def main():
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = nn.functional.mse_loss(model(features[rows]), targets[rows])
         scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
         scaler.update()
         if step % 500 == 0:
