@@ -26,7 +26,7 @@ from advisor.tuners.measure import (
 from advisor.tuners.record import TrialRecord
 from advisor.tuners.session import Session, SessionEnded
 
-PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync")
+PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
 AA_QUADS = (5, 24)  # at least, at most
 AA_SHARE = 0.08  # of the budget

@@ -139,6 +139,8 @@ class Stages:
         self._message: dict[str, Any] = {}
         self._most = 0
         self._used = 0
+        self._used_by_task = 0
+        self.complete = False
         self._kind: str | None = None
         self._awaits_update: bool | None = None
         self._restart()
@@ -150,26 +152,22 @@ class Stages:
 
     def take(self, step: Step) -> None:
         """A step was closed."""
-        try:
+        with self._harmlessly():
             self._take(step)
-        except (OSError, RuntimeError, UsageError) as error:
-            # A full disk, a profiler that refuses: the program must go on as if we were not here.
-            self.seen.notes.append(f"profiling ended early: {type(error).__name__}: {error}")
-            self.abandon()
-            self.complete = True
 
     def end(self) -> None:
         """The loop is over: what was watched or looked at so far is kept, a half recorded window is not."""
         if self.complete:
             return
-        if isinstance(self._task, Recording) or not self._used_by_task:
-            self.abandon()
-        else:
-            self._close()
-            if self.seen.profile is None:
-                self._keep_watched()
+        with self._harmlessly():
+            if isinstance(self._task, Recording) or not self._used_by_task:
+                self.abandon()
             else:
-                self.seen.profile = inspected(self.seen.profile, self._facts())
+                self._close()
+                if self.seen.profile is None:
+                    self._keep_watched()
+                else:
+                    self.seen.profile = inspected(self.seen.profile, self._facts())
         planned = self._division.skipped + self._division.steps
         self.seen.notes.append(f"the loop ended after {self.seen.passed} of {planned} steps")
         self.complete = True
@@ -182,6 +180,16 @@ class Stages:
         elif isinstance(task, Recording):
             with suppress(RuntimeError):  # the profiler itself may be what has failed
                 task.abandon()
+
+    @contextmanager
+    def _harmlessly(self) -> Iterator[None]:
+        """A full disk, a profiler that refuses: the program must go on as if we were not here."""
+        try:
+            yield
+        except (OSError, RuntimeError, UsageError) as error:
+            self.seen.notes.append(f"profiling ended early: {type(error).__name__}: {error}")
+            self.abandon()
+            self.complete = True
 
     def _take(self, step: Step) -> None:
         if self.complete or self._is_part(step):
@@ -239,10 +247,7 @@ class Stages:
             yield Inspection(self._watch, division.inspected, INSPECT_S), division.inspected
             assert self.seen.profile is not None
             self.seen.profile = inspected(self.seen.profile, self._facts())
-        if not division.recorded:
-            return
-        if profiler_is_active():
-            self.seen.notes.append("another profiler is active: nothing was recorded")
+        if not division.recorded or self._is_hindered():
             return
         yield self._recording(Plan(1 if self._left >= LEAST_RECORDED else self._left))
         pilot = self._keep_recorded(places=False)
@@ -251,8 +256,17 @@ class Stages:
         timed, *marked = plan(events, run.period if run else 1)
         for wanted in affordable(timed, marked if self._can_mark() else [], self._left):
             yield _Passing(), GAP
+            if self._is_hindered():
+                return
             yield self._recording(wanted)
             self._keep_recorded(places=wanted.places)
+
+    def _is_hindered(self) -> bool:
+        """Whether the program records itself, which leaves no room for us."""
+        if profiler_is_active():
+            self.seen.notes.append("the program runs a profiler of its own: less was recorded")
+            return True
+        return False
 
     def _can_mark(self) -> bool:
         """Whether the function mode that marks places can come and go at the end of a step.

@@ -212,6 +212,11 @@ class Calls:
         return places[number] if number >= 0 else None
 
     @property
+    def usual_step_ms(self) -> float:
+        """The step without the few that saved, evaluated or began an epoch; the mean where a device leads."""
+        return self.step_ms if len(self.kernels) else self.steps.usual_ms
+
+    @property
     def step_ms(self) -> float:
         """Mean step; where the device ends later than the host's last step, until it does."""
         if not len(self.kernels):

@@ -62,7 +62,7 @@ def window_of(
         steps=calls.steps.count,
         step_ms=calls.step_ms,
         clean_step_ms=clean_step_ms,
-        overhead=None if not clean_step_ms else max(0.0, calls.step_ms / clean_step_ms - 1),
+        overhead=None if not clean_step_ms else max(0.0, calls.usual_step_ms / clean_step_ms - 1),
         residual=_residual(calls, clean_step_ms),
         corrected_step_ms=_corrected_step_ms(calls),
         events_per_step=(int(within.sum()) + len(calls.kernels)) / calls.steps.count,
@@ -194,7 +194,7 @@ def _corrected_step_ms(calls: Calls) -> float:
     training = within & (calls.thread == calls.steps.thread) & (calls.owner < 0)
     between = 1000 * calls.steps.mean_ms * calls.steps.count - float(duration[training & calls.op].sum())
     removed += min(max(between, 0.0), calls.cost_us * int(training.sum()))
-    return max(calls.step_ms - calls.per_step_ms(removed), LEAST_LEFT * calls.step_ms)
+    return max(calls.usual_step_ms - calls.per_step_ms(removed), LEAST_LEFT * calls.usual_step_ms)
 
 
 def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:

@@ -66,12 +66,14 @@ class Recorder:
         self._step: Any = None
         self._phases: list[Any] = []
         self._number = 0
+        self._running = False
         self._markers = Markers() if places and not dynamo_at_work() else None
 
     def start(self) -> None:
         """Begin at a step border."""
         self._synchronise()
         self._profiler.start()
+        self._running = True
         self._open_step()
         if self._markers is not None:
             self._markers.start()
@@ -88,13 +90,15 @@ class Recorder:
         self._step.__exit__(None, None, None)
         self._synchronise()
         self._profiler.stop()
+        self._running = False
         self._profiler.export_chrome_trace(str(self._path))
 
     def abandon(self) -> None:
         """End at once, wherever the program is, and write nothing; also what failed to start or to stop."""
         while self._phases:
             self.leave()
-        if self._torch._C._autograd._profiler_enabled():
+        if self._running:
+            self._running = False
             self._step.__exit__(None, None, None)
             self._profiler.stop()
         if self._markers is not None:

@@ -16,10 +16,11 @@ class Share:
 class Replays:
     """Shares of the step that go when one thing is left out; ``None`` where a replay was impossible.
 
-    ``loader_free`` is R1 (one cached batch), ``forward_only`` R2, ``optimizer_off`` R3,
-    ``communication_off`` R4. ``debug_off`` is the step without anomaly detection, ``evaluation_without_graph`` the share of an
-    evaluation's forward that goes without recording a graph. ``double_batch`` and ``half_batch`` are
-    the time of a cached batch of that size over one of the present size. ``refused`` says why, by name.
+    ``loader_free`` is R1 (one cached batch), ``forward_only`` R2, ``optimizer_off`` R3 and
+    ``communication_off`` R4. ``debug_off`` is a step without anomaly detection, ``evaluation_without_graph``
+    the share of an evaluation's forward that goes without recording a graph. ``double_batch`` and
+    ``half_batch`` are the time of a cached batch of that size over one of the present size. ``refused`` says
+    why, by name.
     """
 
     loader_free: Share | None = None

@@ -1,4 +1,4 @@
-"""Times of a recorded window brought to the scale of a clean step, as other load comes and goes between them."""
+"""Times of a recorded window brought to the scale of a clean step: load comes and goes between them."""
 
 from dataclasses import replace
 

@@ -129,7 +129,8 @@ def test_text_of_the_program_cannot_become_html() -> None:
 def test_what_the_block_raises_passes_and_everything_is_as_it_was(failing: int) -> None:
     program, before = Program(), state()
     iterator = iter(program.loader)
-    collate = iterator._dataset_fetcher.collate_fn
+    fetcher: Any = vars(iterator)["_dataset_fetcher"]
+    collate = fetcher.collate_fn
 
     def fail(step: int) -> None:
         if step == failing:
@@ -139,7 +140,7 @@ def test_what_the_block_raises_passes_and_everything_is_as_it_was(failing: int) 
         program.loader = iterator  # type: ignore[assignment]  # in use already
         program.train(p, 40, fail)
     assert caught.value.__cause__ is None and caught.value.__context__ is None
-    assert state() == before and iterator._dataset_fetcher.collate_fn is collate
+    assert state() == before and fetcher.collate_fn is collate
     with pytest.raises(SituationError, match="outside the block"):
         p.step()
 
@@ -205,7 +206,7 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_nothing_of_the_loop_is_kept_alive() -> None:
     program = Program()
-    alive = [weakref.ref(program.model), weakref.ref(program.loader), weakref.ref(program.sgd)]
+    alive: list[Any] = [weakref.ref(each) for each in (program.model, program.loader, program.sgd)]
     with advisor.profile(steps=6, warmup=0) as p:
         program.train(p, 8)
     del program
@@ -250,7 +251,7 @@ def a_loop_without_an_optimizer(program: Program, p: LoopProfile) -> None:
         with torch.no_grad():
             for parameter in program.model.parameters():
                 assert parameter.grad is not None
-                parameter -= 0.1 * parameter.grad
+                parameter.sub_(0.1 * parameter.grad)
                 parameter.grad = None
         p.step()
 
@@ -317,10 +318,11 @@ class Slow(Dataset[torch.Tensor]):
 
 def test_a_loader_that_keeps_the_loop_waiting_is_found() -> None:
     program = Program()
-    program.loader = DataLoader(Slow(), batch_size=4)  # type: ignore[assignment]  # gives tensors, not tuples
+    loader: Any = DataLoader(Slow(), batch_size=4)
+    program.loader = loader
     with advisor.profile() as p:
         for _, batch in zip(range(25), program.loader, strict=False):
-            program.step(batch)  # type: ignore[arg-type]  # they are tensors
+            program.step(batch)
             p.step()
     found = {finding.rule: finding for finding in p.result.findings}["input_bound"]
     assert found.state in ("opportunity", "diagnostic") and found.ceiling is not None
@@ -398,15 +400,31 @@ def test_an_active_torch_profiler_is_refused() -> None:
     assert state() == before
 
 
-def test_a_torch_profiler_that_starts_in_the_block_costs_the_recording_alone() -> None:
+@pytest.mark.parametrize(("before", "recorded"), [(8, 0), (17, 1)])
+def test_a_torch_profiler_that_starts_in_the_block_costs_the_recording_alone(
+    before: int, recorded: int
+) -> None:
     program = Program()
     with advisor.profile() as p:
-        program.train(p, 8)
+        program.train(p, before)
         with a_torch_profiler():
             program.train(p, 20)
     summary = p.result.data.profile
-    assert summary.recording is None and summary.steps == 10
-    assert summary.notes == ["another profiler is active: nothing was recorded"]
+    assert (0 if summary.recording is None else summary.recording.steps) == recorded
+    assert summary.steps == 10
+    assert summary.notes == ["the program runs a profiler of its own: less was recorded"]
+
+
+def test_modes_of_the_program_s_own_leave_when_it_says_so() -> None:
+    program = Program()
+    modes: list[int] = []
+    with advisor.profile() as p:
+        for _, (batch,) in zip(range(30), program.loader, strict=False):
+            with torch.device("cpu"):
+                program.step(batch)
+            modes.append(torch._C._len_torch_function_stack())
+            p.step()
+    assert modes == [0] * 30 and p.result.data.profile.recording is not None
 
 
 def test_a_recording_that_cannot_be_written_costs_the_recording_alone(

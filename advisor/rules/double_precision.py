@@ -33,7 +33,7 @@ class DoublePrecision(Rule):
         title = f"{percent(share)} of compute works on float64"
         if not doubles:
             return self.passed(title)
-        slower = speedup(profile, "float32", over="float64") or BYTES_RATIO
+        slower = max(BYTES_RATIO, speedup(profile, "float32", over="float64") or 0.0)
         heaviest = max(doubles, key=lambda op: op.self_ms)
         place = next((op.location for op in sorted(doubles, key=lambda op: -op.self_ms) if op.location), None)
         asked_for = any("float64" in dtype for root in profile.roots for dtype in root.dtypes)

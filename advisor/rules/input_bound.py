@@ -2,6 +2,7 @@
 
 from advisor.finding import Finding, Kind
 from advisor.profiles.profile import Profile
+from advisor.profiles.replayed import Share
 from advisor.rule import Family, Rule, percent
 
 THRESHOLD = 0.05  # where PyTorch's TensorBoard plug-in starts to warn
@@ -31,7 +32,7 @@ class InputBound(Rule):
         free = profile.replays.loader_free
         return self.opportunity(
             f"{percent(share)} of each step waits for data",
-            self.measured(free) if free is not None else self.timeline(share),
+            self.timeline(share) if free is None else self.measured(_no_more_than(free, share)),
             advice=_advice(loader.num_workers),
             location=loader.location,
             evidence={
@@ -40,6 +41,11 @@ class InputBound(Rule):
                 "num_workers": loader.num_workers,
             },
         )
+
+
+def _no_more_than(free: Share, waited: float) -> Share:
+    """The replay, certain only of what the step was seen to wait: without workers the CPU is freer, too."""
+    return Share(free.share, min(free.low, waited), free.high)
 
 
 def _advice(num_workers: int) -> str:

@@ -22,6 +22,7 @@ class WorkerRestart(Rule):
     kind = Kind.WASTE
     threshold = f"starting workers at least {THRESHOLD:.0%} of an epoch (set by experiment)"
     knobs = ("persistent_workers",)
+    explains = ("input_bound",)
 
     def check(self, profile: Profile) -> Finding:
         loader = profile.loader

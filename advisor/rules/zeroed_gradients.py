@@ -4,6 +4,8 @@ from advisor.finding import Finding, Kind
 from advisor.profiles.profile import Profile
 from advisor.rule import Family, Rule, percent
 
+TRAFFIC = 4.0  # passes over memory: writing zeros, then reading both and writing the sum in backward
+
 
 class ZeroedGradients(Rule):
     """`zero_grad(set_to_none=False)` writes zeros into every gradient before the next backward.
@@ -46,7 +48,7 @@ class ZeroedGradients(Rule):
         share = ms / phases.step_ms
         return self.opportunity(
             f"{percent(share)} of each step writes zeros into gradients",
-            self.timeline(share),
+            self.modelled(min(1.0, TRAFFIC * share)),
             advice="Clear with `optimizer.zero_grad(set_to_none=True)`, the default; gradients are then "
             "`None` until the next backward.",
             location=zeroing[0].location,

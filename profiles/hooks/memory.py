@@ -60,7 +60,13 @@ class MemoryWatch:
         self._after: _Counters | None = None
 
     def begin(self) -> None:
-        """A watched window begins, at a step border on the thread that trains."""
+        """A watched window begins, at a step border on the thread that trains.
+
+        One that follows another without a step between them goes on with it.
+        """
+        if self._after is not None and self._after.step == self._clock.steps:
+            self._watching, self._after = True, None
+            return
         self._graphs.look(self._clock.steps)
         self._samples = Samples(_in_use)
         self._watching = True

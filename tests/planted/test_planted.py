@@ -22,7 +22,8 @@ HEADROOM = frozenset({
 })  # fmt: skip
 """Rules whose findings are no waste: that the fault is found is enough."""
 FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such finding
-BUDGET = "60s"
+BUDGET = "30s"
+PLANNED = "1000"  # steps: what comes once, such as a cold cache, is weighed against them
 
 
 def scripts(folder: list[Path]) -> list[Any]:
@@ -52,6 +53,8 @@ def profiled(path: Path) -> dict[str, Any]:
             "--format",
             "json",
             "--quiet",
+            "--steps-planned",
+            PLANNED,
         ],
         capture_output=True,
         text=True,
@@ -103,6 +106,8 @@ def test_the_fault_is_the_first_thing_that_is_told() -> None:
     judged = [path for path in FAULTS if rule_of(path) not in HEADROOM]
     missed = {}
     for path in judged:
+        if any(f["rule"] == rule_of(path) and f["kind"] == "headroom" for f in found(path)):
+            continue
         bad = [finding for finding in found(path) if finding["kind"] in ("waste", "risk")]
         if not bad or bad[0]["rule"] != rule_of(path):
             missed[path.stem] = told(bad[:2])

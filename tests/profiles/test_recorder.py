@@ -15,7 +15,8 @@ class Net(torch.nn.Module):
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         hidden = self.inner(batch)
-        return hidden.exp().sum()
+        summed: torch.Tensor = hidden.exp().sum()
+        return summed
 
 
 def record(path: Path, *, places: bool) -> None:

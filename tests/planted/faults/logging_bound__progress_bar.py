@@ -1,4 +1,4 @@
-"""A progress bar is redrawn after each of many short steps, with a dozen running values."""
+"""Two progress bars, of the run and of the epoch, are redrawn after each of many short steps."""
 
 import sys
 
@@ -9,7 +9,7 @@ from tqdm import tqdm
 REPAIRED = "--repaired" in sys.argv
 INTERVAL = {"mininterval": 5.0} if REPAIRED else {"mininterval": 0.0, "miniters": 1}
 EVERY = 500 if REPAIRED else 1
-BATCH, STEPS = 256, 2000
+BATCH, STEPS, EPOCHS = 256, 2000, 1000
 
 
 class Actor(nn.Module):
@@ -30,22 +30,21 @@ def main():
     actions, returns = states[:, :4].sin(), states.mean(1)
     model = Actor()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for epoch in range(1000):
-        with tqdm(total=STEPS, desc=f"epoch {epoch}", **INTERVAL) as bar:
-            for step in range(STEPS):
-                optimizer.zero_grad()
-                mean, value = model(states)
-                policy_loss = nn.functional.mse_loss(mean, actions)
-                value_loss = nn.functional.mse_loss(value, returns)
-                loss = policy_loss + 0.5 * value_loss
-                loss.backward()
-                optimizer.step()
-                if step % EVERY == 0:
-                    bar.set_postfix(
-                        loss=loss.item(), policy=policy_loss.item(), value=value_loss.item(),
-                        lr=optimizer.param_groups[0]["lr"], step=step, epoch=epoch, batch=BATCH,
-                    )  # fmt: skip
-                bar.update()
+    with tqdm(total=EPOCHS * STEPS, desc="run", position=0, **INTERVAL) as run:
+        for epoch in range(EPOCHS):
+            with tqdm(total=STEPS, desc=f"epoch {epoch}", position=1, leave=False, **INTERVAL) as bar:
+                for step in range(STEPS):
+                    optimizer.zero_grad()
+                    mean, value = model(states)
+                    policy_loss = nn.functional.mse_loss(mean, actions)
+                    value_loss = nn.functional.mse_loss(value, returns)
+                    loss = policy_loss + 0.5 * value_loss
+                    loss.backward()
+                    optimizer.step()
+                    if step % EVERY == 0:
+                        bar.set_postfix(loss=loss.item(), lr=0.01, step=step, epoch=epoch, batch=BATCH)
+                    bar.update()
+                    run.update()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 REPAIRED = "--repaired" in sys.argv
-TEXTS, WORDS, BATCH = 20_000, 256, 128
+TEXTS, WORDS, BATCH = 20_000, 128, 128
 
 
 class Classifier(nn.Module):

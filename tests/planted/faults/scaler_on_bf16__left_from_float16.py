@@ -6,15 +6,15 @@ import torch
 from torch import nn
 
 REPAIRED = "--repaired" in sys.argv
-WIDTH, BATCH = 768, 192
+INPUTS, WIDTH, BATCH = 64, 768, 192
 
 
 def main():
     torch.manual_seed(0)
-    features = torch.randn(8192, WIDTH)
+    features = torch.randn(8192, INPUTS)
     targets = torch.tanh(features[:, :1])
     model = nn.Sequential(
-        nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH),
+        nn.Linear(INPUTS, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH),
         nn.ReLU(), nn.Linear(WIDTH, 1),
     )  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
