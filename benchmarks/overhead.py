@@ -27,7 +27,8 @@ from advisor.profiles.run import Run
 from advisor.profiles.trace_file import read_trace
 
 RESULTS = Path(__file__).parent / "results" / "overhead.json"
-QUADS = 24
+QUADS = 16
+SETTLED = 70  # steps
 BLOCK_S = 0.25
 
 
@@ -102,7 +103,7 @@ def watched(program: Program, steps: int) -> tuple[float, float]:
     watch = Watch(Run({}, {}), clock)
     watch.install()
     try:
-        program.run(4)  # roots are found in the first steps
+        program.run(SETTLED)  # roots are found and batches looked at in the first steps
         seconds = timed(program, steps)
         return seconds, watch.profile(read_machine(), "script").watching or 0.0
     finally:
