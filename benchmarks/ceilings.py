@@ -51,7 +51,8 @@ KINDS = {
 def stated(path: Path) -> dict[str, Any] | None:
     """The finding of the script's own rule."""
     command = [sys.executable, "-m", "advisor", "profile", str(path), "--format", "json", "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=path.parent)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     rule = path.stem.partition("__")[0]
     findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     return next((f for f in findings if f["rule"] == rule and f["ceiling"] is not None), None)

@@ -7,6 +7,7 @@ rule that must name its fault. `make test` runs every third script, `make plante
 import json
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,27 +42,10 @@ def rule_of(path: Path) -> str:
 @cache
 def profiled(path: Path) -> dict[str, Any]:
     """What ``advisor profile`` says of a script."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "advisor",
-            "profile",
-            str(path),
-            "--budget",
-            BUDGET,
-            "--format",
-            "json",
-            "--quiet",
-            "--steps-planned",
-            PLANNED,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=path.parent,
-    )
+    command = [sys.executable, "-m", "advisor", "profile", str(path), "--quiet", "--format", "json"]
+    command += ["--budget", BUDGET, "--steps-planned", PLANNED]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
     result: dict[str, Any] = json.loads(done.stdout)
     return result
