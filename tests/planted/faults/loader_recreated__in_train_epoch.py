@@ -23,7 +23,7 @@ class Sentences(Dataset):
         tokens = self.tokens[index]
         first, second = tokens.chunk(2)
         noisy = tokens.clone()
-        for place in torch.randperm(len(tokens) - 1)[:8].tolist():  # neighbours swapped, as typing does
+        for place in torch.randperm(len(tokens) - 1)[:4].tolist():  # neighbours swapped, as typing does
             noisy[place : place + 2] = noisy[place : place + 2].flip(0)
         return noisy, (first.sum() > second.sum()).long()
 
@@ -57,7 +57,7 @@ def train_epoch(model, optimizer, dataset, loader=None):
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    dataset = Sentences(320)
+    dataset = Sentences(192)
     model = Classifier()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loader = make_loader(dataset) if REPAIRED else None

@@ -20,8 +20,8 @@ class Augmented(Dataset):
         return len(self.labels)
 
     def __getitem__(self, index):
-        top, left = torch.randint(9, (2,)).tolist()
-        image = self.images[index, :, top : top + 32, left : left + 32]
+        top, left = torch.randint(17, (2,)).tolist()
+        image = self.images[index, :, top : top + 24, left : left + 24]
         if torch.rand(()) < 0.5:
             image = image.flip(2)
         return image * (0.8 + 0.4 * torch.rand(3, 1, 1)), self.labels[index]
@@ -30,7 +30,7 @@ class Augmented(Dataset):
 def main():
     torch.manual_seed(0)
     loader = DataLoader(
-        Augmented(256), batch_size=32, shuffle=True, num_workers=2, persistent_workers=REPAIRED
+        Augmented(256), batch_size=16, shuffle=True, num_workers=2, persistent_workers=REPAIRED
     )
     features = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 24, 3, padding=1),

@@ -219,7 +219,7 @@ def test_samples_of_the_loader_come_first(folder: Path) -> None:
 
 def test_steps_with_evaluation_carry_its_flag_and_time(folder: Path) -> None:
     result = seen(folder, "step_zero")
-    flagged = [step["index"] for step in result["steps"] if "evaluation" in step["flags"]]
+    flagged = [step["number"] for step in result["steps"] if "evaluation" in step["flags"]]
     assert flagged == [0, 1, 6, 11]  # before the first step, then after steps 0, 5 and 10
     assert all("evaluation" in result["steps"][index]["phases_ns"] for index in flagged)
     assert result["profile"]["run"]["evaluation_s"] > 0
@@ -227,20 +227,20 @@ def test_steps_with_evaluation_carry_its_flag_and_time(folder: Path) -> None:
 
 def test_saves_are_flagged_and_timed(folder: Path) -> None:
     result = seen(folder, "writes_files")
-    assert [step["index"] for step in result["steps"] if "save" in step["flags"]] == [6]
+    assert [step["number"] for step in result["steps"] if "save" in step["flags"]] == [6]
     assert result["profile"]["run"]["save_s"] > 0
 
 
 def test_epochs_are_flagged(folder: Path) -> None:
     steps = seen(folder, "accumulation")["steps"]
-    assert [step["index"] for step in steps if "epoch" in step["flags"]] == [0, 8]
+    assert [step["number"] for step in steps if "epoch" in step["flags"]] == [0, 8]
 
 
 def test_the_programs_own_scaler_autocast_and_skipped_update_are_seen(folder: Path) -> None:
     result = seen(folder, "own_scaler")
     run = result["profile"]["run"]
     assert (run["own_scaler"], run["own_autocast"]) == (True, True)
-    assert [step["index"] for step in result["steps"] if "skipped_update" in step["flags"]] == [4]
+    assert [step["number"] for step in result["steps"] if "skipped_update" in step["flags"]] == [4]
     unscaled = [f"{loss:.6f}" for loss in result["losses"]]
     assert unscaled == printed(folder, "own_scaler-bare").split()
 
