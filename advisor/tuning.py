@@ -189,6 +189,8 @@ class _Tuning:
                 self.notes += diagnosis.notes
             except (TrialFailed, SessionEnded) as end:
                 self.notes.append(f"the diagnosis failed, findings rest on the baseline alone: {end}")
+            except Interrupted:  # the search is told again, and ends with what there is
+                self.notes.append("interrupted while profiling: findings rest on the baseline alone")
         else:
             self.notes.append("the budget left no time to profile: findings rest on the baseline alone")
         self.findings = advise(baseline.profile, RULES)
