@@ -16,13 +16,11 @@ from pydantic import TypeAdapter
 
 from advisor.baseline import phases_of
 from advisor.profiles.observed import HostFacts, StepSeries
-from advisor.profiles.ops import window_of
 from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
 from advisor.profiles.rates import Rates
-from advisor.profiles.recorded import Window
 from advisor.profiles.recorder import plan
 from advisor.profiles.replayed import Replays, Share
-from advisor.profiles.scaling import to_clean_steps
+from advisor.profiles.shaping import joined
 from advisor.profiles.trace import Trace
 from advisor.profiles.trace_file import read_trace
 from advisor.settings import Progress
@@ -186,16 +184,17 @@ class Diagnosis:
         period = profile.run.period if profile.run is not None else 1
         pilot = self._window(session, period, shapes=False, places=False)
         events = len(read_trace(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
-        timed, *marked = plan(events, period)
-        beside = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
-        before = session.slot(beside, drop=1)
+        timed, *others = plan(events, period)
+        around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
+        before = session.slot(around, drop=1)
         trace = self._trace(self._window(session, timed.steps, shapes=timed.shapes, places=False))
-        after = session.slot(beside, drop=1)
+        after = session.slot(around, drop=1)
         # The normal step is timed on both sides of the window: other load may come and go.
-        window = to_clean_steps(window_of(trace, clean_step_ms=500 * (before.mean_s + after.mean_s)))
-        for wanted in marked:
-            places = self._trace(self._window(session, wanted.steps, shapes=wanted.shapes, places=True))
-            window = with_places(window, window_of(places, clean_step_ms=None))
+        clean_step_ms = 500 * (before.mean_s + after.mean_s)
+        beside = [
+            self._trace(self._window(session, each.steps, shapes=True, places=each.places)) for each in others
+        ]
+        window = joined(trace, beside, clean_step_ms)
         return replace(profile, window=window, syncs=syncs_of(profile, trace))
 
     def _trace(self, message: Mapping[str, Any]) -> Trace:
@@ -241,29 +240,6 @@ class Diagnosis:
             shares = replaying.session.ask("graph", "graph", 120.0)["shares"]
             measured = replace(measured, evaluation_without_graph=_share_of(shares))
         return replace(profile, replays=measured, compile=compiled)
-
-
-def with_places(timed: Window, marked: Window) -> Window:
-    """The timed window, with the places that a second one with marked lines found."""
-    by_shape = {(op.name, op.phase, op.shapes): op.location for op in marked.ops if op.location}
-    by_name = {(op.name, op.phase): op.location for op in reversed(marked.ops) if op.location}
-    ops = tuple(
-        replace(op, location=by_shape.get((op.name, op.phase, op.shapes)) or by_name.get((op.name, op.phase)))
-        for op in timed.ops
-    )
-    rows = {row.ops: row.location for row in marked.repetitions}
-    attentions = {each.shape: each.location for each in marked.attentions}
-    pointwise = timed.pointwise
-    if pointwise is not None and marked.pointwise is not None:
-        pointwise = replace(pointwise, location=marked.pointwise.location)
-    return replace(
-        timed,
-        with_stacks=True,
-        ops=ops,
-        repetitions=tuple(replace(row, location=rows.get(row.ops)) for row in timed.repetitions),
-        attentions=tuple(replace(each, location=attentions.get(each.shape)) for each in timed.attentions),
-        pointwise=pointwise,
-    )
 
 
 def inspected(watched: Profile, seen: Profile) -> Profile:

@@ -16,7 +16,6 @@ from advisor.diagnosis import (
     phases_of_watched,
     series_of,
     syncs_of,
-    with_places,
 )
 from advisor.errors import UsageError
 from advisor.profiles.hooks.clock import Clock, Step
@@ -24,10 +23,9 @@ from advisor.profiles.hooks.owners import is_optimized
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.machine import Machine
 from advisor.profiles.observed import HostFacts
-from advisor.profiles.ops import window_of
 from advisor.profiles.profile import Profile
 from advisor.profiles.recorder import Plan, plan
-from advisor.profiles.scaling import to_clean_steps
+from advisor.profiles.shaping import joined
 from advisor.profiles.trace_file import read_trace
 from advisor.tuners.replay import normal_step_s
 from advisor.tuners.tasks import Inspection, Observation, Recording, Task
@@ -71,11 +69,11 @@ class Division:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A trace file of so many steps; ``places`` is whether it marks the user's lines."""
+    """A trace file of so many steps; ``beside`` is whether it gives only shapes and places to another."""
 
     path: Path
     steps: int
-    places: bool
+    beside: bool
 
 
 @dataclass
@@ -85,7 +83,7 @@ class Seen:
     Attributes:
         profile: Facts without a recorded window; ``None`` before enough was watched.
         clean_ms: Mean of a normal step.
-        recorded: In the order of recording: a pilot, a window for times, a window for places.
+        recorded: In the order of recording: a pilot, a window for times, one for shapes and places.
         passed: Steps since the strongest kind of tick was first met.
         notes: What went otherwise than planned.
     """
@@ -102,14 +100,13 @@ class Seen:
         Raises:
             UsageError: A trace cannot be read.
         """
-        timed = [each for each in self.recorded if not each.places]
+        timed = [each for each in self.recorded if not each.beside]
         if self.profile is None or not timed:
             return self.profile
         trace = read_trace(timed[-1].path)
-        window = to_clean_steps(window_of(trace, clean_step_ms=self.clean_ms))
-        for each in self.recorded:
-            if each.places:
-                window = with_places(window, window_of(read_trace(each.path), clean_step_ms=None))
+        window = joined(
+            trace, [read_trace(each.path) for each in self.recorded if each.beside], self.clean_ms
+        )
         return replace(self.profile, window=window, syncs=syncs_of(self.profile, trace))
 
 
@@ -250,16 +247,16 @@ class Stages:
         if not division.recorded or self._is_hindered():
             return
         yield self._recording(Plan(1 if self._left >= LEAST_RECORDED else self._left))
-        pilot = self._keep_recorded(places=False)
+        pilot = self._keep_recorded(beside=False)
         events = len(read_trace(pilot.path)) / pilot.steps
         run = self.seen.profile.run if self.seen.profile is not None else None
-        timed, *marked = plan(events, run.period if run else 1)
-        for wanted in affordable(timed, marked if self._can_mark() else [], self._left):
+        timed, *others = plan(events, run.period if run else 1)
+        for number, wanted in enumerate(affordable(timed, others, self._left)):
             yield _Passing(), GAP
             if self._is_hindered():
                 return
-            yield self._recording(wanted)
-            self._keep_recorded(places=wanted.places)
+            yield self._recording(replace(wanted, places=wanted.places and self._can_mark()))
+            self._keep_recorded(beside=number > 0)
 
     def _is_hindered(self) -> bool:
         """Whether the program records itself, which leaves no room for us."""
@@ -295,8 +292,8 @@ class Stages:
             self._clock, path, wanted.steps, shapes=wanted.shapes, places=wanted.places
         ), wanted.steps
 
-    def _keep_recorded(self, *, places: bool) -> Recorded:
-        kept = Recorded(Path(self._message["path"]), len(self._message["wall_ns"]), places)
+    def _keep_recorded(self, *, beside: bool) -> Recorded:
+        kept = Recorded(Path(self._message["path"]), len(self._message["wall_ns"]), beside)
         self.seen.recorded.append(kept)
         return kept
 
@@ -325,12 +322,12 @@ class _Passing:
         return {}
 
 
-def affordable(timed: Plan, marked: list[Plan], left: int) -> list[Plan]:
-    """The windows, shortened to the steps that are left; places are left out before times suffer."""
-    wanted = sum(GAP + each.steps for each in marked)
-    kept = marked if left - GAP - wanted >= 2 else []
+def affordable(timed: Plan, beside: list[Plan], left: int) -> list[Plan]:
+    """The windows, shortened to the steps that are left; where only one can be had, with shapes at once."""
+    wanted = sum(GAP + each.steps for each in beside)
+    kept = beside if left - GAP - wanted >= 2 else []
     steps = min(timed.steps, left - GAP - sum(GAP + each.steps for each in kept))
-    return [replace(timed, steps=steps), *kept] if steps > 0 else []
+    return [replace(timed, steps=steps, shapes=timed.shapes or not kept), *kept] if steps > 0 else []
 
 
 @contextmanager

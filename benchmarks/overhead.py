@@ -1,13 +1,14 @@
 """What watching and recording cost, beside the same steps left alone: `python benchmarks/overhead.py`.
 
-Three programs with few, several and very many operators a step. Blocks alternate A B B A in one process
-(measurement.md, section 3): without taps and with them; without and with the profiler. The overhead that a
-report states for the same program is put beside the measured one. Wants a quiet machine; about two minutes.
+Programs with few large, several, and very many small operators a step. Blocks alternate A B B A in one
+process: without taps and with them; without and with the profiler. The overhead that a report states for
+the same program is put beside the measured one. Wants a quiet machine; about four minutes.
 """
 
 import argparse
 import json
 import math
+import os
 import statistics
 import tempfile
 import time
@@ -27,9 +28,9 @@ from advisor.profiles.run import Run
 from advisor.profiles.trace_file import read_trace
 
 RESULTS = Path(__file__).parent / "results" / "overhead.json"
-QUADS = 16
+QUADS = 24
 SETTLED = 70  # steps
-BLOCK_S = 0.25
+BLOCK_S = 0.12
 
 
 class Block(torch.nn.Module):
@@ -51,14 +52,20 @@ class Block(torch.nn.Module):
 
 
 def few() -> tuple[torch.nn.Module, torch.Tensor]:
-    """Two wide layers: some ten operators, each large."""
-    layers = [torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 16)]
-    return torch.nn.Sequential(*layers), torch.randn(128, 512)
+    """Convolutions, each large."""
+    layers = [
+        torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3, stride=2), torch.nn.ReLU(),
+        torch.nn.Flatten(), torch.nn.LazyLinear(10),
+    ]  # fmt: skip
+    images = torch.randn(16, 3, 32, 32)
+    model = torch.nn.Sequential(*layers)
+    model(images)
+    return model, images
 
 
 def several() -> tuple[torch.nn.Module, torch.Tensor]:
     """Four transformer blocks."""
-    return torch.nn.Sequential(*(Block(64) for _ in range(4))), torch.randn(8, 32, 64)
+    return torch.nn.Sequential(*(Block(128) for _ in range(4))), torch.randn(4, 64, 128)
 
 
 def many() -> tuple[torch.nn.Module, torch.Tensor]:
@@ -113,7 +120,7 @@ def watched(program: Program, steps: int) -> tuple[float, float]:
 def recorded(program: Program, steps: int, clean_s: float) -> tuple[float, float]:
     """Seconds of a step in the profiler's window, and the overhead that a report would state."""
     with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(Path(folder) / "trace.json")
+        recorder = Recorder(Path(folder) / "trace.json", shapes=False)  # as the window that is timed
         recorder.start()
         began = time.perf_counter()
         for _ in range(steps):
@@ -155,6 +162,7 @@ def measure(make: Callable[[], tuple[torch.nn.Module, torch.Tensor]]) -> dict[st
         "step_ms": 1000 * step_s,
         "events_per_step": events,
         "watching": quartiles(ratios),
+        "watching_us": 1e6 * step_s * statistics.median(ratios),
         "watching_stated": statistics.median(stated),
         "recording": quartiles(recordings),
         "recording_stated": statistics.median(said),
@@ -173,11 +181,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     out = parser.parse_args().out
     torch.set_num_threads(1)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or torch tells of every window
     found = {make.__name__: measure(make) for make in (few, several, many)}
     for name, row in found.items():
         print(
             f"{name:8} step {row['step_ms']:.2f} ms, {row['events_per_step']} events: "
-            f"watching {row['watching']['median']:+.2%} (stated {row['watching_stated']:.2%}), "
+            f"watching {row['watching']['median']:+.2%}, {row['watching_us']:.0f} us "
+            f"(stated {row['watching_stated']:.2%}), "
             f"recording {row['recording']['median']:+.1%} (stated {row['recording_stated']:.1%})"
         )
     out.write_text(json.dumps({"conditions": conditions(), "programs": found}, indent=2) + "\n")

@@ -1,7 +1,7 @@
 """A torch.profiler window of a few steps in the process that trains, written as a trace file.
 
-Nothing is timed inside it for any comparison. Flags follow from the events per step: shapes always, the
-user's lines in a short window of their own, since marking them costs time.
+Nothing is timed inside it for any comparison. Flags follow from the events per step: shapes and the user's
+lines come from a short window of their own, since recording them costs more than all else.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Plan:
 
 
 def plan(events_per_step: float, period: int = 1) -> list[Plan]:
-    """The windows worth recording: one for times and shapes, one for places.
+    """The windows worth recording: one for times, one for shapes and places.
 
     Args:
         events_per_step: Operators and runtime calls of one step, from a pilot window.
@@ -38,10 +38,10 @@ def plan(events_per_step: float, period: int = 1) -> list[Plan]:
     """
     affordable = int(MOST_EVENTS / max(events_per_step, 1.0))
     steps = max(LEAST_STEPS if affordable >= LEAST_STEPS else 1, min(MOST_STEPS, affordable))
-    windows = [Plan(-(-steps // period) * period)]
-    if events_per_step <= MARKED_EVENTS:
-        windows.append(Plan(MARKED_STEPS * period, places=True))
-    return windows
+    return [
+        Plan(-(-steps // period) * period, shapes=False),
+        Plan(MARKED_STEPS * period, places=events_per_step <= MARKED_EVENTS),
+    ]
 
 
 class Recorder:

@@ -64,6 +64,9 @@ class Run:
         refusal: The exception type by which a subscriber declines.
         training_dataset: Ordinal of the dataset whose loaders the ``loader`` event is for;
             ``None`` means every loader.
+
+    Attributes:
+        events: Those on which anyone acts now; looked up on every step, hence no method.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Run:
         self.applied: set[str] = set()
         self.refused: dict[str, str] = {}
         self._changed: dict[str, int | str] = {}
+        self.events: frozenset[str] = frozenset()
         self._subscribers: dict[str, list[tuple[str, Callable[..., Any], int | str]]] = {}
         self._optimizers: list[Optimizer] = []
         self._process_ready = False
@@ -135,10 +139,6 @@ class Run:
     def unanswered(self) -> list[str]:
         """Knobs asked for that are neither applied nor refused: such a trial is invalid."""
         return [name for name in self._changed if name not in self.applied and name not in self.refused]
-
-    def has(self, event: str) -> bool:
-        """Whether anyone acts on ``event`` now."""
-        return event in self._subscribers
 
     def process(self) -> None:
         """Torch has been imported."""
@@ -232,6 +232,7 @@ class Run:
                 method = getattr(knob, event, None)
                 if method is not None:
                     self._subscribers.setdefault(event, []).append((name, method, self._changed[name]))
+        self.events = frozenset(self._subscribers)
 
     def _at(self, event: str) -> Sequence[tuple[str, Callable[..., Any], int | str]]:
         return self._subscribers.get(event, ())

@@ -9,6 +9,8 @@ from advisor.rule import Family, Rule, percent
 STEPS = 50  # fewer are still warming up (TraceML)
 GROWTH_BYTES = 2**30  # TraceML
 GROWTH_SHARE = 0.05  # of all memory (SageMaker Debugger, GPUMemoryIncrease)
+FAST_BYTES = 2**28  # and so fast that memory is full within FULL_S: both chosen here; a run outlasts that
+FULL_S = 3600.0
 MIB = 2**20
 
 
@@ -17,14 +19,18 @@ class MemoryGrowth(Rule):
 
     Usual holders are a list of losses that still carry their graph, outputs kept for a metric, a cache
     without a limit, or a dataset that stores what it has read. Growth in the first steps is normal:
-    the rule asks for a rise that goes on over at least 50 steps.
+    the rule asks for a rise that goes on over at least 50 steps. A rise that has not reached 1 GiB yet counts
+    from 256 MiB on where memory would be full within an hour.
     Keep numbers instead of tensors (`losses.append(loss.item())`), give caches a limit, and stop the run
     before it fails. `torch.cuda.memory._snapshot()` or `gc.get_objects()` at two steps shows what was added.
     """
 
     family = Family.MEMORY
     kind = Kind.RISK
-    threshold = "a steady rise over 50 steps by 1 GiB (TraceML) or 5 % of memory (SageMaker Debugger)"
+    threshold = (
+        "a steady rise over 50 steps by 1 GiB (TraceML) or 5 % of memory (SageMaker Debugger), "
+        "or by 256 MiB if memory would be full within an hour"
+    )
     explains = ("memory_pressure",)
     severity = Severity.HIGH
     timed = False
@@ -37,6 +43,9 @@ class MemoryGrowth(Rule):
             return self.not_applicable(f"{memory.growth_steps} steps of memory use", f"needs {STEPS}")
         limit = _limit(profile, memory)
         enough = GROWTH_BYTES if limit is None else min(GROWTH_BYTES, GROWTH_SHARE * limit)
+        left = None if limit is None else _steps_left(profile, memory, limit)
+        if left is not None and profile.phases is not None and left * profile.phases.step_ms < 1000 * FULL_S:
+            enough = min(enough, FAST_BYTES)
         grown = f"{max(0, memory.growth_bytes) / MIB:,.0f} MiB"
         if memory.growth_bytes < enough or not memory.growth_monotone:
             return self.passed(f"{grown} more memory after {memory.growth_steps} steps")
@@ -47,7 +56,6 @@ class MemoryGrowth(Rule):
         title = f"{grown} more memory after {memory.growth_steps} steps, still rising"
         if limit is not None:
             title += f": {percent(memory.growth_bytes / limit)} of all memory"
-            left = _steps_left(profile, memory, limit)
             if left is not None:
                 evidence["steps_until_full"] = left
         if memory.retained_name:

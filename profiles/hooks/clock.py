@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 KINDS = ("manual", "loader", "forward", "backward", "optimizer")
-RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
+MANUAL, LOADER, FORWARD, BACKWARD, OPTIMIZER = range(len(KINDS))
 PATIENCE = 500  # weaker ticks without the expected stronger one, before they count after all
 
 
@@ -70,6 +70,9 @@ class Clock:
             next step's time starts when it returns.
         training_only: Forward and loader ticks never close a step (inference must be asked for, by this
             or by the program's own marks).
+
+    Attributes:
+        in_update: How many ``optimizer.step()`` are running, one inside the other.
     """
 
     def __init__(
@@ -81,15 +84,15 @@ class Clock:
     ) -> None:
         self._on_step = on_step
         self._wall_ns = wall_ns
-        self._weakest = KINDS.index("backward") if training_only else 0
+        self._weakest = BACKWARD if training_only else 0
         self._rank = -1
         self._stack: list[tuple[str, int]] = []
         self._phase_start = wall_ns()
         self._step = _Open(self._phase_start)
         self.forked = False
         _leave_in_children(self)
-        self._in_update = 0
-        self._updaters: list[int] = []
+        self.in_update = 0
+        self._updaters: dict[int, str] = {}
         self._suppressed = 0
         self.pushes = 0
         self.between_steps = False
@@ -102,11 +105,6 @@ class Clock:
     def kind(self) -> str | None:
         """The kind that closes steps; ``None`` before the first tick."""
         return KINDS[self._rank] if self._rank >= 0 else None
-
-    @property
-    def in_update(self) -> bool:
-        """Whether an ``optimizer.step()`` is running."""
-        return self._in_update > 0
 
     @property
     def phase(self) -> str | None:
@@ -153,42 +151,45 @@ class Clock:
 
     def begin_update(self) -> None:
         """``optimizer.step()`` begins: nothing ticks until it ends."""
-        self._in_update += 1
+        self.in_update += 1
         self.push("optimizer")
 
     def end_update(self, optimizer: object) -> None:
         """``optimizer.step()`` returned. The optimizer seen first closes the step."""
         self.pop()
-        self._in_update -= 1
-        key = id(optimizer)
-        if key not in self._updaters:
-            self._updaters.append(key)
-        position = self._updaters.index(key)
-        self._step.sequence += str(min(position, 9))
-        if position == 0:
-            self._tick("optimizer")
+        self.in_update -= 1
+        updaters = self._updaters
+        position = updaters.get(id(optimizer))
+        if position is None:
+            position = updaters[id(optimizer)] = str(min(len(updaters), 9))
+        self._step.sequence += position
+        if position == "0":
+            self._tick(OPTIMIZER)
 
     def cancel_update(self) -> None:
         """``optimizer.step()`` was left by an exception: no update, no tick."""
         self.pop()
-        self._in_update -= 1
+        self.in_update -= 1
 
     def backward_done(self) -> None:
         """An outermost backward returned."""
         self._step.backwards += 1
-        self._tick("backward")
+        if self._rank <= BACKWARD:
+            self._tick(BACKWARD)
 
     def forward_done(self) -> None:
         """A root forward in training returned."""
-        self._tick("forward")
+        if self._rank <= FORWARD:
+            self._tick(FORWARD)
 
     def batch_delivered(self) -> None:
         """A loader gave a batch."""
-        self._tick("loader")
+        if self._rank <= LOADER:
+            self._tick(LOADER)
 
     def mark(self) -> None:
         """The program itself says that a step is over; it counts as long as nothing stronger was seen."""
-        self._tick("manual")
+        self._tick(MANUAL)
 
     def expect(self, kind: str) -> None:
         """The program has what produces ticks of ``kind`` (it made an optimizer): wait for those.
@@ -201,11 +202,10 @@ class Clock:
         """Forget what was measured of the present step: it starts now."""
         self._begin(self._wall_ns())
 
-    def _tick(self, kind: str) -> None:
-        rank = RANKS[kind]
-        if rank < self._rank or self._in_update or self.forked:
+    def _tick(self, rank: int) -> None:
+        if rank < self._rank or self.in_update or self.forked:
             return
-        if rank < self._weakest and kind != "manual" and not self._out_of_patience(kind):
+        if rank < self._weakest and rank != MANUAL and not self._out_of_patience(rank):
             return
         if rank > self._rank:
             self._rank = rank
@@ -219,7 +219,7 @@ class Clock:
         closed = self._step
         step = Step(
             self.steps,
-            kind,
+            KINDS[rank],
             now - closed.wall_start,
             closed.phases,
             closed.flags,
@@ -242,8 +242,8 @@ class Clock:
         if self._stack:
             self._stack = [(phase, wall_ns) for phase, _ in self._stack]
 
-    def _out_of_patience(self, kind: str) -> bool:
-        if kind != "backward":
+    def _out_of_patience(self, rank: int) -> bool:
+        if rank != BACKWARD:
             return False
         self._suppressed += 1
         return self._suppressed > PATIENCE

@@ -147,12 +147,11 @@ class LoaderRecord:
         """A step used what was delivered since the last one."""
         self.steps += 1
         self.samples_in_steps += self._pending
-        self.drop()
+        self._pending = self.pending_batches = 0
 
     def drop(self) -> None:
         """What was delivered since the last step served something else."""
-        self._pending = 0
-        self.pending_batches = 0
+        self._pending = self.pending_batches = 0
 
     def facts(self) -> LoaderFacts:
         """The loader as constructed, with what was seen of its batches."""

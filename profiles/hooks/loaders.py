@@ -286,7 +286,7 @@ class Loaders:
             if self._scope.active:  # a listener of the phase may have ended the watching
                 record.timing.start(iterator)
             is_training = self._run.training_dataset in (None, record.ordinal)
-            if not (is_training and self._run.has("batches")):
+            if not (is_training and "batches" in self._run.events):
                 return iterator
             changed = self._run.batches(iterator)
             return iterator if changed is iterator else _Batches(changed, iterator)

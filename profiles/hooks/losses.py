@@ -133,7 +133,7 @@ class Losses:
                 self.own_transforms = True
             if self._recording:
                 self._record(tensors)
-            if grad_tensors is None and run.has("backward"):
+            if grad_tensors is None and "backward" in run.events:
                 tensors = _changed(run, tensors)
             self._depth = 1
             clock.push("backward")

@@ -193,7 +193,7 @@ class Optimizers:
         def zero_grad(optimizer: "Optimizer", *args: Any, **kwargs: Any) -> None:
             if self.keeps_gradients and self._scope.here():
                 return
-            if self._run.has("clear") and self._scope.here():
+            if "clear" in self._run.events and self._scope.here():
                 self._run.clear(optimizer)
             if self._clears_left:
                 record = self._records.get(id(optimizer))
@@ -250,14 +250,14 @@ class Optimizers:
             self._open.append(None)
             return
         run = self._run
-        skipped = run.has("gradients") and not run.gradients(optimizer)
+        skipped = "gradients" in run.events and not run.gradients(optimizer)
         looks = record.lacking or self.norm_limit or self.inspecting
         if looks and not record.settings.closure:
             self._look(record)
         if skipped:
             self._clear_gradients(optimizer)
             self._clock.flag("skipped_update")
-        context = run.step(optimizer) if run.has("step") else None
+        context = run.step(optimizer) if "step" in run.events else None
         if context is not None:
             context.__enter__()
         self._open.append(context)

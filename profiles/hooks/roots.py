@@ -125,7 +125,7 @@ class Roots:
         if module is None or id(module) in self._roots:
             return
         # A module that only compiled code of the program calls meets no wrapper; it would compile anew.
-        is_hidden = dynamo_at_work() and not self._run.has("call")
+        is_hidden = dynamo_at_work() and "call" not in self._run.events
         root = self._adopt(module, wrapped=not is_hidden)
         self._sampled = None  # the owner may be what is called from outside
         if not root.prepared:
@@ -260,11 +260,11 @@ class Roots:
             function = root.function or function
             clock.push("forward")
             try:
-                if run.has("forward"):
+                if "forward" in run.events:
                     output = self._within(run.forward(module), function, args, kwargs)
                 else:
                     output = function(*args, **kwargs)
-                if run.has("output"):
+                if "output" in run.events:
                     output = run.output(module, output)
             finally:
                 clock.pop()
@@ -316,7 +316,7 @@ class Roots:
         root.takes_4d = any(tensor.ndim == 4 for tensor in each_tensor((args, kwargs)))
         if not root.prepared:
             self._prepare(root, module)
-        if root.function is None and not self._run.has("call"):
+        if root.function is None and "call" not in self._run.events:
             return
         changed = self._run.call(root.function or function, module)
         root.function = None if changed is function else changed

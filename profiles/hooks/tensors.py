@@ -24,8 +24,11 @@ def each_tensor(value: Any, depth: int = DEPTH) -> Iterator["Tensor"]:
 
 def leading_size(value: Any, depth: int = DEPTH) -> int:
     """Dimension 0 of the first tensor that has one; 0 without such a tensor."""
-    if isinstance(value, tensor_type()):  # on every step: no generator
-        return int(value.shape[0]) if value.ndim else 0
+    tensor = tensor_type()
+    # On every step: no recursion for a plain batch.
+    first = value[0] if type(value) in (list, tuple) and value else value
+    if isinstance(first, tensor) and first.dim():
+        return int(first.size(0))
     if depth:
         for part in _parts(value):
             size = leading_size(part, depth - 1)

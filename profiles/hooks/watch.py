@@ -279,7 +279,7 @@ class Watch:
             sample_source=source,
             own_autocast=self._roots.own_autocast or self._losses.own_autocast,
             own_compile=any(root.already_compiled for root in roots)
-            or (not self._run.has("call") and dynamo_at_work()),
+            or ("call" not in self._run.events and dynamo_at_work()),
             own_backward_transforms=self._losses.own_transforms,
             deterministic=torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic,
             matmul_precision=matmul_precision(),

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,26 +23,18 @@ HEADROOM = frozenset({
     "throughput_knee", "optimizer_bound", "single_tensor_optimizer",
 })  # fmt: skip
 """Rules whose findings are no waste: that the fault is found is enough."""
-NOT_YET_FOUND = frozenset({
-    "double_precision__numpy_frequencies", "launch_bound__many_small_heads", "memory_growth__kept_features",
-    "needless_checkpointing__every_block",
-})  # fmt: skip
-"""Faults that are missed, always or under other load: `make planted` tells of them, `make test` does not."""
 FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such finding
 BUDGET = "30s"
+LOOKS = (1, 2)  # on shared machines other load hides or feigns; what only the second saw is a warning
 PLANNED = "1000"  # steps: what comes once, such as a cold cache, is weighed against them
 
 
 def scripts(folder: list[Path]) -> list[Any]:
     """Every third script runs always, the others with ``-m planted``."""
     return [
-        pytest.param(path, id=path.stem, marks=[] if _is_quick(place, path) else pytest.mark.planted)
+        pytest.param(path, id=path.stem, marks=[] if place % 3 == 0 else pytest.mark.planted)
         for place, path in enumerate(folder)
     ]
-
-
-def _is_quick(place: int, path: Path) -> bool:
-    return place % 3 == 0 and path.stem not in NOT_YET_FOUND
 
 
 def rule_of(path: Path) -> str:
@@ -49,8 +42,8 @@ def rule_of(path: Path) -> str:
 
 
 @cache
-def profiled(path: Path) -> dict[str, Any]:
-    """What ``advisor profile`` says of a script."""
+def profiled(path: Path, look: int = 1) -> dict[str, Any]:
+    """What ``advisor profile`` says of a script; each look is a run of its own."""
     command = [sys.executable, "-m", "advisor", "profile", str(path), "--quiet", "--format", "json"]
     command += ["--budget", BUDGET, "--steps-planned", PLANNED]
     with tempfile.TemporaryDirectory() as folder:
@@ -60,12 +53,12 @@ def profiled(path: Path) -> dict[str, Any]:
     return result
 
 
-def found(path: Path) -> list[dict[str, Any]]:
+def found(path: Path, look: int = 1) -> list[dict[str, Any]]:
     """Findings that fired, without those about the machine at this moment."""
     disturbed = {"other_load", "throttled"}
     return [
         finding
-        for finding in profiled(path)["findings"]
+        for finding in profiled(path, look)["findings"]
         if finding["state"] in ("opportunity", "diagnostic") and finding["rule"] not in disturbed
     ]
 
@@ -77,20 +70,30 @@ def told(findings: list[dict[str, Any]]) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", scripts(FAULTS))
 def test_a_planted_fault_is_found(path: Path) -> None:
-    findings = found(path)
-    assert rule_of(path) in {finding["rule"] for finding in findings}, told(findings)
+    for look in LOOKS:
+        findings = found(path, look)
+        if rule_of(path) in {finding["rule"] for finding in findings}:
+            break
+        warnings.warn(f"look {look} missed it: {told(findings)}", stacklevel=1)
+    else:
+        pytest.fail(told(findings))
     assert not [f for f in profiled(path)["findings"] if f["state"] == "error"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", scripts(CLEAN))
 def test_a_clean_program_gets_no_alarm(path: Path) -> None:
-    alarms = [
-        finding
-        for finding in found(path)
-        if finding["kind"] in ("waste", "risk") and finding["severity"] in ("medium", "high")
-    ]
-    assert not alarms, told(alarms)
+    for look in LOOKS:
+        alarms = [
+            finding
+            for finding in found(path, look)
+            if finding["kind"] in ("waste", "risk") and finding["severity"] in ("medium", "high")
+        ]
+        if not alarms:
+            break
+        warnings.warn(f"look {look}: {told(alarms)}", stacklevel=1)
+    else:
+        pytest.fail(told(alarms))
 
 
 @pytest.mark.slow

@@ -71,4 +71,5 @@ def test_whole_periods_of_several_optimizers_are_recorded() -> None:
 
 def test_places_are_marked_in_a_window_of_their_own_unless_there_are_too_many_events() -> None:
     assert [each.places for each in plan(1000.0)] == [False, True]
-    assert [each.places for each in plan(100_000.0)] == [False]
+    assert [each.places for each in plan(100_000.0)] == [False, False]
+    assert [each.shapes for each in plan(1000.0)] == [False, True]

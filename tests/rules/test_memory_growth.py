@@ -5,7 +5,7 @@ from builders import a_gpu_profile, a_machine, a_profile
 
 from advisor.finding import Kind, Severity, State
 from advisor.profiles.observed import Location, MemoryUse
-from advisor.profiles.profile import Profile
+from advisor.profiles.profile import Profile, StepPhases
 from advisor.rules.memory_growth import MemoryGrowth
 
 GIB = 2**30
@@ -31,6 +31,14 @@ def test_a_steady_rise_is_a_high_risk_and_says_when_memory_is_full() -> None:
 
 def test_fifty_steps_and_one_gib_are_enough() -> None:
     assert MemoryGrowth().check(a_profile(memory=growing(growth_steps=50, growth_bytes=GIB))).fired
+
+
+def test_a_quarter_of_a_gib_is_enough_where_memory_is_full_within_an_hour() -> None:
+    fast = growing(
+        growth_steps=50, growth_bytes=2**28, growth_bytes_per_step=2**28 / 50, host_limit_bytes=32 * GIB
+    )
+    assert MemoryGrowth().check(a_profile(phases=StepPhases(step_ms=100.0), memory=fast)).fired
+    assert not MemoryGrowth().check(a_profile(phases=StepPhases(step_ms=1000.0), memory=fast)).fired
 
 
 def test_the_holder_is_named_where_it_was_found() -> None:
