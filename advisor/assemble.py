@@ -7,11 +7,13 @@ from importlib.metadata import version
 
 from advisor.advise import in_order, summary
 from advisor.baseline import Baseline
+from advisor.batches import Batches
 from advisor.confirmation import Outcome, break_even_steps
 from advisor.finding import Finding
 from advisor.findings import as_data, phases_ms, profile_summary, replays
 from advisor.guidance import with_outcomes
 from advisor.keeping import as_loss, as_ratio, rate, step_interval
+from advisor.planned import planned_run
 from advisor.profiles.profile import Profile
 from advisor.result import (
     Adopted,
@@ -19,6 +21,7 @@ from advisor.result import (
     Interval,
     Loss,
     Noise,
+    PlannedRun,
     ProfileSummary,
     Proposal,
     Recommendation,
@@ -32,8 +35,8 @@ from advisor.result import (
 )
 from advisor.rules import RULES
 from advisor.settings import Settings
+from advisor.tuners.duel import Arena
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.proposals import Measured
 from advisor.tuners.search import StoppedBy
 from advisor.tuners.space import NotTried, Space
 
@@ -54,10 +57,11 @@ def result(
     launches: int,
     stopped_by: StoppedBy,
     seconds: float,
-    batches: Sequence[Measured],
+    batches: Batches,
     findings: Sequence[Finding],
     notes: Sequence[str],
     after: Profile | None,
+    arena: Arena,
 ) -> ResultData:
     """The whole of ``result.json``."""
     request = settings.target
@@ -87,6 +91,8 @@ def result(
             smallest_detectable=_detectable(baseline, outcome),
             contended=baseline.contended,
             thread_collapse=baseline.thread_collapse,
+            never_stable=arena.never_stable,
+            excluded_slots=dict(sorted(arena.excluded.items())),
         ),
         baseline=BaselineData(
             config=dict(space.present),
@@ -99,6 +105,8 @@ def result(
         trials=trials,
         findings=as_data(in_order(judged, RULES)),
         recommendation=recommendation,
+        batch=batches.known(),
+        planned=_planned(settings, baseline, space, recommendation),
         not_tried=untried,
         warnings=warnings,
         budget=Budget(seconds=seconds, trials=len(trials), stopped_by=stopped_by),
@@ -116,7 +124,7 @@ def _profile(
 
 
 def _recommendation(
-    settings: Settings, baseline: Baseline, space: Space, outcome: Outcome, batches: Sequence[Measured]
+    settings: Settings, baseline: Baseline, space: Space, outcome: Outcome, batches: Batches
 ) -> Recommendation:
     changed = [name for name, value in outcome.config.items() if value != space.present[name]]
     speedup = outcome.decision.estimate if outcome.decision is not None else baseline.aa
@@ -131,9 +139,27 @@ def _recommendation(
         numerics_reason=whole.reason if whole is not None else "",
         break_even_steps=None if kept else break_even_steps(outcome, baseline),
         compile_cold_s=outcome.compile_s,
+        compile_warm_s=outcome.compile_warm_s,
+        cpu_speedup=None if outcome.cpu is None else as_ratio(outcome.cpu),
         reason=outcome.reason,
         changes=[] if kept else [_adopted(name, outcome, space) for name in changed],
-        proposals=_proposals(settings, space, outcome, batches),
+        proposals=_proposals(outcome, batches),
+    )
+
+
+def _planned(
+    settings: Settings, baseline: Baseline, space: Space, found: Recommendation
+) -> PlannedRun | None:
+    run, speedup = baseline.profile.run, found.speedup
+    before, after = space.present.get("batch_size"), found.config.get("batch_size")
+    return planned_run(
+        baseline.profile,
+        baseline.step_s,
+        speedup.model_dump() if found.verdict == "change" else None,
+        steps=settings.steps_planned or (run.steps_total if run is not None else None),
+        batch_ratio=int(after) / int(before) if before and after else 1.0,
+        compile_s=found.compile_cold_s,
+        price_per_hour=settings.price_per_hour,
     )
 
 
@@ -154,21 +180,22 @@ def _adopted(name: str, outcome: Outcome, space: Space) -> Adopted:
     )
 
 
-def _proposals(
-    settings: Settings, space: Space, outcome: Outcome, batches: Sequence[Measured]
-) -> list[Proposal]:
-    """The best larger batch, if it clearly gives more throughput."""
-    best = max(batches, key=lambda measured: measured.estimate.estimate, default=None)
+def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
+    """The best larger batch that is not part of the recommendation, if it clearly gives more throughput."""
+    best = max(batches.measured, key=lambda measured: measured.estimate.estimate, default=None)
     if best is None or math.exp(best.estimate.low) < WORTH_A_PROPOSAL:
         return []
+    if outcome.config.get("batch_size") == best.batch_size:
+        return []
     learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
+    why = batches.advice.reason or "its convergence is not verified"
     return [
         Proposal(
             knob="batch_size",
             to=best.batch_size,
             measured=as_ratio(best.estimate),
-            reason="throughput only: a larger batch changes what is learnt per sample, and the convergence "
-            f"is not verified; with it goes the learning rate rule {best.lr_scaling}",
+            reason="throughput only: a larger batch changes what is learnt per sample, and "
+            f"{why}; with it goes the learning rate rule {best.lr_scaling}",
             snippet=f"{KNOBS['batch_size'].change(best.batch_size).snippet}; {learning_rate}",
         )
     ]

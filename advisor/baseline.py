@@ -250,9 +250,15 @@ def phases_of(message: Mapping[str, Any]) -> StepPhases:
     )
 
 
-def target_error(failure: Failure, session: Session | None) -> TargetError:
-    """The user's own failure, as it is shown: the traceback that they would have seen."""
-    log = "" if session is None else str(session.folder / "stderr.log")
+def target_error(failure: Failure, session: Session | None, command: str = "tune") -> TargetError:
+    """The user's own failure, as it is shown: the traceback that they would have seen.
+
+    Args:
+        failure: How it ended.
+        session: Whose logs say more; only those of ``tune`` are kept.
+        command: Of advisor, for its hints.
+    """
+    log = "" if session is None or command != "tune" else str(session.folder / "stderr.log")
     if failure.cause == "timeout" and "start" in failure.message:
         return TargetError(
             f"no training step found: optimizer.step() was not called ({failure.message})",
@@ -271,7 +277,7 @@ def target_error(failure: Failure, session: Session | None) -> TargetError:
     if failure.message.startswith("the program ended with exit status"):
         error.trace = said.rstrip()
         if "usage:" in said:
-            error.hint = "pass its arguments after `--`: `advisor tune train.py -- --data DIR`"
+            error.hint = f"pass its arguments after `--`: `advisor {command} train.py -- --data DIR`"
     if failure.message.startswith("EOFError"):
         error.message = "the script asked for input (stdin is closed)"
         error.hint = "give the answer as an argument after `--`"

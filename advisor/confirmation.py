@@ -12,7 +12,17 @@ from advisor.tuners import ablate, gate
 from advisor.tuners.duel import Arena, Duel
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
-from advisor.tuners.measure import MIN_INSTANCES, Decision, Estimate, confirm
+from advisor.tuners.measure import (
+    MIN_INSTANCES,
+    Decision,
+    Estimate,
+    between,
+    confirm,
+    extend,
+    instance_spread,
+    planned_quads,
+    with_instance_bias,
+)
 from advisor.tuners.record import Recorder, TrialRecord
 from advisor.tuners.space import Space
 
@@ -25,6 +35,8 @@ MIN_LEARNING_STEPS = 3
 RESERVE_SHARE = 0.7
 OVERRUN = 0.5  # of the budget, that a confirmation may take beyond it to reach its first look
 END_S = 0.3  # to end a process tree
+SINGLES_SHARE = 0.3  # of the budget that must be left, for the numbers of each change to be compared alone
+LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
 HEADROOM = 0.08  # of a memory limit, that must stay free
 
 Config = dict[str, Value]
@@ -41,6 +53,9 @@ class Outcome:
         numerics: Per change and, under ``""``, for the whole.
         reason: Why nothing is recommended, or what limits it.
         rejected: Nominated changes that the gate or a limit took out, with the reason.
+        compile_s: Longest compilation seen, with an empty cache.
+        compile_warm_s: Shortest one, in later processes that found the cache filled.
+        cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
     """
 
     config: Config
@@ -53,12 +68,22 @@ class Outcome:
     reference: gate.Reference | None = None
     winner_peaks: tuple[int, ...] = ()
     compile_s: float | None = None
+    compile_warm_s: float | None = None
     step_ratio: float | None = None
+    cpu: Estimate | None = None
 
 
 @dataclass
 class Confirmation:
-    """Decides about one nominee within what is left of the budget."""
+    """Decides about one nominee within what is left of the budget.
+
+    Attributes:
+        earlier: Gives the log ratios by process of earlier confirmations of a configuration, in a study
+            that is taken up again.
+        worth: Log ratio of what a sample is worth under a configuration over one of the baseline's, at its
+            lower quartile; added to every comparison.
+        keep: Keeps those of this one: trial, configuration, log ratios by process.
+    """
 
     arena: Arena
     space: Space
@@ -68,6 +93,9 @@ class Confirmation:
     progress: Progress
     deadline: float
     next_number: int
+    earlier: Callable[[str], list[list[float]]] = lambda key: []
+    worth: Callable[[Config], float] = lambda config: 0.0
+    keep: Callable[[int, str, list[list[float]]], None] = lambda number, key, instances: None
     clock: Callable[[], float] = time.monotonic
 
     def decide(self, nominee: Config) -> Outcome:
@@ -119,16 +147,27 @@ class Confirmation:
         steps = self._learning_steps()
         self.progress.say(f"comparing the numbers of the first {steps} steps")
         outcome.reference = gate.reference(self.arena, self.space.present, steps)
+        began = self.clock()
         whole = self._judge(winner, outcome, steps)
-        if whole.verdict == "drifts":
-            config = dict(winner)
-            for name in self._changed(winner):
+        changed, one_s = self._changed(winner), self.clock() - began
+        affordable = (
+            self.clock() + len(changed) * one_s < self.deadline - SINGLES_SHARE * self.settings.budget_s
+        )
+        config, peaks = dict(winner), outcome.winner_peaks
+        if whole.verdict == "drifts" or (len(changed) > 1 and affordable):
+            for name in changed:
                 single = self.space.complete({name: winner[name]})
+                if not self._changed(
+                    single
+                ):  # nothing without the others, as a learning rate without a batch
+                    continue
                 verdict = self._judge(single, outcome, steps)
                 outcome.numerics[name] = verdict
                 if verdict.verdict == "drifts":
                     outcome.rejected[name] = verdict.reason
                     config = ablate.without(config, self.space.present, name)
+            outcome.winner_peaks = peaks
+        if whole.verdict == "drifts" or config != winner:
             if config == winner:
                 outcome.rejected.update({name: whole.reason for name in self._changed(winner)})
                 config = dict(self.space.present)
@@ -157,7 +196,9 @@ class Confirmation:
             loader_is_live=self.arena.launcher.target.kind in ("script", "module"),
         )
         semantics = gate.widest([self.arena.knobs[name].semantics for name in changed])
-        return gate.judge(outcome.reference, learned.losses, semantics, own_draws=draws)
+        return gate.judge(
+            outcome.reference, learned.losses, semantics, own_draws=draws, norms=learned.grad_norms
+        )
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
         limit = self._memory_problem(outcome)
@@ -172,9 +213,12 @@ class Confirmation:
         self.recorder.begin(record, key, 0.0)
         self.progress.say(f"confirming {self._described(winner)} on fresh processes")
         last_s = [0.0]
+        cpu: list[list[float]] = []
+        earlier = self.earlier(key)
 
         def instance(index: int) -> Sequence[float] | None:
             allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
+            self.progress.say(f"confirming {self._described(winner)}: process {index + 1}")
             if self.clock() + last_s[0] > self.deadline + allowed:
                 return None
             duel = self.arena.duel(
@@ -182,10 +226,24 @@ class Confirmation:
             )
             last_s[0] = duel.seconds
             self._keep(record, duel, outcome)
-            return duel.log_ratios
+            worth = self.worth(winner)
+            cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
+            return [ratio + worth for ratio in duel.log_ratios]
 
-        decision, _ = confirm(instance, min_gain=self.settings.min_gain, level=self.settings.confidence)
+        gain, level = self.settings.min_gain, self.settings.confidence
+        if earlier:
+            decision, collected = extend(earlier, instance, min_gain=gain, level=level)
+        else:
+            decision, collected = confirm(instance, min_gain=gain, level=level)
+        self.keep(number, key, collected[len(earlier) :])
         outcome.decision = decision
+        if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):
+            outcome.cpu = between(cpu, self.settings.confidence)
+        spread = instance_spread(collected)
+        if spread is not None:  # one process has measured them
+            outcome.contributions = {
+                name: with_instance_bias(estimate, spread) for name, estimate in outcome.contributions.items()
+            }
         record.against_baseline = decision.estimate
         self.recorder.record(record, key)
         outcome.step_ratio = math.exp(decision.estimate.estimate)
@@ -206,7 +264,16 @@ class Confirmation:
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
             seconds = float(duel.second_outcome["compile"]["seconds"])
+            if outcome.compile_s and seconds:  # the gate's run has filled the cache
+                outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)
             outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
+
+    def _cpu_time_counts(self, winner: Config) -> bool:
+        """Whether CPU time measures a step: one thread, no loader workers, nothing on a device."""
+        profile = self.baseline.profile
+        alone = all(self.arena.queue_depth(config) == 0 for config in (winner, self.space.present))
+        threads = {self.arena.threads, int(winner.get("num_threads", self.arena.threads))}
+        return profile.device == "cpu" and alone and threads == {1}
 
     def _quads(self) -> int:
         return instance_quads(self.arena, self.settings)
@@ -253,12 +320,21 @@ def break_even_steps(outcome: Outcome, baseline: Baseline) -> int | None:
 
 
 def instance_quads(arena: Arena, settings: Settings) -> int:
-    """Quads of one instance of a confirmation: up to two measured seconds of each arm."""
+    """Quads of one instance of a confirmation: what the noise asks for, up to two measured seconds."""
     shortest, longest = INSTANCE_S
     wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
     slot_s = arena.steps() * arena.step_s
     least = MIN_QUADS if arena.quad_s < LONG_QUAD_S else 1 if arena.quad_s > 2 * LONG_QUAD_S else 2
-    return max(least, min(MAX_QUADS, round(wanted_s / (2 * slot_s))))
+    planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / MIN_INSTANCES)
+    return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
+
+
+def cpu_log_ratios(duel: Duel) -> list[float]:
+    """Log ratios of CPU time per unit of work, slot by slot; empty where the system counted none."""
+    pairs = list(zip(duel.first, duel.second, strict=False))
+    if not all(a.cpu_s > 0 and b.cpu_s > 0 for a, b in pairs):
+        return []
+    return [math.log(a.cpu_seconds_per_unit / b.cpu_seconds_per_unit) for a, b in pairs]
 
 
 def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:

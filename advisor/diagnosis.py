@@ -18,6 +18,7 @@ from advisor.baseline import phases_of
 from advisor.profiles.observed import HostFacts, StepSeries
 from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
 from advisor.profiles.rates import Rates
+from advisor.profiles.recorded import Window
 from advisor.profiles.recorder import plan
 from advisor.profiles.replayed import Replays, Share
 from advisor.profiles.shaping import joined
@@ -212,7 +213,24 @@ class Diagnosis:
     def _rate(self, profile: Profile) -> Profile:
         self.progress.say("measuring what the machine can do")
         answer = self._live().ask("rates", "rates", 60.0, limit_s=RATES_S)
-        return replace(profile, rates=RATES.validate_python(answer["rates"]))
+        profile = replace(profile, rates=RATES.validate_python(answer["rates"]))
+        return replace(profile, window=self._fused(profile))
+
+    def _fused(self, profile: Profile) -> Window | None:
+        """The window with what a fused attention would take in place of each that is written out."""
+        window = profile.window
+        if window is None or not window.attentions:
+            return window
+        written = window.attentions
+        answer = self._live().ask(
+            "attention", "attention", 60.0, device=profile.device, limit_s=RATES_S,
+            shapes=[list(each.shape) for each in written], dtypes=[each.dtype for each in written],
+        )  # fmt: skip
+        timed = tuple(
+            replace(each, fused_ms=None if ms is None else ms * each.count)
+            for each, ms in zip(written, answer["ms"], strict=True)
+        )
+        return replace(window, attentions=timed)
 
     def _try_one_thread(self, profile: Profile) -> Profile:
         """Where several threads use little CPU time: what one of them alone would need."""

@@ -90,7 +90,7 @@ def _findings(result: Document) -> list[str]:
 
 def _reason(result: ResultData) -> list[str]:
     said = [result.recommendation.reason, *wording.disturbances(result), *result.warnings]
-    said += [cost for cost in [wording.pays_back(result)] if cost]
+    said += [each for each in (wording.pays_back(result), wording.planned(result)) if each]
     return [f"- {escaped(text, 500)}" for text in said if wording.shown(text)]
 
 

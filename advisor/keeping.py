@@ -55,6 +55,18 @@ class Keeping:
             self.store.record(self.study, kept, key, asked=asked, value=value)
         self.kept()
 
+    def keep_instances(self, number: int, key: str, instances: list[list[float]]) -> None:
+        """Keep the log ratios of a confirmation, by process, for when the study is taken up again."""
+        if self.store is not None and instances:
+            self.store.save_comparison(self.study, number, "confirm", {"key": key, "instances": instances})
+
+    def earlier_instances(self, key: str) -> list[list[float]]:
+        """Log ratios by process of all confirmations of a configuration that the study holds."""
+        if self.store is None:
+            return []
+        kept = [each for each in self.store.comparisons(self.study) if each.kind == "confirm"]
+        return [list(ratios) for each in kept if each.data["key"] == key for ratios in each.data["instances"]]
+
 
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:
     """A trial as the result shows it."""
@@ -73,12 +85,25 @@ def as_trial(record: TrialRecord, sampled: bool) -> Trial:
         refused=record.refused,
         step_ms=step_interval(record.slots) if record.slots else None,
         throughput=rate(record.slots, sampled) if record.slots else None,
+        goodput=_goodput(record, sampled),
         peak_bytes=None if outcome is None else outcome["device_peak_bytes"] or outcome["peak_bytes"],
         loss=as_loss(losses) if losses else None,
         against_baseline=None if record.against_baseline is None else as_ratio(record.against_baseline),
         startup_s=record.startup_s,
         compile_s=None if outcome is None else outcome["compile"]["seconds"] or None,
         log=record.log,
+    )
+
+
+def _goodput(record: TrialRecord, sampled: bool) -> Interval | None:
+    """Samples per second, each counted for what it is worth."""
+    if record.efficiency is None or not record.slots:
+        return None
+    speed = rate(record.slots, sampled)
+    return Interval(
+        estimate=speed.estimate * record.efficiency,
+        low=speed.low * record.efficiency,
+        high=speed.high * record.efficiency,
     )
 
 

@@ -85,6 +85,7 @@ class Page:
     found: bool
     reason: str
     pays_back: str | None
+    planned: str | None
     next_step: str
     reproduce: str
     disturbances: list[str]
@@ -126,6 +127,7 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         found=found.verdict == "change",
         reason=shown(found.reason, 1000),
         pays_back=wording.pays_back(result),
+        planned=wording.planned(result),
         next_step=wording.next_step(result),
         reproduce=reproduce(result),
         disturbances=wording.disturbances(result),

@@ -11,6 +11,7 @@ from advisor import findings as data
 from advisor.advise import advise, summary
 from advisor.baseline import target_error, too_short
 from advisor.diagnosis import Diagnosis
+from advisor.durations import write_duration
 from advisor.errors import TargetError
 from advisor.launching import make_launcher, request_digest
 from advisor.profiles.machine import read_machine
@@ -46,7 +47,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
     gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
     progress.begin(
         f"{settings.target.name}, {settings.target.kind}, {machine.cpus_allowed} CPUs, {gpus}: "
-        f"one run, up to {settings.budget_s / 60:.3g} min"
+        f"one run, up to {write_duration(settings.budget_s)}"
     )
     warnings: list[str] = []
     with StopRequests() as stop, ExitStack() as stack:
@@ -104,7 +105,7 @@ def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
     try:
         return diagnosis.run()
     except TrialFailed as failed:
-        raise target_error(failed.failure, diagnosis.session) from None
+        raise target_error(failed.failure, diagnosis.session, command="profile") from None
     except SessionEnded as ended:
         raise too_short(ended.outcome or {"steps": 0}, settings) from None
     except Interrupted:

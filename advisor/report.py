@@ -181,7 +181,8 @@ def _reason(error: OSError) -> str:
 
 def _reasons(result: ResultData) -> list[str]:
     reason, cost = wording.shown(result.recommendation.reason, 1000), wording.pays_back(result)
-    return [line for line in (reason, cost) if line]
+    planned = wording.planned(result)
+    return [line for line in (reason, cost, planned and f"Your run: {planned}") if line]
 
 
 def _changes(result: ResultData) -> list[str]:

@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from advisor.errors import UsageError, clean
+from advisor.errors import clean
 from advisor.tuners.failures import Cause
 
 SCHEMA_VERSION = 1
@@ -75,6 +75,7 @@ class Noise(Record):
     smallest_detectable: Finite
     contended: bool = False
     thread_collapse: bool = False
+    never_stable: int = 0
     excluded_slots: dict[str, int] = {}
 
 
@@ -232,9 +233,37 @@ class Recommendation(Record):
     numerics_reason: str = ""
     break_even_steps: int | None = None
     compile_cold_s: Finite | None = None
+    compile_warm_s: Finite | None = None
+    cpu_speedup: Ratio | None = None
     reason: str = ""
     changes: list[Adopted] = []
     proposals: list[Proposal] = []
+
+
+class PlannedRun(Record):
+    """The training that is planned: as it is, and (``changed``) with the recommendation."""
+
+    steps: int | None = None
+    epoch_s: Finite | None = None
+    seconds: Finite | None = None
+    cost: Finite | None = None
+    price_per_hour: Finite | None = None
+    changed_steps: int | None = None
+    changed_epoch_s: Interval | None = None
+    changed_seconds: Interval | None = None
+    changed_cost: Finite | None = None
+
+
+class BatchSizes(Record):
+    """What is known of other batch sizes: the one with the best goodput, and the largest that fits."""
+
+    present: int
+    fastest: int | None = None
+    largest_safe: int | None = None
+    peak_bytes: int | None = None
+    predicted: int | None = None
+    noise_scale: Interval | None = None
+    said: str = ""
 
 
 class Untried(Record):
@@ -293,58 +322,9 @@ class ResultData(Document):
     baseline: Baseline
     trials: list[Trial] = []
     recommendation: Recommendation
+    planned: PlannedRun | None = None
+    batch: BatchSizes | None = None
     not_tried: list[Untried] = []
-
-
-def read_result(path: Path) -> ResultData:
-    """Read the ``result.json`` of a ``tune``, or the one in a report folder.
-
-    Raises:
-        UsageError: No such file, or not such a result.
-    """
-    document = read_document(path)
-    if not isinstance(document, ResultData):
-        raise UsageError(
-            f"{clean(str(path))} is a profile, without a recommendation",
-            hint="`advisor tune TARGET` makes one",
-        )
-    return document
-
-
-def read_document(path: Path) -> ResultData | ProfileData:
-    """Read a ``result.json`` of ``tune`` or ``profile``, or the one in a report folder.
-
-    Raises:
-        UsageError: No such file, or not a result of advisor.
-    """
-    file = path / "result.json" if path.is_dir() else path
-    name = clean(str(file))
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{name}: no such file", hint="`advisor tune TARGET` writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {name}", cause=clean(str(error))) from None
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{name} is not JSON", cause=clean(str(error))) from None
-    if not isinstance(data, dict) or "schema_version" not in data:
-        raise UsageError(
-            f"{name} is not a result of advisor (no schema_version)", hint="`advisor tune TARGET` writes one"
-        )
-    if data["schema_version"] != SCHEMA_VERSION:
-        raise UsageError(
-            f"{name} has schema version {clean(str(data['schema_version']))}, this is {SCHEMA_VERSION}",
-            hint="upgrade advisor",
-        )
-    try:
-        is_profile = "recommendation" in data and data["recommendation"] is None
-        return (ProfileData if is_profile else ResultData).model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{name} is not a result of advisor", where=where, cause=first["msg"]) from None
 
 
 def write_atomically(path: Path, content: str) -> None:

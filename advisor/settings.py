@@ -1,5 +1,6 @@
 """What a user may ask of a run, after it has been checked: the options of ``tune`` as one value."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ class Settings:
         fixed: Values for baseline and candidates alike.
         out: Folder of the report; ``None`` writes none.
         storage: A storage URL; ``None`` keeps the study in memory of this call alone.
+        price_per_hour: Of the machine, in any currency.
         command: What the user typed, for the report.
 
     Raises:
@@ -68,6 +70,7 @@ class Settings:
     min_gain: float = 0.02
     confidence: float = 0.99
     seed: int = 0
+    price_per_hour: float | None = None
     command: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -79,16 +82,14 @@ class Settings:
             raise UsageError(
                 f"{MAX_TRIALS} is the limit", where="--trials", hint="bound the time: `--budget 10m`"
             )
-        if self.objective == "memory":
-            raise UsageError(
-                "the objective memory is not available yet", where="--objective", hint="`--objective goodput`"
-            )
         if not 0 <= self.min_gain < 1:
             raise UsageError("--min-gain lies between 0% and 100%", where="--min-gain", hint="`2%` or `0.02`")
         if not 0.5 < self.confidence < 1:
             raise UsageError("--confidence must lie between 0.5 and 1", where="--confidence", hint="`0.95`")
         if not 0 <= self.seed <= MAX_SEED:
             raise UsageError(f"the seed must be 0 to {MAX_SEED}", where="--seed")
+        if self.price_per_hour is not None and not 0 <= self.price_per_hour < math.inf:
+            raise UsageError("a price is a number from 0 up", where="--price", hint="`--price 2.5`")
         for name in ("steps", "warmup", "steps_planned", "max_memory", "max_batch"):
             value = getattr(self, name)
             if value is not None and value < (0 if name == "warmup" else 1):

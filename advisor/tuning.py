@@ -13,8 +13,10 @@ from typing import Any
 from advisor import assemble
 from advisor.advise import advise
 from advisor.baseline import FLOOR, Baseline, run_baseline, target_error
+from advisor.batches import Batches
 from advisor.confirmation import Confirmation, Outcome, reserve_s
 from advisor.diagnosis import Diagnosis
+from advisor.durations import write_duration
 from advisor.errors import NoValidTrial, TargetError
 from advisor.finding import Finding
 from advisor.guidance import priorities
@@ -28,12 +30,13 @@ from advisor.rules import RULES
 from advisor.settings import Progress, Settings
 from advisor.signals import StopRequests
 from advisor.study import Study
+from advisor.tuners.constraints import SAVE_MEMORY
 from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
-from advisor.tuners.proposals import Measured, propose_batches
+from advisor.tuners.memory_duel import MemoryArena
 from advisor.tuners.search import Search, StoppedBy
 from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.tuners.space import NotTried, Space, build_space
@@ -77,10 +80,13 @@ class _Tuning:
     began: float = field(default_factory=time.monotonic)
     warnings: list[str] = field(default_factory=list)
     stopped_by: StoppedBy = "converged"
-    measured_batches: list[Measured] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     after: Profile | None = None
+    batches: Batches = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.batches = Batches(self.settings, self.progress)
 
     def run(self) -> ResultData:
         """The stages in order; what is known is assembled at the end, however it ends."""
@@ -106,7 +112,7 @@ class _Tuning:
         def partial() -> None:  # what `advisor report` shows if this process is killed
             unconfirmed = Outcome(dict(space.present), reason="the tuner ended before the confirmation")
             study.save_partial(
-                self._result(study, launcher, baseline, space, unconfirmed, keeping, space.not_tried)
+                self._result(study, arena, baseline, space, unconfirmed, keeping, space.not_tried)
             )
 
         keeping.kept = partial
@@ -117,24 +123,26 @@ class _Tuning:
                 nominee = search.run(baseline.session)
             finally:
                 self.stopped_by = search.stopped_by
+            nominee = self._with_batch(arena, baseline, nominee)
             outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
             if search.stopped_by == "budget" and len(keeping.trials) == 1:
                 outcome.reason = "the budget left no time to try a change; give a longer --budget"
-            self._propose(arena, space, baseline, outcome)
+            self.batches.propose(arena, outcome.config, self.began + self.settings.budget_s)
             self._look_again(launcher, arena, baseline, outcome)
+            end = self.began + self.settings.budget_s - 4 * baseline.startup_s
+            self.batches.find_largest(arena, baseline.profile, outcome.config, end)
         except Interrupted:
             self.stopped_by = "interrupted"
         not_tried = [*space.not_tried, *search.not_tried]
-        return self._finish(study, launcher, baseline, space, outcome, keeping, not_tried)
+        return self._finish(study, arena, baseline, space, outcome, keeping, not_tried)
 
     def _begin(self) -> None:
         machine = read_machine()
         gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
         limit = "" if self.settings.trials is None else f"{self.settings.trials} trials or "
-        minutes = self.settings.budget_s / 60
         self.progress.begin(
             f"{self.settings.target.name}, {self.settings.target.kind}, {machine.cpus_allowed} CPUs, {gpus}: "
-            f"up to {limit}{minutes:.3g} min"
+            f"up to {limit}{write_duration(self.settings.budget_s)}"
         )
 
     def _baseline(self, study: Study) -> tuple[Launcher, Arena, Baseline]:
@@ -143,7 +151,7 @@ class _Tuning:
             launcher = self.stack.enter_context(
                 make_launcher(self.settings, study.folder, self.stack, self._waiting, self._warn)
             )
-            arena = Arena(launcher, KNOBS, {})
+            arena = (MemoryArena if self._for_memory else Arena)(launcher, KNOBS, {})
             baseline = run_baseline(launcher, arena, self.settings)
         except TrialFailed as failed:
             error = target_error(failed.failure, None)
@@ -158,6 +166,7 @@ class _Tuning:
         arena.max_steps = baseline.max_steps
         arena.sigma = max(baseline.aa_sigma, FLOOR)
         arena.queue_depth = queue_depth
+        arena.threads = baseline.profile.run.num_threads if baseline.profile.run else 1
         memory = baseline.profile.memory
         if memory is not None:
             free = baseline.profile.machine.memory_bytes
@@ -212,7 +221,8 @@ class _Tuning:
             self.notes.append(f"the recommended setting could not be profiled: {end}")
 
     def _space(self, baseline: Baseline, arena: Arena) -> Space:
-        space = self._build_space(baseline.profile, baseline.detectable)
+        # What bounds a gain in time says nothing about one in memory.
+        space = self._build_space(baseline.profile, 0.0 if self._for_memory else baseline.detectable)
         arena.present = space.own
         if baseline.session is not None:
             baseline.session.settle(space.own)
@@ -225,22 +235,18 @@ class _Tuning:
             profile,
             named=settings.knobs,
             fixed=settings.fixed,
-            keep_batch=not self._batch_allowed(),
+            keep_batch=not self.batches.searched,
             max_batch=settings.max_batch,
             detectable=detectable,
             planned_steps=settings.steps_planned,
         )
-        if self._batch_allowed():
-            return space
-        told = [entry for entry in space.not_tried if entry.knob not in ("batch_size", "lr_scaling")]
-        return replace(space, not_tried=told)
+        if self._for_memory:  # saving it is no habit of need alone
+            space = replace(space, named=space.named | SAVE_MEMORY.keys())
+        return self.batches.complete(space)
 
-    def _batch_allowed(self) -> bool:
-        """Whether a batch size may be recommended: what is learnt changes, so it has to be asked for."""
-        if self.settings.keep_batch:
-            return False
-        named = {"batch_size", "lr_scaling"} & self.settings.knobs.keys()
-        return bool(named) or self.settings.objective == "throughput"
+    @property
+    def _for_memory(self) -> bool:
+        return self.settings.objective == "memory"
 
     def _search(
         self,
@@ -251,19 +257,22 @@ class _Tuning:
         study: Study,
         known: Mapping[str, float],
     ) -> Search:
-        spent = time.monotonic() - self.began
         reserve = reserve_s(arena, baseline, self.settings)
+        deadline = self.began + self.settings.budget_s - reserve
+        self.batches.learn_worth(arena, space, baseline.profile, deadline)
+        spent = time.monotonic() - self.began
         end = max(spent, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
         return Search(
             arena,
             space,
             baseline.profile,
-            study.optuna(),
+            study.optuna(baseline.step_s),
             keeping,
             deadline=self.began + end,
             max_trials=self.settings.trials,
             known=known,
             priorities=priorities(self.findings),
+            worth=lambda config: self.batches.worth(config, space.present),
             next_number=study.next_number(),
         )
 
@@ -285,34 +294,31 @@ class _Tuning:
             self.progress,
             deadline=self.began + self.settings.budget_s,
             next_number=search.next_number,
+            worth=lambda config: self.batches.sure_worth(config, space.present),
+            earlier=keeping.earlier_instances,
+            keep=keeping.keep_instances,
         )
         return confirmation.decide(nominee)
 
-    def _propose(self, arena: Arena, space: Space, baseline: Baseline, outcome: Outcome) -> None:
-        """Measure larger batches beside the verdict, where they may not be part of it."""
-        if self._batch_allowed() or self.settings.keep_batch or self.settings.knobs or self.settings.fixed:
-            return
-        wide = build_space(
-            KNOBS,
-            baseline.profile,
-            named={"batch_size": None, "lr_scaling": None},
-            max_batch=self.settings.max_batch,
-        )
-        deadline = self.began + self.settings.budget_s
-        self.measured_batches = propose_batches(arena, wide, outcome.config, deadline, self.progress.say)
+    def _with_batch(self, arena: Arena, baseline: Baseline, nominee: dict[str, Value]) -> dict[str, Value]:
+        """The nominee with a larger batch where goodput speaks for it and the time allows to find out."""
+        deadline = self.began + self.settings.budget_s - reserve_s(arena, baseline, self.settings)
+        if time.monotonic() > deadline:
+            return nominee
+        return self.batches.extend(arena, baseline.profile, nominee, deadline)
 
     def _finish(
         self,
         study: Study,
-        launcher: Launcher,
+        arena: Arena,
         baseline: Baseline,
         space: Space,
         outcome: Outcome,
         keeping: Keeping,
         not_tried: list[NotTried],
     ) -> ResultData:
-        self._tell_side_effects(launcher)
-        result = self._result(study, launcher, baseline, space, outcome, keeping, not_tried)
+        self._tell_side_effects(arena.launcher)
+        result = self._result(study, arena, baseline, space, outcome, keeping, not_tried)
         study.save(result)
         if self.settings.out is not None:
             write_report(result, self.settings.out)
@@ -329,7 +335,7 @@ class _Tuning:
     def _result(
         self,
         study: Study,
-        launcher: Launcher,
+        arena: Arena,
         baseline: Baseline,
         space: Space,
         outcome: Outcome,
@@ -346,13 +352,14 @@ class _Tuning:
             self.warnings,
             study.name,
             digest=study.digest(),
-            launches=launcher.launches,
+            launches=arena.launcher.launches,
             stopped_by=self.stopped_by,
             seconds=time.monotonic() - self.began,
-            batches=self.measured_batches,
+            batches=self.batches,
             findings=self.findings,
             notes=self.notes,
             after=self.after,
+            arena=arena,
         )
 
     def _tell_side_effects(self, launcher: Launcher) -> None:

@@ -99,6 +99,8 @@ def number(value: float, digits: int) -> str:
 
 def plain(value: float) -> str:
     """A figure without an interval: three significant digits, never an exponent."""
+    if not math.isfinite(value):
+        return MISSING
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))
@@ -267,7 +269,20 @@ def disturbances(result: ResultData) -> list[str]:
             "Thread collapse: the threads of a step shared too few processors and spun. "
             "Comparisons against such a baseline flatter every change that uses fewer threads."
         )
+    if result.noise.never_stable:
+        said.append(
+            f"In {result.noise.never_stable} processes the time of a step had not settled when warm-up ended."
+        )
+    said += _other_clock(result.recommendation)
     return said
+
+
+def _other_clock(found: Recommendation) -> list[str]:
+    """Said where CPU time and wall time do not agree on the gain."""
+    cpu = found.cpu_speedup
+    if cpu is None or (cpu.low <= found.speedup.high and found.speedup.low <= cpu.high):
+        return []
+    return [f"By CPU time instead of wall time the change gives {short_ratio(cpu)}: the clocks disagree."]
 
 
 def excluded_slots(result: ResultData) -> str:
@@ -281,10 +296,34 @@ def pays_back(result: ResultData) -> str | None:
     found = result.recommendation
     parts = []
     if found.compile_cold_s is not None:
-        parts.append(f"{seconds(found.compile_cold_s)} of compilation on a cold start")
+        warm = "" if found.compile_warm_s is None else f", {seconds(found.compile_warm_s)} on a warm one"
+        parts.append(f"{seconds(found.compile_cold_s)} of compilation on a cold start{warm}")
     if found.break_even_steps:
         parts.append(f"pays back after {found.break_even_steps} steps")
     return ", ".join(parts) or None
+
+
+def planned(result: ResultData) -> str | None:
+    """``an epoch takes 12 s (11 s to 13 s) instead of 17 s; 1000 steps ...``; ``None`` if unknown."""
+    run = result.planned
+    if run is None:
+        return None
+    said = []
+    if run.epoch_s is not None:
+        said.append(f"an epoch takes {_instead(run.epoch_s, run.changed_epoch_s)}")
+    if run.seconds is not None and run.steps is not None:
+        fewer = run.changed_steps is not None and run.changed_steps != run.steps
+        steps = (
+            f"{run.steps} steps ({run.changed_steps} of the larger batch)" if fewer else f"{run.steps} steps"
+        )
+        said.append(f"{steps} take {_instead(run.seconds, run.changed_seconds)}")
+    if run.cost is not None:
+        now = f"{run.cost:.2f}"
+        said.append(
+            f"at {run.price_per_hour:g} an hour that costs "
+            + (now if run.changed_cost is None else f"{run.changed_cost:.2f} instead of {now}")
+        )
+    return "; ".join(said) or None
 
 
 def setting(value: Value) -> str:
@@ -324,6 +363,13 @@ def next_step(result: ResultData) -> str:
     back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
     edits = "the change above" if len(changes) == 1 else f"the {len(changes)} changes above"
     return f"Make {edits}; changes.patch lists them. To undo: {back}."
+
+
+def _instead(now: float, changed: Interval | None) -> str:
+    if changed is None:
+        return seconds(now)
+    low, high = seconds(changed.low), seconds(changed.high)
+    return f"{seconds(changed.estimate)} ({low} to {high}) instead of {seconds(now)}"
 
 
 def _mib_number(count: float) -> str:

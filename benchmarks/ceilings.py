@@ -24,7 +24,7 @@ from advisor.tuners.spec import Target
 FAULTS = Path(__file__).parents[1] / "tests" / "planted" / "faults"
 RESULTS = Path(__file__).parent / "results" / "ceilings.json"
 PAIRS = 3  # of processes, in the order A B B A ...
-WINDOW_S = 6.0
+WINDOW_S = 4.0
 CLOSE = ("input", "optimizer", "evaluation", "save", "debug")  # kinds whose ceiling must also be near
 KINDS = {
     "slow_item": "input",
@@ -50,7 +50,20 @@ KINDS = {
 
 def stated(path: Path) -> dict[str, Any] | None:
     """The finding of the script's own rule."""
-    command = [sys.executable, "-m", "advisor", "profile", str(path), "--format", "json", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "advisor",
+        "profile",
+        str(path),
+        "--format",
+        "json",
+        "--quiet",
+        "--budget",
+        "30s",
+        "--steps-planned",
+        "1000",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     rule = path.stem.partition("__")[0]

@@ -80,8 +80,9 @@ class LoaderFacts:
 
     ``transport_ms`` is what passing one batch between processes costs. ``construct_ms`` is the mean time
     of constructing one, ``constructed`` how many the same line made over the same dataset and iterated.
-    ``worker_start_ms`` is the mean time from asking for an epoch to its first batch, less a usual wait;
-    ``epoch_wall_s`` the mean time between two epochs, ``epoch_wait_ms`` the mean wait per batch, by epoch.
+    ``worker_start_ms`` is the mean time from asking for an epoch to its first batch, less a usual wait,
+    and of ending its workers; ``epoch_wall_s`` the mean time between two epochs, ``epoch_wait_ms`` the mean
+    wait per batch, by epoch.
     ``item_read_bytes`` are bytes read from files per item, ``network_filesystem`` the type of the file
     system where it is one. ``duplicate_share`` is the share of samples that several workers delivered.
     ``padding_share`` is the share of padding among the tokens of integer batches. ``shapes`` counts

@@ -2,24 +2,25 @@
 
 Subscribers are knobs (and later strategies): a method named after an event is the subscription.
 
-=============  ==================================================================================
-``process``    ``(value)``: once torch is imported, and again at a live switch
-``loader``     ``(arguments, value)``: a DataLoader is constructed; edit the bound arguments
-``batches``    ``(iterator, value) -> iterator``: a training loader is iterated
-``transfer``   ``(tensor, device, value) -> tensor``: a batch goes to the device
-``model``      ``(root, value) -> module``: before the first step; transform in place
-``call``       ``(function, root, value) -> function``: replaces the root's bound forward, once
-``forward``    ``(root, value) -> context manager``: around every root forward in training
-``output``     ``(root, output, value) -> output``: what a root forward in training returned
-``backward``   ``(loss, value) -> loss``: before every backward
-``gradients``  ``(optimizer, value) -> bool | None``: before an update; ``False`` skips it
-``optimizer``  ``(optimizer, value)``: before its first step, and again at a live switch
-``step``       ``(optimizer, value) -> context manager | None``: around the update
-``clear``      ``(optimizer, value)``: gradients are cleared
-=============  ==================================================================================
+==============  ==================================================================================
+``process``     ``(value)``: once torch is imported, and again at a live switch
+``loader``      ``(arguments, value)``: a DataLoader is constructed; edit the bound arguments
+``batches``     ``(iterator, value) -> iterator``: a training loader is iterated
+``transfer``    ``(tensor, device, value) -> tensor``: a batch goes to the device
+``model``       ``(root, value) -> module``: before the first step; transform in place
+``call``        ``(function, root, value) -> function``: replaces the root's bound forward, once
+``forward``     ``(root, value) -> context manager``: around every root forward in training
+``output``      ``(root, output, value) -> output``: what a root forward in training returned
+``backward``    ``(loss, value) -> loss``: before every backward
+``gradients``   ``(optimizer, value) -> bool | None``: before an update; ``False`` skips it
+``optimizer``   ``(optimizer, value)``: before its first step, and again at a live switch
+``step``        ``(optimizer, value) -> context manager | None``: around the update
+``clear``       ``(optimizer, value)``: gradients are cleared
+``evaluation``  ``(root, value) -> context manager``: around a root forward in evaluation
+==============  ==================================================================================
 
-``environment`` is asked by the parent before the process exists. ``evaluation``, ``epoch``, ``save``
-and ``stop`` are flags of the clock: observed, never changed.
+``environment`` is asked by the parent before the process exists. ``epoch``, ``save`` and ``stop`` are
+flags of the clock: observed, never changed. Evaluation is a root in eval mode, or with gradients off.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 EVENTS = (
     "environment", "process", "loader", "batches", "transfer", "model", "call", "forward", "output",
-    "backward", "gradients", "optimizer", "step", "clear",
+    "backward", "gradients", "optimizer", "step", "clear", "evaluation",
 )  # fmt: skip
 
 Config = Mapping[str, int | str]
@@ -212,6 +213,10 @@ class Run:
         """Gradients are cleared."""
         for name, method, value in self._at("clear"):
             self._guard(name, method, optimizer, value)
+
+    def evaluation(self, root: "Module") -> AbstractContextManager[Any]:
+        """Around a root forward in evaluation."""
+        return self._contexts("evaluation", root)
 
     def _contexts(self, event: str, subject: Any) -> AbstractContextManager[Any]:
         subscribers = self._at(event)

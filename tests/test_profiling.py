@@ -10,7 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from advisor.result import ProfileData, read_document, schema
+from advisor.reading import read_document
+from advisor.result import ProfileData, schema
 from advisor.rules import RULES
 
 SCRIPT = """\

@@ -20,7 +20,8 @@ from result_builder import (
 
 from advisor import report
 from advisor.errors import EnvironmentProblem, UsageError
-from advisor.result import ResultData, read_result
+from advisor.reading import read_result
+from advisor.result import ResultData
 
 
 def test_a_change_shows_verdict_changes_trials_failures_and_conditions() -> None:

@@ -5,10 +5,12 @@ the configuration has the value that the profile knows. Constraints of one knob 
 own ``choices`` and ``check``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.tuners.knob import Config
+from advisor.tuners.compiled import compiles
+from advisor.tuners.knob import Config, Value
+from advisor.tuners.memory_model import memory_limit, memory_model
 
 Constraint = Callable[[Config, Profile], str | None]
 
@@ -16,12 +18,27 @@ WORKERS_PER_CPU = 4
 SPARE_CPUS = 1
 MEMORY_SHARE = 0.8
 DEFAULT_PREFETCH = 2
+FAR_ABOVE = 1.3  # times the memory that may be used: predictions err
 COMPILE_S = 24.0  # the shortest cold compilation seen
 AUTOTUNE_S = 120.0  # assumed: benchmarking kernels takes minutes on top of compiling
 CUDA_GRAPHS = ("compile-reduce-overhead", "compile-max-autotune")
 MAX_AUTOTUNE = ("compile-max-autotune", "compile-max-autotune-no-cudagraphs")
 LINEAR_RULE = ("SGD", "ASGD")
 SUMMED = "the loss is summed over the batch, so its gradient already grows with the batch"
+NEED_COMPILE: dict[str, Value] = {
+    "activation_memory_budget": "1.0",
+    "compile_region": "model",
+    "dynamic": "auto",
+}
+"""Knobs that act only on compiled code, with the setting of a program that compiles nothing."""
+SAVE_MEMORY: dict[str, Value] = {
+    "accumulation": 1,
+    "activation_checkpointing": "none",
+    "activation_memory_budget": "1.0",
+}
+"""Knobs that trade time for memory, with the setting that does not."""
+DEVICE_FULL = 0.90  # of the device at the peak of a step, as the rule memory_pressure has it
+HOST_FULL = 0.80
 
 
 def worker_options_need_workers(config: Config, profile: Profile) -> str | None:
@@ -32,8 +49,10 @@ def worker_options_need_workers(config: Config, profile: Profile) -> str | None:
     for name, present in (
         ("prefetch_factor", loader.prefetch_factor or DEFAULT_PREFETCH),
         ("persistent_workers", "on" if loader.persistent_workers else "off"),
+        ("multiprocessing_context", loader.multiprocessing_context),
+        ("in_order", "on"),
     ):
-        if config.get(name, present) != present:
+        if present is not None and config.get(name, present) != present:
             return f"{name} needs num_workers above 0"
     return None
 
@@ -100,6 +119,82 @@ def worker_queues_fit_memory(config: Config, profile: Profile) -> str | None:
     )
 
 
+def cache_fits_every_worker(config: Config, profile: Profile) -> str | None:
+    """Each worker caches what it reads, so all of them together may hold the dataset many times."""
+    loader = profile.loader
+    if loader is None or config.get("in_memory_cache") != "memory":
+        return None
+    workers = num_workers(config, loader)
+    kept = config.get("persistent_workers", "on" if loader.persistent_workers else "off")
+    if workers and kept != "on":
+        return "in_memory_cache with workers needs persistent_workers: a worker's cache ends with it"
+    if loader.dataset_length is None or loader.batch_bytes is None or not loader.batch_size:
+        return None
+    held = max(1, workers) * loader.dataset_length * loader.batch_bytes / loader.batch_size
+    used = profile.memory.host_peak_bytes if profile.memory is not None else 0
+    room = MEMORY_SHARE * (profile.machine.memory_bytes - used)
+    if held <= room:
+        return None
+    need, free = held / 2**20, room / 2**20
+    return f"{max(1, workers)} caches of the dataset take {need:.0f} MiB of {free:.0f} MiB free"
+
+
+def copies_need_pinned_memory(config: Config, profile: Profile) -> str | None:
+    """A copy from pageable memory waits for the host, whatever it was asked for."""
+    loader = profile.loader
+    pinned = config.get("pin_memory", "on" if loader is not None and loader.pin_memory else "off")
+    asked = [name for name in ("device_prefetcher", "non_blocking") if config.get(name) == "on"]
+    return f"{asked[0]} needs pin_memory" if asked and pinned != "on" else None
+
+
+def kernels_of_attention_stay_the_same(config: Config, profile: Profile) -> str | None:
+    """Compiled code has chosen its kernel; recomputation must run the one that forward ran."""
+    if config.get("sdpa_backend", "default") == "default":
+        return None
+    if compiles(config):
+        return "sdpa_backend has no effect on compiled code"
+    if config.get("activation_checkpointing", "none") != "none":
+        return "sdpa_backend would mix kernels where activations are recomputed (activation_checkpointing)"
+    return None
+
+
+def sparse_gradients_are_not_fused(config: Config, profile: Profile) -> str | None:
+    """Fused updates take dense gradients only."""
+    if config.get("sparse_embedding") == "on" and config.get("optimizer_implementation") == "fused":
+        return "a fused optimizer takes no sparse gradients (sparse_embedding)"
+    return None
+
+
+def updates_in_backward_stand_alone(config: Config, profile: Profile) -> str | None:
+    """A parameter updated within backward has no moment at which its gradient is scaled or summed up."""
+    if config.get("optimizer_in_backward") != "on":
+        return None
+    excluded = {"amp": "fp16", "lr_scaling": None, "accumulation": None}
+    plain = {"lr_scaling": "none", "accumulation": 1}
+    for name, value in excluded.items():
+        chosen = config.get(name)
+        if chosen is not None and (chosen == value if value else chosen != plain[name]):
+            return f"optimizer_in_backward excludes {name}={chosen}"
+    return None
+
+
+def predicted_memory_fits(config: Config, profile: Profile) -> str | None:
+    """What surely needs far more memory than there is must not be run to find out.
+
+    Taken with the least that it can need; what may fit is tried, and its failure then bounds larger ones.
+    """
+    model, limit = memory_model(profile), memory_limit(profile)
+    if model is None or limit is None:
+        return None
+    needed = model.at_least(config)
+    if needed <= max(FAR_ABOVE * limit, model.at_least({})):
+        return None
+    return (
+        f"it is predicted to need at least {needed / 2**20:.0f} MiB of memory with a batch of "
+        f"{config.get('batch_size', model.batch)}; {limit / 2**20:.0f} MiB may be used"
+    )
+
+
 def iterable_dataset_has_one_worker(config: Config, profile: Profile) -> str | None:
     """Each worker walks a whole iterable dataset, so records would repeat."""
     loader = profile.loader
@@ -131,6 +226,79 @@ def compilation_pays_back(config: Config, profile: Profile) -> str | None:
         f"{run.steps_total} steps spend {most_s:.0f} s in forward and backward, less than the "
         f"{cost_s:.0f} s that compiling is expected to take"
     )
+
+
+def compile_options_need_compile(config: Config, profile: Profile) -> str | None:
+    """How to compile means nothing where nothing is compiled."""
+    if compiles(config):
+        return None
+    changed = _changed(config, NEED_COMPILE)
+    return f"{changed[0]} needs an execution that compiles" if changed else None
+
+
+def waiting_needs_two_threads(config: Config, profile: Profile) -> str | None:
+    """A single thread waits for no other."""
+    if config.get("omp_wait_policy", "unset") != "unset" and num_threads(config, profile) == 1:
+        return "omp_wait_policy acts on two threads or more"
+    return None
+
+
+def one_way_to_recompute(config: Config, profile: Profile) -> str | None:
+    """Activations are recomputed by the blocks or by the compiler, and a trace holds neither."""
+    if config.get("activation_checkpointing", "none") == "none":
+        return None
+    if config.get("activation_memory_budget", "1.0") != "1.0":
+        return "activation_memory_budget decides what is recomputed, which excludes activation_checkpointing"
+    if str(config.get("execution")).startswith("jit"):
+        return "TorchScript cannot hold blocks that are recomputed (activation_checkpointing)"
+    return None
+
+
+def micro_batches_divide_the_batch(config: Config, profile: Profile) -> str | None:
+    """Each micro-batch weighs the same only when all are of one size."""
+    parts = int(config.get("accumulation", 1))
+    present = profile.loader.batch_size if profile.loader is not None else None
+    size = config.get("batch_size", present)
+    if size is None or int(size) % parts == 0:
+        return None
+    return f"a batch of {size} cannot be split into {parts} equal parts"
+
+
+def sharded_models_are_compiled_by_name(config: Config, profile: Profile) -> str | None:
+    """`FullyShardedDataParallel` compiles only with ``use_orig_params=True``, which is not its default."""
+    sharded = any(root.parallel == "FullyShardedDataParallel" for root in profile.roots)
+    if sharded and compiles(config):
+        return "FullyShardedDataParallel compiles only with use_orig_params=True; name execution to try it"
+    return None
+
+
+def compiling_is_worth_it(config: Config, profile: Profile) -> str | None:
+    """Compiling works here as far as it is known, and pays back."""
+    return sharded_models_are_compiled_by_name(config, profile) or compilation_pays_back(config, profile)
+
+
+def memory_is_short(profile: Profile) -> bool:
+    """Whether the peak of a step comes close to what the device, the machine or its cgroup offers."""
+    memory = profile.memory
+    if memory is None:
+        return False
+    device = (memory.device_peak_bytes or 0) / (memory.device_total_bytes or 1)
+    host = memory.host_used_share
+    if host is None:
+        host = memory.host_peak_bytes / (memory.host_limit_bytes or profile.machine.memory_bytes or 1)
+    return device > DEVICE_FULL or host > HOST_FULL or bool(memory.allocation_retries)
+
+
+def saves_memory_only_in_need(name: str) -> Constraint:
+    """The rule that one knob of ``SAVE_MEMORY`` waits for memory pressure or a larger batch."""
+
+    def rule(config: Config, profile: Profile) -> str | None:
+        used = config.get(name, SAVE_MEMORY[name]) != SAVE_MEMORY[name]
+        if not used or batch_ratio(config, profile) > 1.0 or memory_is_short(profile):
+            return None
+        return f"{name} saves memory at the price of time; memory is not short and the batch is no larger"
+
+    return rule
 
 
 def batch_ratio(config: Config, profile: Profile) -> float:
@@ -179,15 +347,26 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     threads_fit_the_cpus,
     cpu_demand_fits,
     worker_queues_fit_memory,
+    cache_fits_every_worker,
+    copies_need_pinned_memory,
+    kernels_of_attention_stay_the_same,
+    sparse_gradients_are_not_fused,
+    updates_in_backward_stand_alone,
+    predicted_memory_fits,
     iterable_dataset_has_one_worker,
     fixed_shapes_where_recorded,
+    compile_options_need_compile,
+    waiting_needs_two_threads,
+    one_way_to_recompute,
+    micro_batches_divide_the_batch,
     learning_rate_waits_for_batch,
     summed_losses_scale_themselves,
 )
 
 UNLESS_NAMED: dict[str, Constraint] = {
-    "execution": compilation_pays_back,
+    "execution": compiling_is_worth_it,
     "lr_scaling": learning_rate_follows_batch,
+    **{name: saves_memory_only_in_need(name) for name in SAVE_MEMORY},
 }
 """Habits of the search: they hold for a knob unless the user named the values to try."""
 
@@ -200,6 +379,11 @@ def num_workers(config: Config, loader: LoaderFacts) -> int:
 def num_threads(config: Config, profile: Profile) -> int:
     """Threads of the configuration, or of the program where it says nothing."""
     return int(config.get("num_threads", _present_threads(profile)))
+
+
+def _changed(config: Config, settings: Mapping[str, Value]) -> list[str]:
+    """Names of those knobs that the configuration sets to something else."""
+    return [name for name, value in settings.items() if config.get(name, value) != value]
 
 
 def _present_threads(profile: Profile) -> int:

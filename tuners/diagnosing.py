@@ -17,7 +17,7 @@ def carry_out(
 
     ``observe``, ``inspect`` and ``record`` take steps. ``omit`` leaves one part of every step out from now
     on (``None``: nothing), ``probe`` costs out the loader, ``graph`` times an evaluation without its graph,
-    ``rates`` measures the machine.
+    ``rates`` measures the machine, ``attention`` torch's fused attention at given shapes.
     """
     match name:
         case "observe":
@@ -43,6 +43,14 @@ def carry_out(
             from advisor.profiles.ceilings import measure_rates
 
             channel.send(event="rates", rates=asdict(measure_rates(limit_s=command["limit_s"])))
+        case "attention":
+            from advisor.profiles.fused_attention import fused_ms
+
+            shapes, dtypes = command["shapes"], command["dtypes"]
+            channel.send(
+                event="attention",
+                ms=fused_ms(shapes, dtypes, device=command["device"], limit_s=command["limit_s"]),
+            )
         case _:
             raise ValueError(f"unknown command {name}")
     return None

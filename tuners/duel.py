@@ -7,10 +7,12 @@ gives its workers time to run ahead, so loaders are compared over whole windows 
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from advisor.tuners.disturbed import disturbance, set_apart
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launch import Launcher
@@ -42,7 +44,7 @@ class Duel:
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """What one process gave that was measured without a pause."""
 
     slot: Slot
@@ -66,6 +68,9 @@ class Arena:
         fixed_steps: Steps of a slot, when the user set them.
         fixed_warmup: Steps of warm-up, when the user set them.
         log: Folder with the logs of the process started last.
+        threads: Of torch, in the program as it is.
+        never_stable: Processes whose step time had not settled when warm-up was cut short.
+        excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
     """
 
     launcher: Launcher
@@ -81,7 +86,10 @@ class Arena:
     fixed_steps: int | None = None
     fixed_warmup: int | None = None
     log: str | None = None
-    _kept: dict[str, _Window] = field(default_factory=dict)
+    threads: int = 1
+    never_stable: int = 0
+    excluded: Counter[str] = field(default_factory=Counter)
+    _kept: dict[str, Window] = field(default_factory=dict)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
         """The way in which two configurations are compared.
@@ -142,7 +150,7 @@ class Arena:
         for name, value in config.items():
             setting = getattr(self.knobs[name], "environment", None)
             if setting is not None and value != self.present.get(name):
-                environment.update(setting(value))
+                _add(environment, setting(value))
         session = self.launcher.start(
             number,
             config,
@@ -161,8 +169,9 @@ class Arena:
             return [session.slot(max(1, self.fixed_warmup), drop=0)]
         steps = max(WARMUP_STEPS, self.period)
         windows = [session.slot(steps, drop=1)]
-        while len(windows) < MAX_WARMUP_WINDOWS and not settled([window.step_s for window in windows]):
-            if time.monotonic() - began > budget_s:
+        while not settled([window.step_s for window in windows]):
+            if len(windows) == MAX_WARMUP_WINDOWS or time.monotonic() - began > budget_s:
+                self.never_stable += 1
                 break
             windows.append(session.slot(steps, drop=0))
         return windows
@@ -191,6 +200,7 @@ class Arena:
         ratios: list[float] = []
         slots: tuple[list[Slot], list[Slot]] = ([], [])
         messages: list[dict[str, Any]] = [{}, {}]
+        spoilt = 0  # where most quads are disturbed, they are taken as they come
         while len(ratios) < quads and (not ratios or time.monotonic() < deadline):
             try:
                 collected: tuple[list[Slot], list[Slot]] = ([], [])
@@ -203,6 +213,12 @@ class Arena:
                 if not ratios:
                     raise
                 break
+            self.excluded.update(set_apart([*collected[0], *collected[1]]))
+            reason = disturbance(*collected, self.threads)
+            if reason is not None and spoilt < max(1, quads // 2):
+                spoilt += 1
+                self.excluded[reason] += 4
+                continue
             (a1, a2), (b1, b2) = (
                 [slot.seconds_per_unit if by_work else slot.mean_s for slot in arm] for arm in collected
             )
@@ -284,15 +300,13 @@ class Arena:
         number: int,
         reuse: bool,
     ) -> Duel:
-        windows: dict[int, _Window] = {}
+        windows: dict[int, Window] = {}
         for arm in (1, 0) if swapped else (0, 1):
             config = second if arm else first
             kept = self._kept.get(repr(sorted(config.items()))) if reuse and arm == 0 else None
             windows[arm] = kept or self._window(config, number)
         base, candidate = windows[0], windows[1]
-        ratio = math.log(base.slot.mean_s / candidate.slot.mean_s)
-        if by_work(first, second):
-            ratio = math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
+        ratio = self._gain(base, candidate, by_work(first, second))
         return Duel(
             WINDOWS,
             [ratio],
@@ -304,12 +318,12 @@ class Arena:
             candidate.startup_s,
         )
 
-    def _window(self, config: Mapping[str, Value], number: int) -> "_Window":
+    def _window(self, config: Mapping[str, Value], number: int) -> Window:
         drop, steps = self.window_steps(config)
         session = self.start(config, number)
         try:
             slot = session.window(steps, drop=drop, limit_s=max(10.0, HOPELESS * steps * self.step_s))
-            window = _Window(slot, session.last, session.stop(), session.startup_s or 0.0)
+            window = Window(slot, session.last, session.stop(), session.startup_s or 0.0)
         except SessionEnded as ended:
             raise TrialFailed(
                 Failure("user_error", f"the program ended before {drop + steps} steps")
@@ -319,11 +333,25 @@ class Arena:
         self._kept[repr(sorted(config.items()))] = window
         return window
 
+    def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
+        """Log ratio of one window over another."""
+        if by_work:
+            return math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
+        return math.log(base.slot.mean_s / candidate.slot.mean_s)
+
     def _outcome(self, session: Session) -> dict[str, Any] | None:
         return session.stop() if session.alive else None
 
     def _live(self, names: list[str]) -> bool:
         return all(self.knobs[name].live for name in names)
+
+
+def _add(environment: dict[str, str], more: Mapping[str, str]) -> None:
+    """Set these variables too; libraries to preload are joined."""
+    preloaded = [settings["LD_PRELOAD"] for settings in (more, environment) if settings.get("LD_PRELOAD")]
+    environment.update(more)
+    if preloaded:
+        environment["LD_PRELOAD"] = ":".join(preloaded)
 
 
 def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:

@@ -6,7 +6,7 @@ again, and two other seeds. Bounds by semantics are those of knobs.md, section 5
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from advisor.tuners.duel import Arena
@@ -18,7 +18,15 @@ STEPS = 20
 SEEDS = (1, 2)  # offsets of the other baseline seeds
 SAME = 1e-6  # relative: equal to the last printed digits
 REASSOCIATION = 1e-4  # relative, for other orders of summation
-FIRST_LOSS = 2.0**-6  # relative, of the first loss under fewer bits: a few roundings of bfloat16
+FIRST_LOSS = 2.0**-7  # relative, of the first loss under fewer bits: two roundings of bfloat16
+FIRST_NORM = {Semantics.EXACT: 1e-5, Semantics.ROUNDING: 1e-3, Semantics.PRECISION: 2.0**-4}
+"""Relative, of the norm of the first gradients: backward sums more roundings than the loss has."""
+DRAWING = frozenset({
+    "accumulation", "activation_memory_budget", "channels_last", "compile_region", "dynamic", "execution",
+    "sdpa_backend",
+})  # fmt: skip
+"""Knobs under which a model with dropout draws other masks."""
+TRAJECTORY = 2.0**-6  # relative, of the mean difference over the first steps under fewer bits
 
 
 @dataclass(frozen=True)
@@ -31,21 +39,30 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Learning:
-    """The first steps of one run: losses, and the highest memory of host and device in bytes."""
+    """The first steps of one run: losses, and the highest memory of host and device in bytes.
+
+    ``grad_norms`` are those before each update of the first optimizer; ``refused`` are knobs, with reasons.
+    """
 
     losses: tuple[float, ...]
     peak_bytes: int
     compile_s: float = 0.0
+    grad_norms: tuple[float, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Losses of the baseline: the run, the same run again, and runs from other seeds."""
+    """Losses of the baseline: the run, the same run again, and runs from other seeds.
+
+    ``norms`` are the gradient norms of the same runs, in that order.
+    """
 
     losses: tuple[float, ...]
     again: tuple[float, ...]
     seeds: tuple[tuple[float, ...], ...]
     peaks: tuple[int, ...] = ()
+    norms: tuple[tuple[float, ...], ...] = ()
 
     @property
     def repeat_noise(self) -> float:
@@ -62,8 +79,9 @@ def reference(arena: Arena, base: Mapping[str, Value], steps: int = STEPS) -> Re
     """Run the baseline for its first steps: twice from one seed, and from two others."""
     first, again = (learn(arena, base, steps) for _ in range(2))
     others = [learn(arena, base, steps, seed_offset=offset) for offset in SEEDS]
-    peaks = tuple(run.peak_bytes for run in (first, again, *others))
-    return Reference(first.losses, again.losses, tuple(other.losses for other in others), peaks)
+    runs = (first, again, *others)
+    peaks, norms = tuple(run.peak_bytes for run in runs), tuple(run.grad_norms for run in runs)
+    return Reference(first.losses, again.losses, tuple(other.losses for other in others), peaks, norms)
 
 
 def learn(arena: Arena, config: Mapping[str, Value], steps: int = STEPS, seed_offset: int = 0) -> Learning:
@@ -87,7 +105,13 @@ def learn(arena: Arena, config: Mapping[str, Value], steps: int = STEPS, seed_of
             Failure("not_applied", f"neither applied nor refused: {', '.join(outcome['unanswered'])}")
         )
     peak = outcome["device_peak_bytes"] or outcome["peak_bytes"]
-    return Learning(parse_losses(outcome)[:steps], int(peak), float(outcome["compile"]["seconds"]))
+    return Learning(
+        parse_losses(outcome)[:steps],
+        int(peak),
+        float(outcome["compile"]["seconds"]),
+        tuple(float(value) for value in outcome["grad_norms"][:steps]),
+        outcome["refused"],
+    )
 
 
 def parse_losses(outcome: Mapping[str, Any]) -> tuple[float, ...]:
@@ -96,9 +120,16 @@ def parse_losses(outcome: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def judge(
-    baseline: Reference, candidate: Sequence[float], semantics: Semantics, *, own_draws: bool
+    baseline: Reference,
+    candidate: Sequence[float],
+    semantics: Semantics,
+    *,
+    own_draws: bool,
+    norms: Sequence[float] = (),
 ) -> Verdict:
-    """Compare a candidate's losses with the baseline's.
+    """Compare a candidate's losses with the baseline's, then the norms of their first gradients.
+
+    Optimizers like Adam hide gradients of the wrong size for many steps, so losses alone are not enough.
 
     Args:
         baseline: Losses of the baseline and its noise.
@@ -106,6 +137,7 @@ def judge(
         semantics: The widest of all changed knobs.
         own_draws: The change draws other random numbers by nature (dropout masks under another memory
             layout, a compiler's own generator, augmentation in workers): seed noise is the yardstick.
+        norms: Gradient norms of the candidate.
     """
     if semantics is Semantics.TRAINING:
         return Verdict("not_checked", "what is learnt changes by design; a few steps cannot judge it")
@@ -120,6 +152,9 @@ def judge(
     first = _relative(baseline.losses[0], candidate[0])
     told = f"losses of the first {count} steps differ by {distance:.1g} relative"
     noise = f"the baseline's own: {baseline.repeat_noise:.1g} repeated, {baseline.seed_noise:.1g} other seeds"
+    wrong = _wrong_gradient(baseline, norms, semantics, own_draws)
+    if wrong is not None:
+        return Verdict("drifts", f"{told}; {wrong}")
     if max(distance, first) <= SAME:
         return Verdict("identical", f"{told} ({noise})")
     bound = _bound(baseline, semantics, own_draws)
@@ -135,6 +170,22 @@ def judge(
     return Verdict("drifts", f"{told}, the first by {first:.1g}; allowed were {bound:.1g} ({noise})")
 
 
+def _wrong_gradient(
+    baseline: Reference, norms: Sequence[float], semantics: Semantics, own_draws: bool
+) -> str | None:
+    """How the norm of the first gradients misses the baseline's; ``None`` if it does not, or was not seen."""
+    if not norms or not baseline.norms or not all(baseline.norms):
+        return None
+    first, again, *others = (each[0] for each in baseline.norms)
+    bound = max(FIRST_NORM[semantics], 2 * _relative(first, again))
+    if own_draws:
+        bound = max(bound, *(2 * _relative(first, other) for other in others))
+    difference = _relative(first, norms[0])
+    if difference <= bound:
+        return None
+    return f"the norm of the first gradients differs by {difference:.1g} relative; allowed were {bound:.1g}"
+
+
 def _bound(baseline: Reference, semantics: Semantics, own_draws: bool) -> float:
     if own_draws:
         return max(REASSOCIATION, baseline.seed_noise)
@@ -142,7 +193,7 @@ def _bound(baseline: Reference, semantics: Semantics, own_draws: bool) -> float:
         return max(SAME, 2 * baseline.repeat_noise)
     if semantics is Semantics.ROUNDING:
         return max(REASSOCIATION, 2 * baseline.repeat_noise)
-    return max(REASSOCIATION, FIRST_LOSS, baseline.seed_noise)
+    return max(REASSOCIATION, TRAJECTORY, baseline.seed_noise)
 
 
 def own_draws(changed: Sequence[str], *, has_dropout: bool, loader_is_live: bool) -> bool:
@@ -153,7 +204,7 @@ def own_draws(changed: Sequence[str], *, has_dropout: bool, loader_is_live: bool
         has_dropout: The model has dropout.
         loader_is_live: Batches come from the program's own loader (scripts), not from fixed ones.
     """
-    if has_dropout and {"channels_last", "execution"} & set(changed):
+    if has_dropout and DRAWING & set(changed):
         return True
     return loader_is_live and bool({"num_workers", "in_order"} & set(changed))
 

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from advisor.tuners.micro_batches import SPLITTING
 from advisor.workload import Workload
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ def train(workload: Workload, device_name: str = "auto", batches: int | None = N
     loader = make_loader(workload, plain=batches is not None)
     pending = 0
     for batch in _batches(workload, model, loader, batches):
-        loss = _loss(workload, model, _to(batch, device))
-        (loss / workload.accumulation if workload.accumulation > 1 else loss).backward()
+        for part, share in SPLITTING.split(_to(batch, device)):
+            loss = _loss(workload, model, part)
+            divisor = workload.accumulation / share
+            (loss / divisor if divisor != 1 else loss).backward()
         pending += 1
         if pending < workload.accumulation:
             continue

@@ -6,7 +6,8 @@ B is faster. A quad is A B B A; its log ratio is free of linear drift.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import stdev
 from typing import Literal
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
@@ -15,6 +16,8 @@ BOOTSTRAP_ROUNDS = 1000
 MIN_INSTANCES = 6  # fewer processes give intervals that do not cover (measurement.md, section 3)
 LOOKS = (6, 8, 11, 15, 20)  # instances at which a confirmation may end
 TOTAL_LEVEL = 0.002  # one-sided, over all looks together
+STAKES = (0.3, 0.6, 0.9)  # of an anytime-valid test, in shares of its wealth
+MOST_INSTANCES = 40  # of a confirmation that is taken up again
 MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
 
 
@@ -30,12 +33,18 @@ class Slot:
     work: float = 1.0
     cpu_s: float = 0.0
     other_cpu_s: float = 0.0
+    throttled_s: float = 0.0
     flags: tuple[tuple[str, int], ...] = ()
 
     @property
     def mean_s(self) -> float:
         """Mean wall seconds of a step."""
         return sum(self.step_s) / len(self.step_s)
+
+    @property
+    def cpu_seconds_per_unit(self) -> float:
+        """CPU seconds of the process per unit of work."""
+        return self.cpu_s / len(self.step_s) / self.work
 
     @property
     def seconds_per_unit(self) -> float:
@@ -172,6 +181,59 @@ def smallest_detectable(sigma: float, quads: int, level: float = 0.99, power: fl
     return math.expm1(z * MEDIAN_EFFICIENCY * sigma / math.sqrt(max(1, quads)))
 
 
+def planned_quads(sigma: float, delta: float, level: float = 0.998, power: float = 0.8) -> int:
+    """Quads that show a relative difference ``delta`` at spread ``sigma`` (measurement.md, section 3).
+
+    Args:
+        sigma: Robust spread of the log ratio of one quad.
+        delta: Relative difference to be shown.
+        level: One-sided.
+        power: Probability with which it is to be shown.
+    """
+    from statistics import NormalDist
+
+    z = NormalDist().inv_cdf(level) + NormalDist().inv_cdf(power)
+    return math.ceil((z * MEDIAN_EFFICIENCY * sigma / math.log1p(delta)) ** 2)
+
+
+def with_instance_bias(estimate: Estimate, spread: float) -> Estimate:
+    """The interval of one process, widened by how much processes differ from each other.
+
+    Args:
+        estimate: From the quads of ``estimate.instances`` processes.
+        spread: Standard deviation of the log ratio between processes.
+    """
+    from statistics import NormalDist
+
+    z = NormalDist().inv_cdf(0.5 + estimate.level / 2)
+    bias = z * spread / math.sqrt(estimate.instances)
+    low = estimate.estimate - math.hypot(estimate.estimate - estimate.low, bias)
+    high = estimate.estimate + math.hypot(estimate.high - estimate.estimate, bias)
+    return replace(estimate, low=low, high=high)
+
+
+def instance_spread(instances: Sequence[Sequence[float]]) -> float | None:
+    """Standard deviation between the medians of processes; ``None`` for fewer than three."""
+    medians = [median(quads) for quads in instances]
+    return stdev(medians) if len(medians) > 2 else None
+
+
+def evidence(instances: Sequence[Sequence[float]], min_gain: float) -> float:
+    """How strongly processes speak for a gain above ``min_gain``, valid whenever one stops to look.
+
+    A test martingale on signs: without such a gain each process is as likely below it as above, and the
+    product stays below ``1 / level`` with probability ``1 - level`` for ever (Ville's inequality; Ramdas
+    et al. 2023, "Game-theoretic statistics and safe anytime-valid inference"). The mean over several
+    stakes needs no choice of one.
+    """
+    threshold = math.log1p(min_gain)
+    wealth = [1.0] * len(STAKES)
+    for quads in instances:
+        sign = 1 if median(quads) > threshold else -1
+        wealth = [have * (1 + sign * stake) for have, stake in zip(wealth, STAKES, strict=True)]
+    return sum(wealth) / len(wealth)
+
+
 @dataclass(frozen=True)
 class Decision:
     """What a group-sequential look says. ``verdict`` is ``confirmed``, ``rejected`` or ``continue``."""
@@ -235,6 +297,42 @@ def confirm(
         if decision.verdict != "continue":
             return decision, collected
     raise AssertionError("the last look always decides")
+
+
+def extend(
+    earlier: Sequence[Sequence[float]],
+    instance: Callable[[int], Sequence[float] | None],
+    *,
+    min_gain: float,
+    level: float,
+) -> tuple[Decision, list[list[float]]]:
+    """Take up a confirmation that ended undecided: one process after the other, looking after each.
+
+    Looking as often as one likes would break the levels of ``look``; ``evidence`` keeps them.
+
+    Args:
+        earlier: Log ratios by process, of all confirmations of the same change so far.
+        instance: As in ``confirm``; indices go on from the earlier ones.
+        min_gain: See ``look``.
+        level: See ``look``.
+
+    Returns:
+        The decision and all log ratios, the earlier ones included.
+    """
+    collected = [list(values) for values in earlier]
+    while len(collected) < MOST_INSTANCES:
+        values = instance(len(collected))
+        if values is None:
+            break
+        collected.append(list(values))
+        if len(collected) < MIN_INSTANCES:
+            continue
+        shown = between(collected, level)
+        if evidence(collected, min_gain) >= 1 / TOTAL_LEVEL and shown.low > math.log1p(min_gain):
+            return Decision("confirmed", shown), collected
+        if shown.high < math.log1p(min_gain):
+            return Decision("rejected", shown), collected
+    return _unfinished(collected, min_gain, level), collected
 
 
 def _unfinished(collected: Sequence[Sequence[float]], min_gain: float, level: float) -> Decision:

@@ -16,6 +16,7 @@ class TrialRecord:
     """One configuration measured.
 
     ``against_baseline`` is a log ratio; ``step_s`` and ``rate`` come from the trial's own slots.
+    ``efficiency`` is what one sample is worth beside one of the baseline's batch, where that is known.
     """
 
     number: int
@@ -32,6 +33,7 @@ class TrialRecord:
     applied: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     startup_s: float | None = None
+    efficiency: float | None = None
     log: str | None = None
 
 

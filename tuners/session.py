@@ -316,5 +316,6 @@ def as_slot(message: Mapping[str, Any]) -> Slot:
         work=samples / steps if samples else 1.0,
         cpu_s=message["cpu_ns"] / 1e9,
         other_cpu_s=message["other_cpu_s"],
+        throttled_s=message["throttled_s"],
         flags=tuple(sorted(message["flags"].items())),
     )

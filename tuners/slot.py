@@ -10,6 +10,7 @@ from typing import Any
 from advisor.profiles.hooks.clock import Step
 from advisor.profiles.run import Run
 
+CPU_STAT = Path("/sys/fs/cgroup/cpu.stat")
 FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
 
 
@@ -36,6 +37,7 @@ class SlotTask:
         self._flagged: list[Step] = []
         self._began = time.perf_counter()
         self._load_before = cpu_times()
+        self._throttled_before = throttled_s()
         self._cpu_before = time.process_time_ns()
         self._all_ns = 0
         self._end_sync_ns = 0
@@ -55,6 +57,7 @@ class SlotTask:
                 self.synchronise()
                 self._began = time.perf_counter()
                 self._load_before = cpu_times()
+                self._throttled_before = throttled_s()
                 self._cpu_before = time.process_time_ns()
             return False
         self._all_ns += step.wall_ns
@@ -108,6 +111,7 @@ class SlotTask:
             "kind": steps[0].kind if steps else None,
             "seconds": time.perf_counter() - self._began,
             "other_cpu_s": max(0.0, everyone - own),
+            "throttled_s": throttled_s() - self._throttled_before,
             "applied": sorted(run.applied),
             "refused": dict(run.refused),
             "unanswered": run.unanswered(),
@@ -121,6 +125,15 @@ def cpu_times() -> tuple[float, float]:
         fields = [int(field) for field in stat.readline().split()[1:9]]
     busy = fields[0] + fields[1] + fields[2] + fields[7]
     return sum(_cpu_ticks(pid) for pid in _tree(os.getpid())) / ticks, busy / ticks
+
+
+def throttled_s() -> float:
+    """Seconds in which the cgroup's CPU quota has held this process up; 0 without such a quota."""
+    try:
+        lines = CPU_STAT.read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("throttled_usec")) / 1e6
 
 
 def _tree(pid: int) -> Iterator[int]:

@@ -9,17 +9,20 @@ from math import prod
 from advisor.errors import UsageError
 from advisor.profiles.profile import Profile
 from advisor.profiles.replayed import Share
+from advisor.tuners.compiled import compiles
 from advisor.tuners.constraints import (
     CONSTRAINTS,
+    NEED_COMPILE,
     SUMMED,
     UNLESS_NAMED,
     batch_ratio,
     learning_rate_rule,
+    num_threads,
     num_workers,
 )
 from advisor.tuners.knob import AnyKnob, Config, Refused, Value
 
-NEED_WORKERS = ("prefetch_factor", "persistent_workers")
+NEED_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "in_order")
 NEED_BATCH = ("batch_size", "lr_scaling")
 
 
@@ -97,6 +100,10 @@ class Space:
             inert += NEED_WORKERS
         if batch_ratio(config, self.profile) == 1.0:
             inert += ("lr_scaling",)
+        if not compiles(config):
+            inert += tuple(NEED_COMPILE)
+        if num_threads(config, self.profile) == 1:
+            inert += ("omp_wait_policy",)
         return [name for name in inert if name in self.present]
 
 
@@ -278,7 +285,8 @@ def _without_hopeless(space: Space) -> Space:
             if any(space.check(config) is None for config in _around(space, name, value)):
                 kept.append(value)
             else:
-                not_tried.append(NotTried(name, value, space.check({name: value}) or ""))
+                reason = space.check(next(_around(space, name, value)))
+                not_tried.append(NotTried(name, value, reason or ""))
         if len(kept) > 1:
             choices[name] = kept
     searched_or_fixed = {k: v for k, v in space.present.items() if k in choices or k not in space.choices}
@@ -286,8 +294,15 @@ def _without_hopeless(space: Space) -> Space:
 
 
 def _around(space: Space, name: str, value: Value) -> Iterator[Config]:
-    yield {name: value}
+    """The value with what it needs in any case, alone and with one other change."""
+    needed: dict[str, Value] = {name: value}
+    if name in NEED_COMPILE and not compiles(space.present):
+        for execution in space.choices.get("execution", ()):
+            if compiles({"execution": execution}):
+                needed["execution"] = execution
+                break
+    yield needed
     for other, values in space.choices.items():
-        if other != name:
+        if other not in needed:
             for changed in values[1:]:
-                yield {name: value, other: changed}
+                yield {**needed, other: changed}

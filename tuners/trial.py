@@ -141,6 +141,7 @@ class Trial:
     def _slot_task(self, command: dict[str, Any]) -> SlotTask:
         if command.get("config") is not None:
             self.run.configure(command["config"])
+            self.watch.follow()
         return SlotTask(
             self.run,
             command["steps"],

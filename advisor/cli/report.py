@@ -13,7 +13,8 @@ from advisor.cli.output import tell, warn, write
 from advisor.cli.stored import parse_given
 from advisor.contract import check_study_name
 from advisor.errors import UsageError, clean
-from advisor.result import ProfileData, ResultData, read_document
+from advisor.reading import read_document
+from advisor.result import ProfileData, ResultData
 
 HELP = """Show a result again.
 

@@ -136,6 +136,14 @@ Examples:
     help="Steps of the real training, to weigh the cost of compiling.",
 )
 @setting(
+    "--price",
+    read=values.price,
+    metavar="PER_HOUR",
+    file_types=(int, float),
+    group="Limits",
+    help="Price of the machine per hour, to tell what the planned steps cost.",
+)
+@setting(
     "--max-memory",
     read=values.size,
     metavar="BYTES",
@@ -238,8 +246,8 @@ def command(
     ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, device: str | None,
     ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
     trials: int | None, steps: int | None, warmup: int | None, steps_planned: int | None,
-    max_memory: int | None,
-    max_batch: int | None, objective: Objective | None, min_gain: float | None, confidence: float | None,
+    max_memory: int | None, max_batch: int | None, price: float | None, objective: Objective | None,
+    min_gain: float | None, confidence: float | None,
     knob: list[Wish], keep_batch: bool, allow: str | None, out: str | None, storage: str | None,
     study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, dry_run: bool, quiet: bool,
     no_color: bool, debug: bool,
@@ -264,7 +272,8 @@ def command(
         budget_s=budget, trials=trials, objective=objective, keep_batch=keep_batch,
         allow_training=allow is not None, knobs=knobs, fixed=fixed, device=device, steps=steps, warmup=warmup,
         steps_planned=steps_planned, max_memory=max_memory, max_batch=max_batch, min_gain=min_gain,
-        confidence=confidence, seed=seed, command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
+        confidence=confidence, seed=seed, price_per_hour=price,
+        command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
     )  # fmt: skip
     for text in url.warnings:
         warn(text, no_color=no_color)

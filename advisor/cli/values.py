@@ -92,6 +92,13 @@ def confidence(written: str) -> float:
     return share
 
 
+def price(written: str) -> float:
+    """A price: a number from 0 up, without a currency."""
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", written.strip(), re.ASCII) is None:
+        raise UsageError(f"'{clean(written, 60)}' is not a price per hour", hint="`--price 2.5`")
+    return float(written)
+
+
 def size(written: str) -> int:
     """Bytes: a number, or one with a unit (``8GiB``)."""
     found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)", written.strip(), re.ASCII)

@@ -83,7 +83,7 @@ class GraphBreaks(Rule):
     kind = Kind.WASTE
     threshold = "at least one graph break per step (PyTorch: a whole graph is what compiling gains from)"
     knobs = ("compile_region",)
-    explains = ("idle_device",)
+    explains = ("compile_unrecovered", "idle_device")
     recorded = True
 
     def check(self, profile: Profile) -> Finding:

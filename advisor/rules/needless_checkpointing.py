@@ -1,11 +1,17 @@
 """Activations are computed twice although there is memory to keep them."""
 
+from dataclasses import replace
+
 from advisor.finding import Finding, Kind
 from advisor.profiles.eligible import share_of_step
 from advisor.profiles.profile import MemoryUse, Profile
 from advisor.rule import Family, Rule, percent
 
 ROOMY = 0.80  # of memory, at the peak without checkpointing; set by experiment
+OVERHEAD = (
+    2.0  # at most, of checkpointing over the operators that it repeats: hooks on every saved tensor, and
+)
+# the state of random numbers; 1.0 to 1.9 by experiment
 GIB = 2**30
 
 
@@ -46,7 +52,7 @@ class NeedlessCheckpointing(Rule):
             return self.passed(f"{title}; without that it might take {percent(without / limit)} of memory")
         return self.opportunity(
             title,
-            self.timeline(share),
+            replace(self.timeline(share), high=min(1.0, OVERHEAD * share)),
             advice="Call the blocks directly, `block(x)` for `checkpoint(block, x)`, "
             f"which raises peak memory from {peak / GIB:.2g} to at most {without / GIB:.2g} GiB.",
             location=next((root.location for root in profile.roots if root.location), None),

@@ -53,13 +53,16 @@ class Compiling:
         """Seconds spent, compilations, frames seen and compiled, and why frames fell back."""
         facts = self.facts()
         if facts is None:
-            return {"seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "failures": []}
+            return {
+                "seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "recompiles": 0, "failures": [],
+            }  # fmt: skip
         return {
             "seconds": facts.seconds,
             "count": self.count,
             "frames": facts.frames,
             "compiled": facts.compiled,
-            "failures": _failures()[:MAX_REASONS],
+            "recompiles": facts.recompiles_after_warmup,
+            "failures": _failures()[:MAX_REASONS] + ([LIMIT] if facts.limit_reached else []),
         }
 
     def facts(self) -> CompileFacts | None:

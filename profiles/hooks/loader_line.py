@@ -86,14 +86,15 @@ class LoaderLine:
 
 
 def _start_ms(records: Sequence[LoaderRecord]) -> float | None:
-    """Mean time from asking for an epoch to its first batch, less a usual wait."""
+    """Mean time from asking for an epoch to its first batch, less a usual wait, and of ending its workers."""
     usual = [record.usual_wait_ns for record in records]
     known = [wait for wait in usual if wait is not None]
     started = sum(record.started for record in records)
     if not known or not started:
         return None
-    mean_ns = sum(record.start_ns for record in records) / started
-    return max(0.0, mean_ns - statistics.mean(known)) / 1e6
+    start_ns = sum(record.start_ns for record in records) / started
+    stop_ns = sum(record.stop_ns for record in records) / started
+    return max(0.0, start_ns - statistics.mean(known) + stop_ns) / 1e6
 
 
 def _epoch_wall_s(records: Sequence[LoaderRecord]) -> float | None:

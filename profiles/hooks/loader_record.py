@@ -60,6 +60,7 @@ class LoaderRecord:
         self.epoch_end_ns: int | None = None
         self.epoch_waits_ms: list[float] = []
         self.start_ns = 0
+        self.stop_ns = 0
         self.started = 0
         self.dataset: Any = loader.dataset
         self.collate: Callable[[Any], Any] | None = loader.collate_fn

@@ -3,7 +3,6 @@
 import gc
 import inspect
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.loader_line import LoaderLine
 from advisor.profiles.hooks.loader_probe import LoaderProbe, Probed
 from advisor.profiles.hooks.loader_record import LoaderRecord, arguments_of
+from advisor.profiles.hooks.ordinals import Ordinals
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.places import user_location
 from advisor.profiles.hooks.tensors import leading_size
@@ -21,7 +21,6 @@ from advisor.profiles.run import Run
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-STRONG = 4  # datasets kept because they cannot be held weakly
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 
 
@@ -52,35 +51,6 @@ class Changes:
             arguments.pop(name, None)
 
 
-class Ordinals:
-    """Numbers objects in the order in which they are first met, without keeping them alive if possible.
-
-    A dataset that is made anew for every epoch would otherwise stay in memory with all before it.
-    """
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._weak: list[tuple[int, weakref.ref[Any]]] = []
-        self._strong: deque[tuple[int, Any]] = deque(maxlen=STRONG)
-
-    def of(self, thing: Any) -> int:
-        """The number of ``thing``."""
-        for ordinal, known in self._strong:
-            if known is thing:
-                return ordinal
-        for ordinal, reference in self._weak:
-            if reference() is thing:
-                return ordinal
-        ordinal = self._count
-        self._count += 1
-        self._weak = [(n, reference) for n, reference in self._weak if reference() is not None]
-        try:
-            self._weak.append((ordinal, weakref.ref(thing)))
-        except TypeError:  # lists cannot be held weakly
-            self._strong.append((ordinal, thing))
-        return ordinal
-
-
 class Loaders:
     """Watches every DataLoader, and emits ``loader`` and ``batches`` for those of the training dataset.
 
@@ -90,7 +60,7 @@ class Loaders:
 
     def __init__(self, run: Run, clock: Clock, scope: Scope) -> None:
         from torch.utils.data import DataLoader
-        from torch.utils.data.dataloader import _BaseDataLoaderIter
+        from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
 
         self._run = run
         self._clock = clock
@@ -112,6 +82,7 @@ class Loaders:
             Patch(DataLoader, "__init__", self._wrap_init),
             Patch(DataLoader, "__iter__", self._wrap_iter),
             Patch(_BaseDataLoaderIter, "__next__", self._wrap_next),
+            Patch(_MultiProcessingDataLoaderIter, "_shutdown_workers", self._wrap_shutdown),
         ]
 
     def install(self) -> None:
@@ -227,6 +198,8 @@ class Loaders:
         asked = dict(arguments)
         if self._run.training_dataset in (None, ordinal):
             self._change(arguments, ordinal)
+            # a dataset put in its place is the same one: frameworks build a second loader from the first
+            self._ordinals.same(arguments["dataset"], ordinal)
         began = self._clock.now_ns()
         original(loader, **arguments)
         construct_ns = self._clock.now_ns() - began
@@ -324,6 +297,19 @@ class Loaders:
             return batch
 
         return __next__
+
+    def _wrap_shutdown(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        known, clock = self._of_iterator, self._clock
+
+        def _shutdown_workers(iterator: Any) -> None:
+            entry = known.get(id(iterator))
+            if entry is None or not self._scope.here():
+                return original(iterator)
+            began = clock.now_ns()
+            original(iterator)
+            entry[0].stop_ns += clock.now_ns() - began
+
+        return _shutdown_workers
 
     def _stand_in(self, original: Callable[[Any], Any], iterator: Any) -> Any:
         """What a replay gives in place of a batch; an evaluation's loader goes on as before."""

@@ -207,6 +207,10 @@ class Optimizers:
         def zero_grad(module: "Module", *args: Any, **kwargs: Any) -> None:
             if self.keeps_gradients and self._scope.here():
                 return
+            if "clear" in self._run.events and self._scope.here():
+                record = self._of_module(module)
+                if record is not None:
+                    self._run.clear(record.optimizer)
             if self._clears_left:
                 self._clear(original, module, self._of_module(module), args, kwargs)
             else:

@@ -46,7 +46,7 @@ class Root:
 
 
 class Roots:
-    """Finds roots and emits ``model``, ``call``, ``forward`` and ``output`` for them.
+    """Finds roots and emits ``model``, ``call``, ``forward``, ``output`` and ``evaluation`` for them.
 
     The classes of roots have their ``forward`` wrapped; the wrapper acts for roots alone, so that
     pickling, ``deepcopy``, signatures and scripting see nothing of it.
@@ -299,7 +299,10 @@ class Roots:
         self._clock.push("evaluation")
         self.busy = True
         try:
-            output = function(*args, **kwargs)
+            if "evaluation" in self._run.events and id(module) in self._roots:
+                output = self._within(self._run.evaluation(module), function, args, kwargs)
+            else:
+                output = function(*args, **kwargs)
         finally:
             self.busy = False
             spent = self._clock.pop()

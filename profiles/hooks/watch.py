@@ -23,6 +23,7 @@ from advisor.profiles.hooks.sampler import Sampler
 from advisor.profiles.hooks.saves import Saves
 from advisor.profiles.hooks.seeds import Seeds
 from advisor.profiles.hooks.syncs import Syncs
+from advisor.profiles.hooks.transfers import Transfers
 from advisor.profiles.machine import Machine, with_torch
 from advisor.profiles.observed import HotSpot, SyncPoint
 from advisor.profiles.profile import Profile, RootFacts, RunFacts
@@ -80,9 +81,10 @@ class Watch:
         self._logs = Logs(clock, self._scope)
         self._garbage = Garbage(clock, self._scope)
         self._debugging = Debugging(clock, self._scope)
+        self._transfers = Transfers(run, self._scope)
         self._taps = (
             self._seeds, self._roots, self._loaders, self._losses, self._optimizers, self._saves,
-            self._logs, self._garbage, self._debugging,
+            self._logs, self._garbage, self._debugging, self._transfers,
         )  # fmt: skip
         self._compiling = compiling
         self._syncs = Syncs(clock, self._scope)
@@ -161,6 +163,10 @@ class Watch:
         """
         self._omissions.omit(part)
 
+    def follow(self) -> None:
+        """Take note of who subscribes after a configuration: some taps are installed only when needed."""
+        self._transfers.follow()
+
     def adopt(self) -> None:
         """Take up what runs already: loaders whose iterators were made before ``install``."""
         self._loaders.adopt()
@@ -189,6 +195,7 @@ class Watch:
         patches = [
             *self._seeds.patches, *self._loaders.patches, *self._losses.patches, *self._losses.scaler.patches,
             *self._optimizers.patches, *self._saves.patches, *self._roots.classes.values(),
+            *self._debugging.patches, *self._transfers.patches,
         ]  # fmt: skip
         lost = ["torch.optim step hooks"] if self._optimizers.hooks_lost else []
         return lost + [patch.label for patch in patches if patch.overwritten]
@@ -284,6 +291,7 @@ class Watch:
             deterministic=torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic,
             matmul_precision=matmul_precision(),
             num_threads=torch.get_num_threads(),
+            conv_fp32_precision=_conv_precision(),
             sum_reduced_loss=self._losses.sum_reduced,
             steps_seen=self._clock.steps,
             epoch_s=None if loader is None else loader.epoch_s,
@@ -324,6 +332,14 @@ def repeating(sequence: list[int]) -> tuple[str, int]:
     text = "".join(str(min(position, 9)) for position in sequence)
     length = next(n for n in range(1, len(text) + 1) if text[n:] == text[:-n] or n == len(text))
     return text[:length], max(1, text[:length].count("0"))
+
+
+def _conv_precision() -> str:
+    """torch's own word for how convolutions of float32 are computed on CUDA: ``tf32`` or ``ieee``."""
+    import torch
+
+    found = torch._C._get_fp32_precision_getter("cuda", "conv")
+    return "tf32" if found == "tf32" else "ieee"
 
 
 def matmul_precision() -> str:

@@ -21,7 +21,8 @@ from advisor.cli import main
 from advisor.cli.machine_checks import torch_build
 from advisor.cli.profile import show
 from advisor.profiles.machine import cpus_allowed
-from advisor.result import ProfileData, read_document, schema
+from advisor.reading import read_document
+from advisor.result import ProfileData, schema
 
 Case = tuple[tuple[str, ...], int, tuple[str, ...]]
 

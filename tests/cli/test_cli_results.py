@@ -20,7 +20,8 @@ from advisor.cli.failures import Face, from_bug, report_failure
 from advisor.cli.tune import resume_command, show
 from advisor.contract import study_contract
 from advisor.errors import AdvisorError, NoValidTrial, TargetError, UsageError
-from advisor.result import ResultData, read_result
+from advisor.reading import read_result
+from advisor.result import ResultData
 from advisor.settings import Settings, TargetRequest
 from advisor.storage_url import parse_storage
 from advisor.store import Store

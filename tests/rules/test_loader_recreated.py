@@ -44,7 +44,7 @@ def test_a_loader_that_is_cheap_to_build_passes() -> None:
 
 
 def test_one_loader_for_all_epochs_passes() -> None:
-    assert check(a_recreated_loader(constructed=1)).title == "1 loader serves 5 epochs"
+    assert check(a_recreated_loader(constructed=1)).title == "1 loader serves all epochs"
 
 
 def test_pinning_with_persistent_workers_runs_out_of_files() -> None:

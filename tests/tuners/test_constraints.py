@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile, an_optimizer
+from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile, a_root, an_optimizer
 
 from advisor.profiles.profile import MemoryUse, OptimizerFacts, Profile, RunFacts
 from advisor.tuners import constraints
@@ -194,7 +194,148 @@ def test_summed_losses_scale_themselves() -> None:
     assert scale({"lr_scaling": "sqrt", "batch_size": 64}, profile) is None
 
 
+COMPILED: Config = {"execution": "compile"}
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"dynamic": "on"}, "dynamic needs an execution that compiles"),
+        ({"compile_region": "blocks", "execution": "jit_trace"}, "compile_region needs an execution"),
+        ({"activation_memory_budget": "0.5", "execution": "eager"}, "activation_memory_budget needs an"),
+        ({"dynamic": "on", **COMPILED}, None),
+        ({"compile_region": "blocks", "execution": "compile-max-autotune"}, None),
+        ({"dynamic": "auto", "compile_region": "model", "activation_memory_budget": "1.0"}, None),
+    ],
+)
+def test_options_of_compiling_need_a_compiled_execution(config: Config, reason: str | None) -> None:
+    said = constraints.compile_options_need_compile(config, a_profile())
+    assert said is None if reason is None else said is not None and said.startswith(reason)
+
+
+def test_a_single_thread_does_not_wait() -> None:
+    waits = constraints.waiting_needs_two_threads
+    one, two = a_profile(run=RunFacts(num_threads=1)), a_profile(run=RunFacts(num_threads=2))
+    assert waits({"omp_wait_policy": "passive"}, one) == "omp_wait_policy acts on two threads or more"
+    assert waits({"omp_wait_policy": "passive", "num_threads": 2}, one) is None
+    assert waits({"omp_wait_policy": "passive"}, two) is None
+    assert waits({"omp_wait_policy": "unset"}, one) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"activation_memory_budget": "0.5", **COMPILED}, "decides what is recomputed"),
+        ({"activation_memory_budget": "1.0", **COMPILED}, None),
+        ({"execution": "jit_script"}, "TorchScript cannot hold blocks"),
+        ({}, None),
+    ],
+)
+def test_activations_are_recomputed_in_one_way(config: Config, reason: str | None) -> None:
+    said = constraints.one_way_to_recompute({"activation_checkpointing": "blocks", **config}, a_profile())
+    assert said is None if reason is None else said is not None and reason in said
+    assert constraints.one_way_to_recompute(config, a_profile()) is None
+
+
+def test_micro_batches_divide_the_batch_of_the_configuration() -> None:
+    divide, profile = constraints.micro_batches_divide_the_batch, with_loader(batch_size=12)
+    assert divide({"accumulation": 4}, profile) is None
+    assert divide({"accumulation": 8}, profile) == "a batch of 12 cannot be split into 8 equal parts"
+    assert divide({"accumulation": 8, "batch_size": 24}, profile) is None
+    assert divide({"accumulation": 4, "batch_size": 6}, profile) is not None
+    assert divide({"accumulation": 4}, a_profile()) is None
+
+
+def test_fully_sharded_models_are_compiled_only_when_named() -> None:
+    rule = constraints.UNLESS_NAMED["execution"]
+    sharded = a_profile(roots=(a_root(parallel="FullyShardedDataParallel"),))
+    reason = rule(COMPILED, sharded)
+    assert reason is not None and "use_orig_params=True" in reason
+    assert rule({"execution": "eager"}, sharded) is None
+    assert rule(COMPILED, a_profile(roots=(a_root(parallel="DistributedDataParallel"),))) is None
+    assert rule(COMPILED, planned(10)) is not None
+
+
+@pytest.mark.parametrize(
+    ("memory", "short"),
+    [
+        (None, False),
+        (MemoryUse(host_peak_bytes=7 * 2**30), False),
+        (MemoryUse(host_peak_bytes=14 * 2**30), True),
+        (MemoryUse(host_peak_bytes=14 * 2**30, host_used_share=0.5), False),
+        (MemoryUse(host_peak_bytes=2**30, host_limit_bytes=2**30), True),
+        (MemoryUse(host_peak_bytes=0, device_peak_bytes=95, device_total_bytes=100), True),
+        (MemoryUse(host_peak_bytes=0, device_peak_bytes=85, device_total_bytes=100), False),
+        (MemoryUse(host_peak_bytes=0, allocation_retries=1), True),
+    ],
+)
+def test_memory_is_short_near_its_limit(memory: MemoryUse | None, short: bool) -> None:
+    assert constraints.memory_is_short(a_profile(memory=memory)) is short
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("activation_checkpointing", "blocks"), ("accumulation", 2), ("activation_memory_budget", "0.5")],
+)
+def test_memory_is_saved_only_in_need_or_for_a_larger_batch(name: str, value: int | str) -> None:
+    rule, profile = constraints.UNLESS_NAMED[name], with_loader()
+    reason = rule({name: value}, profile)
+    assert reason is not None and reason.startswith(f"{name} saves memory at the price of time")
+    assert rule({name: constraints.SAVE_MEMORY[name]}, profile) is None
+    assert rule({name: value, "batch_size": 64}, profile) is None
+    assert rule({name: value, "batch_size": 16}, profile) is not None
+    assert rule({name: value}, replace(profile, memory=MemoryUse(15 * 2**30))) is None
+
+
 @pytest.mark.parametrize("rule", [*constraints.CONSTRAINTS, *constraints.UNLESS_NAMED.values()])
 def test_a_profile_without_facts_allows_everything(rule: constraints.Constraint) -> None:
     config: Config = {"num_workers": 64, "prefetch_factor": 8, "execution": "compile", "batch_size": 4096}
     assert rule(config, a_profile()) is None
+
+
+def test_a_cache_in_every_worker_must_fit_and_live_on() -> None:
+    loader = a_loader(num_workers=0, dataset_length=1_000_000, batch_bytes=64 * 2**20, batch_size=32)
+    profile = a_profile(a_machine(memory_bytes=8 * 2**30), loader=loader)
+    assert "MiB" in str(constraints.cache_fits_every_worker({"in_memory_cache": "memory"}, profile))
+    small = a_profile(loader=replace(loader, dataset_length=100))
+    assert constraints.cache_fits_every_worker({"in_memory_cache": "memory"}, small) is None
+    workers = {"in_memory_cache": "memory", "num_workers": 2}
+    assert "persistent_workers" in str(constraints.cache_fits_every_worker(workers, small))
+    assert constraints.cache_fits_every_worker({**workers, "persistent_workers": "on"}, small) is None
+
+
+@pytest.mark.parametrize("knob", ["device_prefetcher", "non_blocking"])
+def test_copies_beside_the_host_need_pinned_memory(knob: str) -> None:
+    profile = a_profile(loader=a_loader())
+    assert "pin_memory" in str(constraints.copies_need_pinned_memory({knob: "on", "pin_memory": "off"}, profile))
+    assert constraints.copies_need_pinned_memory({knob: "on", "pin_memory": "on"}, profile) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"sdpa_backend": "math", "execution": "compile"}, "compiled"),
+        ({"sdpa_backend": "math", "activation_checkpointing": "blocks"}, "recomputed"),
+        ({"sdpa_backend": "math"}, None),
+    ],
+)
+def test_a_kernel_of_attention_is_not_changed_under_other_knobs(
+    config: Config, said: str | None
+) -> None:
+    found = constraints.kernels_of_attention_stay_the_same(config, a_profile())
+    assert found is None if said is None else said in str(found)
+
+
+def test_sparse_gradients_exclude_fused_updates() -> None:
+    config: Config = {"sparse_embedding": "on", "optimizer_implementation": "fused"}
+    assert "sparse" in str(constraints.sparse_gradients_are_not_fused(config, a_profile()))
+    assert constraints.sparse_gradients_are_not_fused({**config, "optimizer_implementation": "default"}, a_profile()) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "excluded"),
+    [({"amp": "fp16"}, True), ({"amp": "bf16"}, False), ({"lr_scaling": "sqrt"}, True), ({"accumulation": 1}, False)],
+)
+def test_updates_in_backward_exclude_what_acts_between(other: Config, excluded: bool) -> None:
+    found = constraints.updates_in_backward_stand_alone({"optimizer_in_backward": "on", **other}, a_profile())
+    assert (found is not None) is excluded

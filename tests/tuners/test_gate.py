@@ -65,3 +65,16 @@ def test_workers_move_the_draws_of_a_live_loader() -> None:
 
 def test_the_widest_semantics_of_several_changes_decides() -> None:
     assert widest([Semantics.EXACT, Semantics.PRECISION, Semantics.ROUNDING]) is Semantics.PRECISION
+
+
+def test_gradients_of_the_wrong_size_are_caught_though_the_losses_agree() -> None:
+    noisy = Reference(LOSSES, LOSSES, (scaled(1.05),), norms=((1.0,), (1.0,), (1.2,)))
+    judged = judge(noisy, LOSSES, Semantics.PRECISION, own_draws=False, norms=(2.0,))
+    assert judged.verdict == "drifts" and "gradients" in judged.reason
+    assert judge(noisy, LOSSES, Semantics.EXACT, own_draws=False, norms=(1.0,)).verdict == "identical"
+    assert judge(noisy, LOSSES, Semantics.PRECISION, own_draws=False, norms=(1.03,)).verdict != "drifts"
+
+
+def test_a_loss_that_is_one_percent_too_large_is_caught_in_every_class() -> None:
+    for semantics in (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION):
+        assert judge(a_reference(), scaled(1.01), semantics, own_draws=False).verdict == "drifts"

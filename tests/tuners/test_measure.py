@@ -6,7 +6,22 @@ import random
 import pytest
 
 from advisor.tuners import measure
-from advisor.tuners.measure import Slot, between, confirm, look, quad_log_ratio, settled, slot_steps, within
+from advisor.tuners.measure import (
+    TOTAL_LEVEL,
+    Slot,
+    between,
+    confirm,
+    evidence,
+    extend,
+    instance_spread,
+    look,
+    planned_quads,
+    quad_log_ratio,
+    settled,
+    slot_steps,
+    with_instance_bias,
+    within,
+)
 
 
 def test_a_quad_cancels_linear_drift() -> None:
@@ -94,3 +109,53 @@ def test_without_the_instances_of_the_first_look_nothing_is_confirmed() -> None:
 def test_the_smallest_detectable_difference_follows_the_planning_rule() -> None:
     delta = measure.smallest_detectable(0.025, 25)
     assert 0.015 < delta < 0.025  # about 2 % from about 25 quads at a spread of 2.5 %
+
+
+def test_the_planning_rule_gives_the_published_numbers() -> None:
+    assert 20 <= planned_quads(0.025, 0.02, level=0.99) <= 30
+    assert 900 <= planned_quads(0.17, 0.02, level=0.99) <= 1300
+
+
+def test_more_noise_needs_more_quads_and_larger_effects_fewer() -> None:
+    assert planned_quads(0.05, 0.02) > planned_quads(0.025, 0.02) > planned_quads(0.025, 0.1)
+
+
+def test_processes_that_differ_widen_the_interval_of_one() -> None:
+    alone = within([0.10, 0.11, 0.09, 0.10, 0.105], 0.99)
+    wider = with_instance_bias(alone, 0.02)
+    assert wider.estimate == alone.estimate
+    assert wider.low < alone.low - 0.02 and wider.high > alone.high + 0.02
+
+
+def test_the_spread_between_processes_needs_three_of_them() -> None:
+    assert instance_spread([[0.1], [0.2]]) is None
+    assert instance_spread([[0.1], [0.2], [0.3]]) == pytest.approx(0.1)
+
+
+def test_looking_after_every_process_rarely_finds_a_gain_that_is_not_there() -> None:
+    """Ville's inequality: at 0.2 %, of 2,000 series without a gain at most a handful ever pass."""
+    generator = random.Random(0)
+    passed = 0
+    for _ in range(2000):
+        instances = [[generator.gauss(0.0, 0.02)] for _ in range(40)]
+        passed += any(evidence(instances[:count], 0.0) >= 1 / TOTAL_LEVEL for count in range(1, 41))
+    assert passed <= 12
+
+
+def test_a_confirmation_taken_up_again_uses_what_was_measured_before() -> None:
+    earlier = [[0.10 + 0.001 * index] for index in range(8)]
+    decision, collected = extend(earlier, lambda index: [0.1], min_gain=0.02, level=0.99)
+    assert decision.verdict == "confirmed" and len(earlier) < len(collected) <= 14
+    assert decision.estimate.instances == len(collected)
+
+
+def test_six_processes_of_one_sitting_are_not_enough_when_one_looks_after_each() -> None:
+    decision, collected = extend(
+        [[0.1], [0.101]], lambda index: [0.1] if index < 6 else None, min_gain=0.02, level=0.99
+    )
+    assert decision.verdict == "rejected" and len(collected) == 6
+
+
+def test_a_confirmation_taken_up_again_ends_where_no_gain_can_be_left() -> None:
+    decision, collected = extend([[0.001], [-0.001]], lambda index: [0.0], min_gain=0.02, level=0.99)
+    assert decision.verdict == "rejected" and len(collected) == 6

@@ -195,3 +195,26 @@ def test_what_was_found_before_the_budget_ended_is_kept() -> None:
     search.deadline = 0.6
     assert search.run(None) == {"num_threads": 2}
     assert search.stopped_by == "budget"
+
+
+def test_what_came_near_the_best_meets_it_once_more() -> None:
+    speeds = {1: 1.0, 2: 1.1, 3: 1.26, 4: 1.3}
+    search, arena, _ = a_search(lambda c: speeds[int(c["num_threads"])], {"num_threads": [1, 2, 3, 4]})
+    assert search.run(None) == {"num_threads": 4}
+    tried = [config["num_threads"] for config in arena.measured]
+    assert tried.count(3) > tried.count(2)  # two was clearly worse
+
+
+def test_findings_are_answered_together_first() -> None:
+    priorities = {"amp": 0.3, "optimizer_implementation": 0.2}
+    search, arena, kept = a_search(lambda c: 1.5 if c["amp"] == "bf16" else 1.0, AMP, priorities=priorities)
+    search.run(None)
+    assert kept.trials[0].config == {"amp": "bf16", "optimizer_implementation": "fused"}
+    assert kept.trials[0].stage == "search"
+    assert arena.measured[0] == kept.trials[0].config
+
+
+def test_a_single_finding_needs_no_trial_of_its_own() -> None:
+    search, _, kept = a_search(lambda c: 1.0, AMP, priorities={"amp": 0.3})
+    search.run(None)
+    assert kept.trials[0].config == {"amp": "bf16", "optimizer_implementation": "default"}

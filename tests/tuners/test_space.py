@@ -7,7 +7,7 @@ from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profi
 from advisor.errors import UsageError
 from advisor.profiles.profile import Profile, RunFacts, StepPhases
 from advisor.tuners.knob import Config
-from advisor.tuners.knobs import KNOBS
+from advisor.tuners.knobs import KNOBS, malloc
 from advisor.tuners.space import NotTried, Space, build_space
 
 TWO_CPUS = a_machine(cpus_allowed=2, physical_cores=2)
@@ -19,23 +19,38 @@ def reason_for(space: Space, knob: str, value: object = None) -> str:
     return found[0]
 
 
-def test_everything_that_applies_is_searched_and_the_rest_is_explained() -> None:
+def test_everything_that_applies_is_searched_and_the_rest_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(malloc, "_library", lambda *wanted: None)
     space = build_space(KNOBS, a_rich_profile(TWO_CPUS))
     assert space.choices == {
+        "accumulation": [1, 2, 4, 8],
+        "activation_memory_budget": ["1.0", "0.7", "0.5", "0.3"],
         "amp": ["off", "bf16"],
         "batch_size": [32, 64, 128, 256, 512, 16, 8],
         "channels_last": ["off", "on"],
+        "cpu_affinity": ["none", "cores"],
         "execution": ["eager", "compile", "jit_script", "jit_trace"],
+        "flush_denormal": ["off", "on"],
+        "gc_freeze": ["off", "freeze", "manual"],
+        "in_memory_cache": ["off", "memory"],
         "lr_scaling": ["none", "sqrt"],
+        "malloc": ["libc", "libc-tuned"],
         "matmul_precision": ["highest", "medium"],
+        "mkldnn": ["on", "off"],
+        "multiprocessing_context": ["fork", "forkserver", "spawn"],
         "num_threads": [1, 2],
         "num_workers": [0, 2, 1],
+        "omp_wait_policy": ["unset", "passive"],
         "optimizer_implementation": ["default", "fused"],
         "persistent_workers": ["off", "on"],
         "prefetch_factor": [2, 4, 8],
     }
     assert space.present == {name: values[0] for name, values in space.choices.items()}
-    assert {left.knob for left in space.not_tried} == {"pin_memory", "num_workers"}
+    told = {left.knob for left in space.not_tried}
+    unless_named = {name for name, knob in KNOBS.items() if knob.named_only}
+    assert KNOBS.keys() == space.choices.keys() | told | unless_named
     assert reason_for(space, "num_workers", 4).startswith("4 workers that compute 100 % of the time")
 
 

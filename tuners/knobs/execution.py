@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.blocks import repeated_blocks
+from advisor.tuners.compiled import COMPILE
+from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.torchscript import Traced, scripted
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-COMPILE = "compile"
 FOR_CUDA = ("compile-reduce-overhead", "compile-max-autotune-no-cudagraphs", "compile-max-autotune")
 JIT = ("jit_script", "jit_trace")
+DYNAMIC = {"auto": None, "on": True, "off": False}
 NO_JIT_IN_SCRIPTS = (
     "a trace freezes the train flag and control flow, and torch marks jit as deprecated; "
     "it is tried on workload files only"
@@ -43,6 +45,8 @@ class Execution(Knob[str]):
 
     def __init__(self) -> None:
         self._traced: weakref.WeakKeyDictionary[Module, Traced] = weakref.WeakKeyDictionary()
+        self._dynamic: bool | None = None
+        self._region = "model"
 
     def values(self) -> list[str]:
         return ["eager", COMPILE, *FOR_CUDA, *JIT]
@@ -69,6 +73,11 @@ class Execution(Knob[str]):
         if reason:
             raise Refused(reason)
 
+    def prepare(self, config: Config, present: Config) -> None:
+        """Take over what other knobs say about compiling: `dynamic` and `compile_region`."""
+        self._dynamic = DYNAMIC[str(config.get("dynamic", "auto"))]
+        self._region = str(config.get("compile_region", "model"))
+
     def call(self, function: Callable[..., Any], root: "Module", value: str) -> Callable[..., Any]:
         """What to call in place of ``function``, the root's own bound forward.
 
@@ -78,7 +87,7 @@ class Execution(Knob[str]):
         if getattr(root, "_compiled_call_impl", None) is not None or hasattr(root, "_orig_mod"):
             raise Refused("torch.compile is already called by the program")
         if value.startswith(COMPILE):
-            return _compiled(function, value)
+            return self._compiled(function, root, value)
         if value == "jit_script":
             return scripted(function, root)
         if value == "jit_trace":
@@ -109,19 +118,32 @@ class Execution(Knob[str]):
                 return Change("model = torch.jit.trace(model, example_inputs)  # one for training only")
         return Change(f'model = torch.compile(model, mode="{_mode(value)}")')
 
+    def _compiled(self, function: Callable[..., Any], root: "Module", value: str) -> Callable[..., Any]:
+        """The forward compiled; of a root with repeated blocks these instead, if that is the region."""
+        import torch
+
+        how: dict[str, Any] = {"mode": _mode(value), "dynamic": self._dynamic}
+        blocks = repeated_blocks(root) if self._region == "blocks" else []
+        with warnings.catch_warnings():  # torch's compiler imports what torch marks as deprecated
+            warnings.simplefilter("ignore", DeprecationWarning)
+            for block in blocks:
+                block.compile(**how)
+            compiled: Callable[..., Any] = function if blocks else torch.compile(function, **how)
+        return compiled
+
 
 def _mode(value: str) -> str | None:
     """torch's name of the mode; ``None`` for its default."""
     return value.removeprefix(COMPILE).removeprefix("-") or None
 
 
-def _compiled(function: Callable[..., Any], value: str) -> Callable[..., Any]:
-    import torch
+def require_compiler(profile: Profile) -> None:
+    """For knobs that act only beside a compiled execution.
 
-    with warnings.catch_warnings():  # torch's compiler imports what torch marks as deprecated
-        warnings.simplefilter("ignore", DeprecationWarning)
-        compiled: Callable[..., Any] = torch.compile(function, mode=_mode(value))
-    return compiled
+    Raises:
+        Refused: `torch.compile` cannot be tried on this run or machine.
+    """
+    Execution().check(COMPILE, profile)
 
 
 def _refusal(value: str, profile: Profile) -> str | None:

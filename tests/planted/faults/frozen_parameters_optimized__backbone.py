@@ -33,8 +33,8 @@ class Transfer(nn.Module):
 
 
 labels = torch.randint(5, (2000,))
-images = torch.randn(5, 3, 48, 48)[labels] + torch.randn(2000, 3, 48, 48)
-loader = DataLoader(TensorDataset(images, labels), batch_size=20, shuffle=True)
+images = torch.randn(5, 3, 24, 24)[labels] + torch.randn(2000, 3, 24, 24)
+loader = DataLoader(TensorDataset(images, labels), batch_size=6, shuffle=True)
 model = Transfer()
 learning = model.head.parameters() if REPAIRED else model.parameters()
 optimizer = torch.optim.AdamW(learning, lr=1e-3, weight_decay=0.05, fused=True)

@@ -10,7 +10,7 @@ from torch import nn
 
 from advisor.profiles.profile import Profile, RunFacts
 from advisor.profiles.run import Run
-from advisor.tuners.knob import Refused
+from advisor.tuners.knob import Refused, Value
 from advisor.tuners.knobs.execution import Execution
 
 
@@ -271,3 +271,20 @@ def test_those_modes_are_legal_on_a_cpu_when_named() -> None:
 def test_where_nothing_can_be_tried_the_reason_is_said(profile: Profile, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         Execution().choices(profile)
+
+
+def test_what_other_knobs_say_about_compiling_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def compile(function: Any, **how: Any) -> Any:
+        asked.append((function.__self__, how["dynamic"]))
+        return function
+
+    monkeypatch.setattr(torch, "compile", compile)
+    root = nn.Sequential(nn.Sequential(Small()), nn.Sequential(Small()))
+    settings: list[dict[str, Value]] = [{}, {"dynamic": "off"}, {"compile_region": "blocks"}]
+    for present in settings:
+        run = a_run(present, execution=Execution())
+        run.configure({"execution": "compile"})
+        run.call(root.forward, root)
+    assert asked == [(root, None), (root, False), (root[0], None), (root[1], None)]

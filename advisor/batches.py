@@ -1,0 +1,157 @@
+"""Where the batch size stands in a tuning run: kept, searched, added to the nominee, or only proposed."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from advisor.batching import BatchAdvice, Batching
+from advisor.profiles.profile import Profile
+from advisor.result import BatchSizes, Interval
+from advisor.settings import Progress, Settings
+from advisor.tuners.duel import Arena
+from advisor.tuners.goodput import NoiseScale, efficiency
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.memory_model import memory_limit
+from advisor.tuners.noise_scale import measure_noise_scale
+from advisor.tuners.proposals import Measured, propose_batches
+from advisor.tuners.safe_batch import SafeBatch, largest_safe_batch
+from advisor.tuners.space import Space, build_space
+
+NAMES = ("batch_size", "lr_scaling")
+QUARTILE = 0.25  # of what is known about goodput: the one that decides (measurement.md, section 7)
+
+Config = dict[str, Value]
+
+
+@dataclass
+class Batches:
+    """Everything of a run that is about the batch size.
+
+    Attributes:
+        settings: What the user allows.
+        progress: Is told what is measured.
+        noise: The gradient noise scale, once it was measured.
+        advice: What was found out about larger batches after the search.
+        measured: Throughput of larger batches that are only proposed.
+        safe: The largest batch that fits.
+    """
+
+    settings: Settings
+    progress: Progress
+    noise: NoiseScale | None = None
+    advice: BatchAdvice = field(default_factory=BatchAdvice)
+    measured: list[Measured] = field(default_factory=list)
+    safe: SafeBatch | None = None
+    _wide: Space | None = None
+
+    @property
+    def searched(self) -> bool:
+        """Whether it is a knob of the search: it was named, or throughput alone counts."""
+        if self.settings.keep_batch:
+            return False
+        named = set(NAMES) & self.settings.knobs.keys()
+        return bool(named) or self.settings.objective == "throughput"
+
+    @property
+    def added(self) -> bool:
+        """Whether a larger one may be added to what the search found."""
+        settings = self.settings
+        restricted = settings.keep_batch or settings.knobs or settings.fixed
+        return settings.objective == "goodput" and not restricted
+
+    def complete(self, space: Space) -> Space:
+        """The space with the batch in every configuration, though not among what is searched."""
+        if self.searched:
+            return space
+        told = [entry for entry in space.not_tried if entry.knob not in NAMES]
+        space = replace(space, not_tried=told)
+        if not self.added:
+            return space
+        wide = build_space(
+            KNOBS, space.profile, named=dict.fromkeys(NAMES), max_batch=self.settings.max_batch
+        )
+        if "batch_size" not in wide.choices:
+            return space
+        self._wide = wide
+        present = {name: wide.present[name] for name in NAMES if name in wide.present}
+        return replace(space, present={**space.present, **present})
+
+    def learn_worth(self, arena: Arena, space: Space, profile: Profile, deadline: float) -> None:
+        """Measure the noise scale before a search by goodput that has the batch among its knobs."""
+        if self.settings.objective != "goodput" or "batch_size" not in space.choices:
+            return
+        self.progress.say("estimating what a larger batch learns per sample")
+        self.noise = measure_noise_scale(
+            arena, space.present, profile,
+            max_batch=self.settings.max_batch, deadline=deadline, say=self.progress.say,
+        )  # fmt: skip
+
+    def worth(self, config: Mapping[str, Value], present: Mapping[str, Value]) -> float:
+        """Log of what a sample is worth beside one of the present batch; 0 where that is not known."""
+        return self._worth(config, present, lambda noise: noise.estimate)
+
+    def sure_worth(self, config: Mapping[str, Value], present: Mapping[str, Value]) -> float:
+        """The same at its lower quartile."""
+        return self._worth(config, present, lambda noise: noise.quantile(QUARTILE))
+
+    def extend(self, arena: Arena, profile: Profile, nominee: Config, deadline: float) -> Config:
+        """The nominee with a larger batch, where goodput and a short run speak for it."""
+        if self._wide is None:
+            return nominee
+        batching = Batching(
+            arena, self._wide, profile, self.settings.min_gain, self.settings.max_batch, deadline,
+            self.progress.say,
+        )  # fmt: skip
+        self.advice = batching.advise(nominee)
+        self.noise = self.advice.noise
+        self.measured = list(self.advice.measured)
+        chosen = self.advice.chosen
+        if chosen is None:
+            return nominee
+        return {**nominee, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
+
+    def propose(self, arena: Arena, base: Config, deadline: float) -> None:
+        """Measure larger batches beside the verdict, where there was no time before it."""
+        if self._wide is not None and not self.measured and "batch_size" in base:
+            self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say)
+
+    def find_largest(self, arena: Arena, profile: Profile, base: Config, deadline: float) -> None:
+        """Run the largest batch that memory allows, where there is time left."""
+        limit = memory_limit(profile, self.settings.max_memory)
+        if self._wide is None or limit is None or time.monotonic() > deadline:
+            return
+        self.safe = largest_safe_batch(
+            arena, self._wide, profile, limit, self.settings.max_batch, deadline, self.progress.say, base=base
+        )
+
+    def known(self) -> BatchSizes | None:
+        """What the result tells of other batch sizes."""
+        present = None if self._wide is None else self._wide.present.get("batch_size")
+        if not isinstance(present, int):
+            return None
+        best = max(self.advice.goodputs, key=lambda each: each.lower_quartile, default=None)
+        noise, safe = self.noise, self.safe
+        return BatchSizes(
+            present=present,
+            fastest=None if best is None else (best.batch if best.lower_quartile > 1 else present),
+            largest_safe=None if safe is None else safe.batch_size,
+            peak_bytes=None if safe is None else safe.peak_bytes,
+            predicted=None if safe is None else safe.predicted_batch,
+            noise_scale=None
+            if noise is None
+            else Interval(estimate=noise.estimate, low=noise.low, high=noise.high),
+            said="" if safe is None else safe.sentence,
+        )
+
+    def _worth(
+        self,
+        config: Mapping[str, Value],
+        present: Mapping[str, Value],
+        scale: Callable[[NoiseScale], float],
+    ) -> float:
+        before, after = present.get("batch_size"), config.get("batch_size")
+        if self.noise is None or not before or not after or before == after:
+            return 0.0
+        return math.log(efficiency(int(after), int(before), scale(self.noise)))

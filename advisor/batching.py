@@ -1,0 +1,148 @@
+"""A larger batch by goodput: samples per second, what those samples are worth, and whether the loss keeps up.
+
+Throughput alone always says "bigger" (measurement.md, section 7). A batch becomes part of the nominee only
+where the lower quartile of its goodput gains enough and a short run from the same start learns as much from
+the same samples; otherwise what was measured is shown as a proposal.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from advisor.profiles.profile import Profile
+from advisor.tuners import gate
+from advisor.tuners.duel import Arena
+from advisor.tuners.failures import TrialFailed
+from advisor.tuners.goodput import (
+    Candidate,
+    Goodput,
+    LossMatch,
+    NoiseScale,
+    choose_batch,
+    loss_matched,
+    matching_steps,
+    rate,
+)
+from advisor.tuners.knob import Value
+from advisor.tuners.noise_scale import measure_noise_scale
+from advisor.tuners.proposals import Measured, propose_batches
+from advisor.tuners.space import Space
+
+
+@dataclass(frozen=True)
+class BatchAdvice:
+    """What was found out about larger batches.
+
+    Attributes:
+        measured: Throughput over the present batch.
+        noise: The gradient noise scale; ``None`` where it is not known.
+        goodputs: Of each measured batch, where the noise scale is known.
+        chosen: The batch to adopt with its learning-rate rule; ``None`` for the present one.
+        match: The short run of the best batch beside the present one.
+        reason: Why the present batch stays, in words; empty where nothing larger was faster.
+    """
+
+    measured: Sequence[Measured] = ()
+    noise: NoiseScale | None = None
+    goodputs: Sequence[Goodput] = ()
+    chosen: Measured | None = None
+    match: LossMatch | None = None
+    reason: str = ""
+
+    @property
+    def goodput(self) -> Goodput | None:
+        """Of the chosen batch."""
+        if self.chosen is None:
+            return None
+        return next(each for each in self.goodputs if each.batch == self.chosen.batch_size)
+
+
+@dataclass
+class Batching:
+    """Looks for a larger batch on top of a configuration.
+
+    Attributes:
+        arena: Runs everything.
+        wide: A space that holds ``batch_size`` and ``lr_scaling``.
+        profile: Of the baseline.
+        min_gain: Relative gain of goodput that is asked for.
+        max_batch: Largest batch allowed.
+        deadline: Monotonic time after which nothing more is begun.
+        say: Is told what is done.
+    """
+
+    arena: Arena
+    wide: Space
+    profile: Profile
+    min_gain: float
+    max_batch: int | None
+    deadline: float
+    say: Callable[[str], None]
+    _notes: list[str] = field(default_factory=list)
+
+    def advise(self, base: Mapping[str, Value]) -> BatchAdvice:
+        """Measure larger batches than the present one, and judge the best of them.
+
+        Args:
+            base: The configuration on top of which the batch is changed.
+
+        Raises:
+            Interrupted: The user asked to stop.
+        """
+        present = self.wide.present.get("batch_size")
+        measured = propose_batches(self.arena, self.wide, base, self.deadline, self.say)
+        faster = [each for each in measured if math.exp(each.estimate.low) > 1 + self.min_gain]
+        if not isinstance(present, int) or not faster:
+            return BatchAdvice(measured)
+        self.say("estimating what a larger batch learns per sample")
+        noise = measure_noise_scale(
+            self.arena, base, self.profile,
+            max_batch=self.max_batch, deadline=self.deadline, say=self._notes.append,
+        )  # fmt: skip
+        if noise is None:
+            return BatchAdvice(measured, reason=self._notes[-1] if self._notes else "no noise scale")
+        candidates = [Candidate(each.batch_size, each.estimate) for each in measured]
+        goodputs = [rate(each, present, noise) for each in candidates]
+        best = choose_batch(candidates, present, noise)
+        if best.batch == present or best.lower_quartile <= 1 + self.min_gain:
+            return BatchAdvice(measured, noise, goodputs, reason=_not_worth_it(goodputs))
+        chosen = next(each for each in measured if each.batch_size == best.batch)
+        match = self._match(base, chosen, present)
+        if match.verdict != "ok":
+            return BatchAdvice(measured, noise, goodputs, match=match, reason=match.reason)
+        return BatchAdvice(measured, noise, goodputs, chosen, match)
+
+    def _match(self, base: Mapping[str, Value], chosen: Measured, present: int) -> LossMatch:
+        """Train both from the same start on the same number of samples."""
+        self.say(f"comparing what is learnt with batch size {chosen.batch_size} from the same samples")
+        few, many = matching_steps(present, chosen.batch_size)
+        if self._late(few + many):
+            return LossMatch("unknown", "no time was left to compare what is learnt from the same samples")
+        changed = {**base, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
+        kept = {**base, "batch_size": present, "lr_scaling": "none"}
+        try:
+            before = gate.learn(self.arena, kept, few)
+            after = gate.learn(self.arena, changed, many)
+        except TrialFailed as failed:
+            return LossMatch("unknown", failed.failure.message)
+        return loss_matched(
+            before.losses,
+            after.losses,
+            baseline_batch=present,
+            candidate_batch=chosen.batch_size,
+            summed=bool(self.profile.run and self.profile.run.sum_reduced_loss),
+        )
+
+    def _late(self, steps: int) -> bool:
+        if self.arena.max_steps is not None and steps > self.arena.max_steps:
+            return True
+        return time.monotonic() + steps * self.arena.step_s > self.deadline
+
+
+def _not_worth_it(goodputs: Sequence[Goodput]) -> str:
+    best = max(goodputs, key=lambda each: each.estimate)
+    return (
+        f"batch size {best.batch} gives {best.throughput:.2f}x the samples per second, each of them worth "
+        f"{best.efficiency:.2f} of one now: goodput {best.estimate:.2f}x ({best.low:.2f} to {best.high:.2f})"
+    )

@@ -1,0 +1,251 @@
+"""``advisor check``: the gate of a pipeline: is the target slower, or hungrier, than it was?"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from advisor.check_result import CheckData
+from advisor.cli import EXIT_CODES, values
+from advisor.cli.failures import interrupted_code
+from advisor.cli.found import read_result_file
+from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
+from advisor.cli.machine_checks import check_device, torch_build
+from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
+from advisor.cli.output import tell, width, write
+from advisor.cli.problems import Problems
+from advisor.cli.progress import progress_for
+from advisor.cli.target import find_target
+from advisor.durations import parse_duration
+from advisor.errors import UsageError, clean
+from advisor.profiles.machine import Machine, read_machine
+from advisor.result import ProfileData, ResultData
+from advisor.settings import Settings, TargetRequest
+
+DEFAULT_BUDGET_S = 120.0
+STAGES = ("run it unchanged in fresh processes", "compare with the reference")
+Format = Literal["text", "json", "md"]
+
+HELP = """Fail when a training step got slower, or memory grew, beyond noise.
+
+TARGET is run unchanged, in at least three fresh processes, and compared with the baseline of RESULT: a
+`result.json`, or the folder of a report, made on this machine with the same torch. Arguments of a script
+follow after `--`.
+
+\b
+Examples:
+  advisor check train.py --against advisor-report
+  advisor check train.py --against main/result.json --min-gain 5% --format md -- --data DIR
+"""
+
+
+@click.command(
+    "check",
+    cls=Command,
+    from_files=("budget", "device", "fix", "seed", "min_gain", "confidence", "out"),
+    help=HELP,
+    epilog=EXIT_CODES,
+    short_help="Fail when a step got slower, or memory grew, beyond noise.",
+)
+@click.argument("target", required=False, type=click.UNPROCESSED)
+@setting(
+    "-m",
+    "module",
+    read=values.text,
+    metavar="MODULE",
+    group="What to run",
+    help="Run a module in place of a file.",
+)
+@setting("--exec", "launcher", group="What to run", help="Not available yet.")
+@setting(
+    "--against",
+    read=values.text,
+    metavar="RESULT",
+    group="What to run",
+    help="The earlier result: a result.json, or the folder of a report.",
+)
+@setting(
+    "--device",
+    read=values.device,
+    metavar="DEVICE",
+    group="What to run",
+    default_text="auto",
+    help="auto, cpu, cuda or cuda:N.",
+)
+@setting(
+    "--fix",
+    read=read_fix,
+    repeat=True,
+    metavar="ID=VALUE",
+    group="What to run",
+    read_table=fixed_from_table,
+    help="Set a knob, as it was set for the reference.",
+)
+@setting("--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0")
+@setting(
+    "--budget",
+    read=parse_duration,
+    metavar="TIME",
+    group="Limits",
+    default_text="2m",
+    help="Time for everything: 90s, 10m; more processes see smaller regressions.",
+)
+@setting(
+    "--min-gain",
+    read=values.min_gain,
+    metavar="SHARE",
+    file_types=(float, int, str),
+    group="What counts",
+    default_text="2%",
+    help="Growth that is let pass.",
+)
+@setting(
+    "--confidence",
+    read=values.confidence,
+    metavar="SHARE",
+    file_types=(float, str),
+    group="What counts",
+    default_text="0.99",
+    help="Of all intervals.",
+)
+@setting(
+    "--out",
+    read=values.text,
+    metavar="DIR",
+    group="Output",
+    default_text="none",
+    help="Folder for check.json and check.md; empty, new, an earlier check or report.",
+)
+@setting(
+    "--format",
+    read=values.choice(("text", "json", "md")),
+    metavar="NAME",
+    group="Output",
+    default_text="text",
+    help="text, json or md, on stdout.",
+)
+@setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
+@setting("--quiet", group="Output", help="No progress.")
+@setting("--no-color", group="Output", help="No colour.")
+@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@click.pass_context
+def command(
+    ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, against: str | None,
+    device: str | None, fix: list[Fixed], seed: int | None, budget: float | None, min_gain: float | None,
+    confidence: float | None, out: str | None, format: Format | None, dry_run: bool, quiet: bool,
+    no_color: bool, debug: bool,
+) -> int:  # fmt: skip
+    """Check everything, run, judge, print."""
+    problems = problems_of(ctx)
+    if launcher:
+        raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
+    typed, arguments = ctx.meta[TYPED], ctx.meta[SCRIPT_ARGUMENTS]
+    request: TargetRequest | None = None
+    with problems.gather():
+        request = find_target(target, module, arguments, command="check")
+    machine = read_machine()
+    with problems.gather():
+        check_device(device, machine)
+    reference = _reference(problems, against, request, machine)
+    with problems.gather(where="--out"):
+        _check_out(out)
+    fixed = {}
+    with problems.gather():
+        fixed = merge_fixed(fix)
+    problems.raise_any()
+    assert request is not None and reference is not None and against is not None
+    settings = Settings(
+        target=request,
+        out=None if out is None else Path(out),
+        budget_s=DEFAULT_BUDGET_S if budget is None else budget,
+        fixed=fixed,
+        device=device or "auto",
+        min_gain=Settings.min_gain if min_gain is None else min_gain,
+        confidence=Settings.confidence if confidence is None else confidence,
+        seed=seed or 0,
+        command=("check", *typed, *(("--", *arguments) if arguments else ())),
+    )
+    if dry_run:
+        write(_plan(settings, against, format or "text"))
+        return 0
+    from advisor.checking import check
+
+    with progress_for(quiet=quiet, no_color=no_color) as progress:
+        result = check(settings, against, reference, progress)
+    return show(result, settings.out, format or "text")
+
+
+def show(result: CheckData, folder: Path | None, format: Format) -> int:
+    """Write a check to a folder, print it; the exit code.
+
+    Args:
+        result: What was found, also when it was interrupted.
+        folder: For check.json and check.md; ``None`` writes none.
+        format: ``text``, ``json`` or ``md``.
+    """
+    from advisor.check_page import render_markdown, render_text, write_check
+
+    written = [] if folder is None else write_check(result, folder)
+    match format:
+        case "json":
+            write(result.to_json())
+        case "md":
+            write(render_markdown(result))
+        case "text":
+            write(render_text(result, width()))
+    for path in written:
+        tell(f"Wrote {clean(str(path))}")
+    if result.budget.stopped_by == "interrupted":
+        return interrupted_code()
+    return 1 if result.verdict == "regressed" else 0
+
+
+def _reference(
+    problems: Problems, against: str | None, request: TargetRequest | None, machine: Machine
+) -> ResultData | ProfileData | None:
+    """The result to compare with, if it can be compared with."""
+    with problems.gather(where="--against"):
+        if against is None:
+            raise UsageError(
+                "Missing option '--against'.",
+                hint="`advisor check train.py --against advisor-report`; `advisor tune` makes one",
+            )
+        reference = read_result_file(against)
+        if request is not None:
+            from advisor.checking import refuse_reference
+
+            version, _ = torch_build()
+            refuse_reference(reference, request, replace(machine, torch=version or machine.torch))
+        return reference
+    return None
+
+
+def _check_out(out: str | None) -> None:
+    from advisor.check_page import check_out
+
+    if out is None:
+        return
+    if not out.strip() or "\0" in out:
+        raise UsageError("--out is empty", hint="leave it out to write nothing")
+    check_out(Path(out))
+
+
+def _plan(settings: Settings, against: str, format: Format) -> str:
+    """What ``--dry-run`` says."""
+    facts: dict[str, Any] = {
+        "target": settings.target.name, "kind": settings.target.kind, "arguments": list(settings.target.args),
+        "against": against, "device": settings.device, "stages": list(STAGES), "budget_s": settings.budget_s,
+        "fixed": settings.fixed, "min_gain": settings.min_gain, "confidence": settings.confidence,
+        "seed": settings.seed, "out": "nothing" if settings.out is None else str(settings.out),
+    }  # fmt: skip
+    if format == "json":
+        return json.dumps({"dry_run": facts}, indent=2) + "\n"
+    rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = [f"{key}={inner}" for key, inner in value.items()]
+        text = (", ".join(value) or "none") if isinstance(value, list) else str(value)
+        rows.append(clean(f"{name.replace('_', ' ') + ':':<12} {text}", 500))
+    return "\n".join([*rows, "Nothing was started or written."]) + "\n"

@@ -1,0 +1,18 @@
+"""Lines of text that fit a terminal."""
+
+import textwrap
+
+
+def wrapped(lines: list[str], width: int) -> str:
+    """Lines cut into shorter ones, each as deep as it began; ends with a newline.
+
+    Args:
+        lines: Without newlines.
+        width: Longest line; 20 characters at least.
+    """
+    return "".join(_wrapped(line, max(width, 20)) + "\n" for line in lines)
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))

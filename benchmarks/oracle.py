@@ -1,0 +1,256 @@
+"""How close does `advisor tune` come to the best that its knobs could give? Every combination is measured.
+
+    python benchmarks/oracle.py --only resnet mlp
+
+For each workload of ``workloads/`` the table in ``grids.py`` names knobs and values: at most 36 combinations.
+Each is compared with the default by the tuner's own arena, the best ones once more on fresh processes; then
+`advisor tune` gets the same knobs, and what it recommends runs side by side with the best cell and with the
+default. Written to ``results/oracle/<workload>.json`` after every cell; what is found there is kept. Wants a
+machine that does nothing else, for some hours.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conditions import conditions
+from grids import MOST_CELLS, RESULTS, TABLES, WORKLOADS, Cell, Grid, applicable, read_grid, reduced
+from side_by_side import Bench, bench
+
+from advisor.advise import advise
+from advisor.durations import parse_duration
+from advisor.errors import TargetError
+from advisor.guidance import priorities
+from advisor.rules import RULES
+from advisor.tuners.duel import LIVE
+from advisor.tuners.failures import TrialFailed
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.measure import Estimate
+from advisor.tuners.session import SessionEnded
+from advisor.tuners.space import build_space
+
+NEAR = 0.05  # log ratio below the best, within which cells are confirmed
+MOST_CONFIRMED = 3
+SAME_MACHINE = ("cpu", "cpus_allowed", "torch")
+
+
+def main() -> None:
+    """Measure what is missing, tune, compare, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(TABLES), default=list(TABLES), metavar="WORKLOAD")
+    parser.add_argument("--budget", default="2m", help="of each tuning, unless its table asks for more")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--grid-only", action="store_true", help="measure cells, tune nothing")
+    what.add_argument("--tune-only", action="store_true", help="tune again on grids that are there")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the grids")
+    options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # num_threads is a knob where it is a question
+    grids = []
+    for workload in options.only:
+        try:
+            grid = taken(workload, options)
+        except (TargetError, TrialFailed) as failed:
+            print(f"{workload}: {failed}", flush=True)
+            continue
+        grids.append(grid)
+        print(row(grid), flush=True)
+    print_summary(grids)
+
+
+def taken(workload: str, options: argparse.Namespace) -> Grid:
+    """One workload: what is missing of its grid and of its tuning is measured."""
+    grid = read_grid(options.out, workload)
+    if not options.tune_only:
+        grid = measured(workload, grid, options.out)
+    if grid is None or grid.missing() or _unconfirmed(grid):
+        raise SystemExit(f"{workload}: the grid is not complete; run without --tune-only first")
+    if options.tune_only or (grid.tuned is None and not options.grid_only):
+        grid.tuned = tuned(grid, options.budget)
+        grid.write(options.out)
+    return grid
+
+
+def measured(workload: str, grid: Grid | None, out: Path) -> Grid:
+    """The grid with all its cells, and the best ones confirmed."""
+    if grid is not None:
+        _refuse_other_machine(grid)
+        if not grid.missing() and not _unconfirmed(grid):
+            return grid
+    with bench(workload) as running:
+        grid = _begun(running, grid)
+        present = grid.present
+        running.arena.present = grid.own
+        search = build_space(KNOBS, grid.profile, named=dict(grid.knobs))
+        missing = sorted(
+            grid.missing(), key=lambda config: running.arena.how(present, config) != LIVE
+        )  # those that share a process first
+        for number, config in enumerate(missing, start=1):
+            cell = running.cell(present, config, search.check(config))
+            grid.cells.append(cell)
+            grid.start_s = running.start_s or grid.start_s
+            grid.write(out)
+            print(f"{workload} {number}/{len(missing)}: {grid.changes(config)}: {_told(cell)}", flush=True)
+        while unconfirmed := _unconfirmed(grid):
+            cell = running.confirmed(grid.present, unconfirmed[0])
+            grid.confirmed.append(cell)
+            grid.write(out)
+            print(f"{workload} again: {grid.changes(cell.config)}: {_told(cell)}", flush=True)
+    return grid
+
+
+def _begun(running: Bench, grid: Grid | None) -> Grid:
+    """The grid found, if its knobs and its default are still the same; else a new one, without cells."""
+    choices, left_out = applicable(TABLES[running.workload], KNOBS, running.profile)
+    present = {name: values[0] for name, values in choices.items()}
+    if grid is not None and (grid.knobs, grid.present) == (choices, present):
+        return grid
+    profile, found = running.profile, list[Any]()
+    try:
+        profile = running.diagnosed()
+        found = advise(profile, RULES)
+    except (TrialFailed, SessionEnded) as end:
+        print(f"{running.workload}: it could not be profiled, priorities are unknown: {end}")
+    profile = reduced(profile)
+    fresh = Grid(
+        running.workload,
+        conditions(),
+        profile,
+        present,
+        build_space(KNOBS, profile, named=dict(choices)).own,
+        choices,
+        left_out,
+        priorities(found),
+        running.arena.step_s,
+        running.arena.steps(),
+        running.arena.sigma,
+    )
+    if len(fresh.configs()) > MOST_CELLS:
+        raise SystemExit(f"{running.workload}: {len(fresh.configs())} cells; {MOST_CELLS} are the limit")
+    if grid is not None:
+        kept = fresh.configs()
+        space = fresh.space()
+        same = grid.present == present
+        fresh.cells = [cell for cell in grid.cells if same and space.key(cell.config) in kept]
+    return fresh
+
+
+def _unconfirmed(grid: Grid) -> list[dict[str, Value]]:
+    """Cells that may be the best and were not measured again, the best one first; at most three in all."""
+    space = grid.space()
+    done = {space.key(cell.config) for cell in grid.confirmed}
+    scores = {space.key(cell.config): cell.log_ratio for cell in grid.cells if cell.state == "measured"}
+    top = max(scores.values(), default=0.0)
+    near = sorted((key for key in scores if scores[key] >= top - NEAR), key=lambda key: -scores[key])
+    cells = grid.by_key()
+    return [cells[key].config for key in near[:MOST_CONFIRMED] if key not in done]
+
+
+def tuned(grid: Grid, budget: str) -> dict[str, Any]:
+    """What ``advisor tune`` recommends on the knobs of a grid, and how that compares."""
+    least = TABLES[grid.workload].budget
+    if least and parse_duration(least) > parse_duration(budget):
+        budget = least
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable, "-m", "advisor", "tune", str(WORKLOADS / f"{grid.workload}.py"),
+            "--budget", budget, "--objective", "throughput", "--out", f"{folder}/report",
+            "--storage", f"sqlite:///{folder}/studies.db", "--quiet",
+        ]  # fmt: skip
+        for name, values in grid.knobs.items():
+            command += ["--knob", f"{name}={','.join(map(str, values))}"]
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+        if ran.returncode != 0:
+            return {"budget": budget, "failed": ran.stderr.strip().splitlines()[-1:], "code": ran.returncode}
+        result: dict[str, Any] = json.loads(Path(folder, "report", "result.json").read_text())
+    seconds = time.monotonic() - began
+    recommendation = result["recommendation"]
+    config = {**grid.present, **recommendation["config"]}
+    trials = [trial for trial in result["trials"] if trial["stage"] in ("screen", "search")]
+    rejected = [
+        entry for entry in result["not_tried"] if entry["reason"].startswith("tried, not recommended")
+    ]
+    with bench(grid.workload) as running:
+        running.arena.present = grid.own
+        return {
+            "budget": budget,
+            "config": config,
+            "verdict": recommendation["verdict"],
+            "reason": recommendation["reason"],
+            "rejected": {entry["knob"]: entry["reason"] for entry in rejected},
+            "evaluations": len(trials),
+            "seconds": seconds,
+            "stopped_by": result["budget"]["stopped_by"],
+            "speedup": recommendation["speedup"]["estimate"],
+            "over_default": _compared(running, grid.present, config),
+            "over_best": _compared(running, grid.best()[0], config),
+        }
+
+
+def _compared(running: Bench, first: Mapping[str, Value], second: Mapping[str, Value]) -> dict[str, float]:
+    """Ratio of speeds, second over first, with its interval; exactly 1 for the same configuration."""
+    estimate = Estimate(0.0, 0.0, 0.0, 1.0, 0, 0) if first == second else running.ratio(first, second)
+    ratio, low, high = estimate.ratio
+    return {"ratio": ratio, "low": low, "high": high}
+
+
+def _refuse_other_machine(grid: Grid) -> None:
+    now = conditions()
+    different = [name for name in SAME_MACHINE if grid.conditions.get(name) != now[name]]
+    if different:
+        raise SystemExit(
+            f"{grid.workload} was measured under another {', '.join(different)}; move its file away, or --out"
+        )
+
+
+def _told(cell: Cell) -> str:
+    if cell.state != "measured":
+        return f"{cell.state}: {cell.reason.splitlines()[0] if cell.reason else ''}"
+    forbidden = f" (never proposed: {cell.forbidden})" if cell.forbidden else ""
+    return f"{math.exp(cell.log_ratio):.3f}x by {cell.how} in {sum(cell.seconds):.0f} s{forbidden}"
+
+
+def row(grid: Grid) -> str:
+    """One workload of the table."""
+    best, speed = grid.best()
+    told = f"{grid.workload:18} best {math.exp(speed):5.2f}x ({grid.changes(best)})"
+    if grid.tuned is None:
+        return told
+    if "failed" in grid.tuned:
+        return f"{told}; tuning failed: {' '.join(grid.tuned['failed'])}"
+    found = grid.tuned
+    return (
+        f"{told}; recommended {found['over_default']['ratio']:5.2f}x ({grid.changes(found['config'])}), "
+        f"{found['over_best']['ratio']:.1%} of the best; "
+        f"{found['evaluations']} evaluations, {found['seconds']:.0f} s"
+    )
+
+
+def print_summary(grids: Sequence[Grid]) -> None:
+    """Median and worst over the workloads that were tuned."""
+    found = [(grid, grid.tuned) for grid in grids if grid.tuned is not None and "failed" not in grid.tuned]
+    if not found:
+        return
+    shares = {grid.workload: entry["over_best"]["ratio"] for grid, entry in found}
+    worst = min(shares, key=shares.__getitem__)
+    below = [grid.workload for grid, entry in found if entry["over_default"]["high"] < 1]
+    print(
+        f"\n{len(found)} workloads: median {statistics.median(shares.values()):.1%} of the best cell, "
+        f"worst {shares[worst]:.1%} ({worst}); slower than the default: {', '.join(below) or 'none'}; "
+        f"median {statistics.median(entry['evaluations'] for _, entry in found):.0f} evaluations, "
+        f"{statistics.median(entry['seconds'] for _, entry in found):.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""A program that was recorded, in place of one that runs: sessions whose steps are cut from step series.
+
+Each session plays one recorded process from a random place after its warm-up on, again and again; a window
+begins where the process began. Both arms of a live comparison therefore come from one process, in the
+order in which they take turns, and those of a process pair from two different ones. Two programs that take
+turns are independent here, while in truth the same other load disturbs both: the replay is the noisier.
+Time is simulated, it passes with steps and start-ups alone.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
+
+from advisor import baseline
+from advisor.profiles.machine import Machine
+from advisor.profiles.profile import Profile, RunFacts
+from advisor.tuners import ablate, duel
+from advisor.tuners.duel import Arena
+from advisor.tuners.knob import AnyKnob, Value
+from advisor.tuners.launch import Launcher
+from advisor.tuners.measure import Slot, median
+from advisor.tuners.session import Limits
+from advisor.tuners.spec import Target
+from benchmarks.record_series import Recorded, Series
+
+LEAST_PROCESSES = 4  # the baseline's, a pair, and the one before
+MACHINE = Machine(cpus_allowed=2, physical_cores=2, memory_bytes=2**33, shm_bytes=2**32)
+
+Factor = Callable[[Mapping[str, Value]], float]
+
+
+class Clock:
+    """Simulated seconds; stands in for the module ``time`` where that is asked for monotonic time only."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds since the beginning of the replay."""
+        return self.now
+
+
+@contextmanager
+def simulated(clock: Clock) -> Iterator[None]:
+    """Let advisor's modules that read the time themselves read this clock."""
+    with ExitStack() as stack:
+        for module in (baseline, duel, ablate):
+            stack.enter_context(patch.object(module, "time", clock))
+        yield
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One recorded process step by step; what was counted by slot is spread evenly over the slot's time.
+
+    Attributes:
+        first: Place of the first step after warm-up.
+    """
+
+    startup_s: float
+    first: int
+    wall_s: tuple[float, ...]
+    cpu_s: tuple[float, ...]
+    other_cpu_s: tuple[float, ...]
+    throttled_s: tuple[float, ...]
+
+    @classmethod
+    def of(cls, recorded: Recorded) -> "Steps":
+        """Lay the slots of a recorded process end to end."""
+        slots = recorded.slots
+
+        def spread(count: Callable[[Slot], float]) -> tuple[float, ...]:
+            return tuple(count(slot) * value / sum(slot.step_s) for slot in slots for value in slot.step_s)
+
+        return cls(
+            recorded.startup_s,
+            sum(len(slot.step_s) for slot in slots[: recorded.warm]),
+            tuple(chain.from_iterable(slot.step_s for slot in slots)),
+            spread(lambda slot: slot.cpu_s),
+            spread(lambda slot: slot.other_cpu_s),
+            spread(lambda slot: slot.throttled_s),
+        )
+
+
+class Program:
+    """A recorded series, ready to be replayed."""
+
+    def __init__(self, series: Series) -> None:
+        if len(series.processes) < LEAST_PROCESSES:
+            held = len(series.processes)
+            raise ValueError(f"{series.file} holds {held} processes, {LEAST_PROCESSES} are needed")
+        self.name = series.workload
+        self.loaded = series.loaded
+        self.threads = series.threads
+        self.processes = [Steps.of(process) for process in series.processes]
+        run = RunFacts(num_threads=series.threads)
+        self.facts = {"profile": asdict(Profile(MACHINE, run=run)), "missing_patches": []}
+
+    @property
+    def step_s(self) -> float:
+        """Median seconds of a step over all processes."""
+        return median([median(each.wall_s[each.first :]) for each in self.processes])
+
+    @property
+    def shortest(self) -> int:
+        """Steps of the shortest process, warm-up apart."""
+        return min(len(each.wall_s) - each.first for each in self.processes)
+
+
+@dataclass
+class ReplayLauncher:
+    """Starts sessions that play recorded processes; each start draws another one.
+
+    Attributes:
+        factor: What a configuration makes of the time of a step.
+    """
+
+    program: Program
+    clock: Clock
+    source: random.Random
+    factor: Factor = lambda config: 1.0
+    limits: Limits = field(default_factory=Limits)
+    launches: int = 0
+    _sessions: "list[tuple[int, ReplaySession]]" = field(default_factory=list)
+
+    @property
+    def target(self) -> Target:
+        """The program, by its name alone."""
+        return Target("script", self.program.name)
+
+    def arena(self, knobs: Mapping[str, AnyKnob]) -> Arena:
+        """An arena whose sessions are replayed."""
+        return Arena(cast(Launcher, self), knobs, {})
+
+    def start(
+        self,
+        number: int,
+        config: Mapping[str, Value],
+        present: Mapping[str, Value],
+        *,
+        training_dataset: int | None = None,
+        learning_steps: int = 0,
+        seed_offset: int = 0,
+        environment: Mapping[str, str] | None = None,
+    ) -> "ReplaySession":
+        """Draw a process that neither plays now nor was drawn last."""
+        self.launches += 1
+        last = self._sessions[-1:]
+        self._sessions = [each for each in self._sessions[:-1] if each[1].alive] + last
+        taken = {place for place, _ in self._sessions}
+        place = self.source.choice([n for n in range(len(self.program.processes)) if n not in taken])
+        session = ReplaySession(self, self.program.processes[place], config, learning_steps)
+        self._sessions.append((place, session))
+        return session
+
+
+class ReplaySession:
+    """One process as ``advisor.tuners.session.Session`` shows it."""
+
+    folder = Path("replayed")
+    outcome: dict[str, Any] | None = None
+
+    def __init__(
+        self, launcher: ReplayLauncher, steps: Steps, config: Mapping[str, Value], learning_steps: int
+    ) -> None:
+        self._launcher = launcher
+        self._steps = steps
+        self._config = dict(config)
+        self._losses = ["1.0"] * learning_steps
+        self._place = launcher.source.randrange(steps.first, len(steps.wall_s))
+        self._made = 0
+        self.alive = True
+        self.startup_s: float | None = None
+        self.last: dict[str, Any] = {}
+
+    def first_step(self) -> float:
+        """Let the recorded start-up pass."""
+        self._launcher.clock.now += self._steps.startup_s
+        self.startup_s = self._steps.startup_s
+        return self._steps.startup_s
+
+    def slot(
+        self, steps: int, *, drop: int = 1, config: Mapping[str, Value] | None = None, limit_s: float = 60.0
+    ) -> Slot:
+        """The next steps after ``drop`` others: at least one, and no more than fit into ``limit_s``."""
+        if config is not None:
+            self._config = dict(config)
+        factor = self._launcher.factor(self._config)
+        for _ in range(drop):
+            self._step(factor)
+        places: list[int] = []
+        spent = 0.0
+        while len(places) < steps and spent <= limit_s:
+            place = self._step(factor)
+            places.append(place)
+            spent += factor * self._steps.wall_s[place]
+        return self._measured(places, factor)
+
+    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
+        """The first steps of the process."""
+        self._place = 0
+        self.first_step()
+        return self.slot(steps, drop=drop, limit_s=limit_s)
+
+    def facts(self) -> dict[str, Any]:
+        """A script of which no more is known than that it trains."""
+        return self._launcher.program.facts
+
+    def settle(self, present: Mapping[str, Value]) -> None:
+        """The program's own settings; nothing here depends on them."""
+
+    def stop(self) -> dict[str, Any]:
+        """End it; what it leaves is what a trial leaves."""
+        self.alive = False
+        self.outcome = {
+            "state": "stopped",
+            "failure": None,
+            "applied": [],
+            "refused": {},
+            "unanswered": [],
+            "steps": self._made,
+            "startup_s": self.startup_s,
+            "compile": {
+                "seconds": 0.0,
+                "count": 0,
+                "frames": 0,
+                "compiled": 0,
+                "recompiles": 0,
+                "failures": [],
+            },
+            "losses": self._losses,
+            "grad_norms": self._losses,
+            "peak_bytes": 0,
+            "device_peak_bytes": None,
+            "files": [],
+            "connections": [],
+            "processes": [],
+        }
+        return self.outcome
+
+    def kill(self) -> None:
+        """End it."""
+        self.alive = False
+
+    def _step(self, factor: float) -> int:
+        """Let one step pass; its place in the series. After the last one comes the first after warm-up."""
+        place = self._place
+        self._place = place + 1 if place + 1 < len(self._steps.wall_s) else self._steps.first
+        self._launcher.clock.now += factor * self._steps.wall_s[place]
+        self._made += 1
+        return place
+
+    def _measured(self, places: list[int], factor: float) -> Slot:
+        steps = self._steps
+        slot = Slot(
+            step_s=tuple(factor * steps.wall_s[place] for place in places),
+            cpu_s=sum(factor * steps.cpu_s[place] for place in places),
+            other_cpu_s=sum(factor * steps.other_cpu_s[place] for place in places),
+            throttled_s=sum(factor * steps.throttled_s[place] for place in places),
+        )
+        self.last = {
+            "wall_ns": [round(value * 1e9) for value in slot.step_s],
+            "phases_ns": {},
+            "applied": sorted(self._config),
+            "refused": {},
+            "unanswered": [],
+        }
+        return slot

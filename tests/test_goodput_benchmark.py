@@ -1,0 +1,119 @@
+"""The arithmetic of benchmarks/goodput.py, on tasks whose best batch can be computed by hand."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+NOISE = 1000.0
+
+
+@pytest.fixture
+def goodput(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location("goodput_benchmark", BENCHMARKS / "goodput.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def a_task(goodput: Any, *batches: int, error: float = 0.001) -> list[Any]:
+    """Needs that grow with the batch exactly as a noise scale of ``NOISE`` says."""
+    return [goodput.Point(batch, NOISE + batch, error) for batch in batches]
+
+
+def test_the_published_points_are_read_in_order(goodput: Any) -> None:
+    tasks = goodput.read_points()
+    assert len(tasks) == 7
+    for points in tasks.values():
+        batches = [point.batch for point in points]
+        assert len(batches) > 2 and batches == sorted(set(batches))
+    assert tasks["BERT"][0] == goodput.Point(256, 2552704.0, pytest.approx(0.01913, rel=1e-3))
+
+
+def test_two_points_give_the_noise_scale_that_made_them(goodput: Any) -> None:
+    small, large = a_task(goodput, 64, 256)
+    noise = goodput.fit(small, large)
+    assert noise.estimate == pytest.approx(NOISE)
+    assert noise.low < NOISE < noise.high
+
+
+@pytest.mark.parametrize(
+    ("needs", "error"), [((1.0, 0.9), 0.01), ((1.0, 1.05), 0.1), ((1.0, 4.5), 0.01), ((1.0, 1.0), 0.0)]
+)
+def test_needs_that_do_not_grow_clearly_or_grow_too_fast_give_no_noise_scale(
+    goodput: Any, needs: tuple[float, float], error: float
+) -> None:
+    small, large = (goodput.Point(b, need, error) for b, need in zip((64, 256), needs, strict=True))
+    assert goodput.fit(small, large) is None
+
+
+def test_a_fit_sees_the_smallest_batch_and_one_four_times_larger(goodput: Any) -> None:
+    assert [p.batch for p in goodput.fitted_pair(a_task(goodput, 64, 128, 300, 1024))] == [64, 300]
+    assert [p.batch for p in goodput.fitted_pair(a_task(goodput, 28, 56, 84))] == [28, 84]
+
+
+def test_a_curve_bends_at_its_knee(goodput: Any) -> None:
+    speed = goodput.CURVES["knee"]
+    assert [speed(batch, 100) for batch in (50, 100, 200)] == [50, 100, 100]
+    gradual = goodput.CURVES["gradual"]
+    assert [gradual(batch, 100) for batch in (100, 10**9)] == [50, pytest.approx(100)]
+
+
+def test_on_a_gradual_curve_the_best_batch_is_the_mean_of_knee_and_noise_scale(goodput: Any) -> None:
+    points = a_task(goodput, 10, 40, 100, 320, 1000, 3200, 10000)
+    case = goodput.replay("made up", points, "gradual", 100)
+    assert case.best == 320  # near the root of 100 * 1000
+    assert (case.by_goodput, case.loss_goodput, case.held_out) == (320, 0.0, True)
+    assert case.by_throughput == case.by_largest == 10000
+    best, largest = (1000 + 320) * 420 / 320, 11000 * 10100 / 10000
+    assert case.loss_throughput == pytest.approx(largest / best - 1)
+
+
+def test_beyond_a_knee_throughput_alone_takes_the_smallest_of_equals(goodput: Any) -> None:
+    case = goodput.replay("made up", a_task(goodput, 10, 40, 100, 320, 1000), "knee", 320)
+    assert case.best == case.by_throughput == case.by_goodput == 320
+    assert case.by_largest == 1000 and case.loss_largest == pytest.approx(2000 / 1320 - 1)
+
+
+def test_without_a_noise_scale_the_smallest_batch_is_kept(goodput: Any) -> None:
+    points = a_task(goodput, 10, 40, 100, 320, error=1.0)
+    case = goodput.replay("made up", points, "knee", 320)
+    assert case.by_goodput == 10 and case.loss_goodput > 1
+
+
+def test_the_choice_does_not_depend_on_points_outside_the_fit(goodput: Any) -> None:
+    points = a_task(goodput, 10, 40, 100, 320, 1000)
+    changed = [*points[:2], *(goodput.Point(p.batch, 7 * p.needs, p.error) for p in points[2:])]
+    chosen = [goodput.replay("made up", task, "gradual", 100).by_goodput for task in (points, changed)]
+    assert chosen[0] == chosen[1]
+
+
+def test_a_case_whose_best_batch_was_fitted_from_is_not_held_out(goodput: Any) -> None:
+    case = goodput.replay("made up", a_task(goodput, 10, 40, 100, 320), "knee", 10)
+    assert case.best == 10 and not case.held_out
+
+
+def test_knees_reach_from_the_smallest_to_the_largest_batch(goodput: Any) -> None:
+    assert goodput.knees(a_task(goodput, 28, 56, 300)) == [28, 56, 112, 224]
+
+
+def test_a_summary_counts_cases_close_to_the_best(goodput: Any) -> None:
+    points = a_task(goodput, 10, 40, 100, 320, 1000)
+    cases = [goodput.replay("made up", points, "gradual", knee) for knee in goodput.knees(points)]
+    found = goodput.summary(cases)
+    assert found["cases"] == len(cases) == 7
+    assert found["goodput"]["close"] == 1.0
+    assert found["largest"]["close"] < 1.0 and found["largest"]["median_loss"] > 0.05
+
+
+def test_every_written_figure_is_a_number(goodput: Any) -> None:
+    tasks = {"made up": a_task(goodput, 10, 40, 100, 320)}
+    text = json.dumps(goodput.results(tasks), allow_nan=False)
+    assert '"fits"' in text

@@ -1,0 +1,60 @@
+"""Slots that something else has falsified: other load, a throttled CPU, threads that collapsed.
+
+What acts on both arms alike cancels in a quad. What acts on one of them alone is no property of it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from advisor.profiles.disturbance import COLLAPSED, OTHER_CPUS
+from advisor.tuners.measure import Slot
+
+TICK_S = 0.01  # of the kernel's CPU times
+TICKS = 3  # of error in the difference of two sums of such times
+THROTTLED = 0.05  # of the time that a slot took
+SET_APART = ("evaluation", "save", "epoch", "compile")  # flags of steps that a slot does not count
+
+
+def disturbance(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> str | None:
+    """What disturbed one arm of a quad and not the other; ``None`` if nothing did.
+
+    Args:
+        first: Slots of one arm.
+        second: Slots of the other.
+        threads: Of torch, in the program as it is.
+    """
+    if abs(_other_cpus(first) - _other_cpus(second)) > _least_difference(first, second):
+        return "thread_collapse" if threads > 1 and _collapsed(first, second, threads) else "other_load"
+    if abs(_throttled(first) - _throttled(second)) > THROTTLED:
+        return "throttled"
+    return None
+
+
+def set_apart(slots: Sequence[Slot]) -> Counter[str]:
+    """Steps that were not counted because of what the program did in them, by flag."""
+    counts: Counter[str] = Counter()
+    for slot in slots:
+        counts.update({name: count for name, count in slot.flags if name in SET_APART})
+    return counts
+
+
+def _other_cpus(slots: Sequence[Slot]) -> float:
+    return sum(slot.other_cpu_s for slot in slots) / _seconds(slots)
+
+
+def _throttled(slots: Sequence[Slot]) -> float:
+    return sum(slot.throttled_s for slot in slots) / _seconds(slots)
+
+
+def _collapsed(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> bool:
+    shares = [sum(slot.cpu_s for slot in slots) / _seconds(slots) for slots in (first, second)]
+    return min(shares) < COLLAPSED * threads
+
+
+def _least_difference(first: Sequence[Slot], second: Sequence[Slot]) -> float:
+    """CPUs; in short slots the kernel's ticks alone differ by as much."""
+    return max(OTHER_CPUS, TICKS * TICK_S / min(_seconds(first), _seconds(second)))
+
+
+def _seconds(slots: Sequence[Slot]) -> float:
+    return max(sum(sum(slot.step_s) for slot in slots), 1e-9)

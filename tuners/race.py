@@ -1,0 +1,161 @@
+"""One configuration against the incumbent, measured until it is clear whether it is worth carrying on."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.tuners.duel import LIVE, Arena
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.knob import Value
+from advisor.tuners.measure import Estimate, Slot, between, median, single, within
+from advisor.tuners.record import TrialRecord
+from advisor.tuners.session import Session, SessionEnded
+
+LIVE_LOOKS = (1, 3, 6, 12)  # quads at which a live race may end
+HOPELESS = -0.3  # log ratio of the first quad that ends a race at once
+DUEL_QUADS = 4
+DUEL_LOOKS = 2  # instances of a restart knob while screening
+SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
+WORTH = 0.01  # log ratio below which a change is not worth carrying on
+CLEAR = 0.2  # log ratio that needs no second look while screening
+
+Config = dict[str, Value]
+
+
+@dataclass
+class Race:
+    """Measures candidates of a search; live knobs share one process for as long as they can."""
+
+    arena: Arena
+    clock: Callable[[], float] = time.monotonic
+    _shared: tuple[Config, Session] | None = None
+
+    def adopt(self, config: Mapping[str, Value], session: Session) -> None:
+        """Use a process that runs already, under this configuration."""
+        self._shared = (dict(config), session)
+
+    def close(self) -> None:
+        """End the shared process; what it leaves says which files and connections the program used."""
+        if self._shared is None:
+            return
+        session, self._shared = self._shared[1], None
+        try:
+            if session.alive:
+                session.stop()
+        except (TrialFailed, SessionEnded):
+            session.kill()
+
+    def run(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+        """Log ratio of one configuration over the incumbent; what was measured goes into the record.
+
+        Args:
+            incumbent: The best so far.
+            config: What is tried.
+            record: Of this trial.
+            deadline: Time of the clock after which no further look is taken.
+
+        Raises:
+            TrialFailed: It failed, or gave what must not be ranked.
+        """
+        how = self.arena.how(incumbent, config)
+        if how == LIVE:
+            record.process = "shared"
+            return self._live(incumbent, config, record, deadline)
+        instances: list[list[float]] = []
+        for index in range(DUEL_LOOKS):
+            duel = self.arena.duel(
+                incumbent,
+                config,
+                how=how,
+                quads=DUEL_QUADS,
+                swapped=index % 2 == 1,
+                number=record.number,
+                deadline=deadline,
+                reuse=True,
+            )
+            instances.append(duel.log_ratios)
+            record.slots += duel.second
+            record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
+            record.applied = duel.second_message.get("applied", [])
+            record.refused = duel.second_message.get("refused", {})
+            ambiguous = WORTH < median(duel.log_ratios) < CLEAR
+            if record.refused or not ambiguous or self.clock() > deadline:
+                break
+        _check_outcome(record)
+        if len(instances) > 1:
+            return between(instances, SCREEN_LEVEL)
+        return within(instances[0], SCREEN_LEVEL) if len(instances[0]) > 1 else self._lone(instances[0][0])
+
+    def _lone(self, log_ratio: float) -> Estimate:
+        return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
+
+    def _live(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+        ratios: list[float] = []
+        estimate: Estimate | None = None
+        for quads in LIVE_LOOKS:
+            more, slots, message = self._live_quads(incumbent, config, quads - len(ratios), deadline)
+            ratios += more
+            record.slots += slots
+            record.applied, record.refused = message["applied"], message["refused"]
+            if ratios[0] < HOPELESS:
+                break
+            if len(ratios) >= 2:
+                estimate = within(ratios, SCREEN_LEVEL)
+                if record.refused or estimate.high < WORTH or estimate.low > WORTH:
+                    break
+            if self.clock() > deadline:
+                break
+        return estimate or self._lone(ratios[0])
+
+    def _live_quads(
+        self, incumbent: Config, config: Config, quads: int, deadline: float
+    ) -> tuple[list[float], list[Slot], dict[str, Any]]:
+        """Quads in the shared process; a program that came to its end is started again once."""
+        for attempt in (0, 1):
+            session = self._session(incumbent)
+            try:
+                ratios, (_, slots), (_, message) = self.arena.quads(
+                    (session, session), (incumbent, config), quads, deadline
+                )
+            except SessionEnded as ended:
+                if attempt:
+                    raise TrialFailed(
+                        Failure("user_error", "the program ended before one comparison")
+                    ) from ended
+            else:
+                return ratios, slots, message
+        raise AssertionError("the second attempt returns or raises")
+
+    def _session(self, incumbent: Config) -> Session:
+        """A running process whose settings are the incumbent's, but for live knobs."""
+        needed = self._settled_part(incumbent)
+        if self._shared is not None:
+            config, session = self._shared
+            if session.alive and self._settled_part(config) == needed:
+                return session
+            session.kill()
+        session = self.arena.start(incumbent, 0)
+        self._shared = (dict(incumbent), session)
+        session.first_step()
+        self.arena.warm_up(session)
+        return session
+
+    def _settled_part(self, config: Mapping[str, Value]) -> Config:
+        return {name: value for name, value in config.items() if not self.arena.knobs[name].live}
+
+
+def _check_outcome(record: TrialRecord) -> None:
+    """Reject results that must not be ranked: losses that are not finite, compilation that gave up."""
+    outcome = record.outcome
+    if outcome is None:
+        return
+    if any(value in ("nan", "inf", "-inf") for value in outcome["losses"]):
+        raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
+    compiled = outcome["compile"]
+    if compiled["failures"]:
+        raise TrialFailed(Failure("compile_fell_back", compiled["failures"][0]))
+    if str(record.config.get("execution", "")).startswith("compile") and not compiled["compiled"]:
+        raise TrialFailed(Failure("compile_fell_back", "no frame was compiled: the model ran eagerly"))
+    if compiled["recompiles"]:
+        record.marks.append(f"recompiled {compiled['recompiles']} times after warm-up")
