@@ -188,14 +188,14 @@ def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
     if outcome.config.get("batch_size") == best.batch_size:
         return []
     learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
-    why = batches.advice.reason or "its convergence is not verified"
+    why = batches.advice.reason or "convergence unverified"
     return [
         Proposal(
             knob="batch_size",
             to=best.batch_size,
             measured=as_ratio(best.estimate),
-            reason="throughput only: a larger batch changes what is learnt per sample, and "
-            f"{why}; with it goes the learning rate rule {best.lr_scaling}",
+            reason=f"throughput only, as a larger batch changes what is learnt per sample: {why}; "
+            f"with it goes the learning rate rule {best.lr_scaling}",
             snippet=f"{KNOBS['batch_size'].change(best.batch_size).snippet}; {learning_rate}",
         )
     ]

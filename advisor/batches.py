@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from advisor.batching import BatchAdvice, Batching
+from advisor.keeping import as_ratio
 from advisor.profiles.profile import Profile
 from advisor.result import BatchSizes, Interval
 from advisor.settings import Progress, Settings
@@ -14,7 +15,7 @@ from advisor.tuners.goodput import NoiseScale, efficiency
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import memory_limit
-from advisor.tuners.noise_scale import measure_noise_scale
+from advisor.tuners.noise_scale import batches_per_update, measure_noise_scale
 from advisor.tuners.proposals import Measured, propose_batches
 from advisor.tuners.safe_batch import SafeBatch, largest_safe_batch
 from advisor.tuners.space import Space, build_space
@@ -45,6 +46,7 @@ class Batches:
     measured: list[Measured] = field(default_factory=list)
     safe: SafeBatch | None = None
     _wide: Space | None = None
+    _per_update: int = 1
 
     @property
     def searched(self) -> bool:
@@ -64,6 +66,7 @@ class Batches:
     def complete(self, space: Space) -> Space:
         """The space with the batch in every configuration, though not among what is searched."""
         if self.searched:
+            self._wide = space if "batch_size" in space.present else None
             return space
         told = [entry for entry in space.not_tried if entry.knob not in NAMES]
         space = replace(space, not_tried=told)
@@ -80,6 +83,7 @@ class Batches:
 
     def learn_worth(self, arena: Arena, space: Space, profile: Profile, deadline: float) -> None:
         """Measure the noise scale before a search by goodput that has the batch among its knobs."""
+        self._per_update = batches_per_update(profile)
         if self.settings.objective != "goodput" or "batch_size" not in space.choices:
             return
         self.progress.say("estimating what a larger batch learns per sample")
@@ -90,20 +94,23 @@ class Batches:
 
     def worth(self, config: Mapping[str, Value], present: Mapping[str, Value]) -> float:
         """Log of what a sample is worth beside one of the present batch; 0 where that is not known."""
-        return self._worth(config, present, lambda noise: noise.estimate)
+        return self._worth(config, present, lambda noise, larger: noise.estimate)
 
     def sure_worth(self, config: Mapping[str, Value], present: Mapping[str, Value]) -> float:
         """The same at its lower quartile."""
-        return self._worth(config, present, lambda noise: noise.quantile(QUARTILE))
+        return self._worth(
+            config, present, lambda noise, larger: noise.quantile(QUARTILE if larger else 1 - QUARTILE)
+        )
 
     def extend(self, arena: Arena, profile: Profile, nominee: Config, deadline: float) -> Config:
         """The nominee with a larger batch, where goodput and a short run speak for it."""
-        if self._wide is None:
+        if self._wide is None or not self.added:
             return nominee
         batching = Batching(
             arena, self._wide, profile, self.settings.min_gain, self.settings.max_batch, deadline,
             self.progress.say,
         )  # fmt: skip
+        self._per_update = batches_per_update(profile)
         self.advice = batching.advise(nominee)
         self.noise = self.advice.noise
         self.measured = list(self.advice.measured)
@@ -114,7 +121,7 @@ class Batches:
 
     def propose(self, arena: Arena, base: Config, deadline: float) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""
-        if self._wide is not None and not self.measured and "batch_size" in base:
+        if self._wide is not None and self.added and not self.measured:
             self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say)
 
     def find_largest(self, arena: Arena, profile: Profile, base: Config, deadline: float) -> None:
@@ -132,16 +139,23 @@ class Batches:
         if not isinstance(present, int):
             return None
         best = max(self.advice.goodputs, key=lambda each: each.lower_quartile, default=None)
+        fast = max(self.measured, key=lambda each: each.estimate.estimate, default=None)
+        if fast is not None and fast.estimate.low <= 0:
+            fast = None
         noise, safe = self.noise, self.safe
         return BatchSizes(
             present=present,
-            fastest=None if best is None else (best.batch if best.lower_quartile > 1 else present),
-            largest_safe=None if safe is None else safe.batch_size,
-            peak_bytes=None if safe is None else safe.peak_bytes,
-            predicted=None if safe is None else safe.predicted_batch,
+            fastest=None if not self.measured else present if fast is None else fast.batch_size,
+            fastest_ratio=None if fast is None else as_ratio(fast.estimate),
+            best_goodput=None if best is None else best.batch if best.lower_quartile > 1 else present,
             noise_scale=None
             if noise is None
             else Interval(estimate=noise.estimate, low=noise.low, high=noise.high),
+            largest_safe=None if safe is None else safe.batch_size,
+            peak_bytes=None if safe is None else safe.peak_bytes,
+            limit_bytes=None if safe is None else safe.limit_bytes,
+            limited_by=None if safe is None else safe.limited_by,
+            predicted=None if safe is None else safe.predicted_batch,
             said="" if safe is None else safe.sentence,
         )
 
@@ -149,9 +163,10 @@ class Batches:
         self,
         config: Mapping[str, Value],
         present: Mapping[str, Value],
-        scale: Callable[[NoiseScale], float],
+        scale: Callable[[NoiseScale, bool], float],
     ) -> float:
         before, after = present.get("batch_size"), config.get("batch_size")
         if self.noise is None or not before or not after or before == after:
             return 0.0
-        return math.log(efficiency(int(after), int(before), scale(self.noise)))
+        scaled = scale(self.noise, int(after) > int(before))
+        return math.log(efficiency(self._per_update * int(after), self._per_update * int(before), scaled))

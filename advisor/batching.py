@@ -8,7 +8,7 @@ the same samples; otherwise what was measured is shown as a proposal.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from advisor.profiles.profile import Profile
 from advisor.tuners import gate
@@ -25,7 +25,7 @@ from advisor.tuners.goodput import (
     rate,
 )
 from advisor.tuners.knob import Value
-from advisor.tuners.noise_scale import measure_noise_scale
+from advisor.tuners.noise_scale import batches_per_update, measure_noise_scale
 from advisor.tuners.proposals import Measured, propose_batches
 from advisor.tuners.space import Space
 
@@ -102,9 +102,14 @@ class Batching:
         )  # fmt: skip
         if noise is None:
             return BatchAdvice(measured, reason=self._notes[-1] if self._notes else "no noise scale")
-        candidates = [Candidate(each.batch_size, each.estimate) for each in measured]
-        goodputs = [rate(each, present, noise) for each in candidates]
-        best = choose_batch(candidates, present, noise)
+        each_update = batches_per_update(self.profile)  # the noise scale is in samples of one
+        candidates = [Candidate(each_update * each.batch_size, each.estimate) for each in measured]
+        goodputs = [
+            replace(found, batch=found.batch // each_update)
+            for found in (rate(each, each_update * present, noise) for each in candidates)
+        ]
+        best = choose_batch(candidates, each_update * present, noise)
+        best = replace(best, batch=best.batch // each_update)
         if best.batch == present or best.lower_quartile <= 1 + self.min_gain:
             return BatchAdvice(measured, noise, goodputs, reason=_not_worth_it(goodputs))
         chosen = next(each for each in measured if each.batch_size == best.batch)
@@ -129,8 +134,8 @@ class Batching:
         return loss_matched(
             before.losses,
             after.losses,
-            baseline_batch=present,
-            candidate_batch=chosen.batch_size,
+            baseline_batch=batches_per_update(self.profile) * present,
+            candidate_batch=batches_per_update(self.profile) * chosen.batch_size,
             summed=bool(self.profile.run and self.profile.run.sum_reduced_loss),
         )
 

@@ -23,6 +23,7 @@ from advisor.tuners.measure import (
     planned_quads,
     with_instance_bias,
 )
+from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.record import Recorder, TrialRecord
 from advisor.tuners.space import Space
 
@@ -37,7 +38,6 @@ OVERRUN = 0.5  # of the budget, that a confirmation may take beyond it to reach 
 END_S = 0.3  # to end a process tree
 SINGLES_SHARE = 0.3  # of the budget that must be left, for the numbers of each change to be compared alone
 LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
-HEADROOM = 0.08  # of a memory limit, that must stay free
 
 Config = dict[str, Value]
 
@@ -112,6 +112,9 @@ class Confirmation:
             return outcome
         try:
             winner = self._reduce(nominee, outcome)
+            if not self._changed(winner):
+                outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
+                return outcome
             winner = self._gate(winner, outcome)
             if self._changed(winner):
                 self._confirm(winner, outcome)
@@ -285,10 +288,7 @@ class Confirmation:
         return steps if self.arena.max_steps is None else min(steps, self.arena.max_steps - 1)
 
     def _memory_problem(self, outcome: Outcome) -> str | None:
-        limit = self.settings.max_memory
-        memory = self.baseline.profile.memory
-        if limit is None and memory is not None and memory.device_total_bytes:
-            limit = int(memory.device_total_bytes * (1 - HEADROOM))
+        limit = memory_limit(self.baseline.profile, self.settings.max_memory)
         peak = max(outcome.winner_peaks, default=0)
         if limit is not None and peak > limit:
             return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"

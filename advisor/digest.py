@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from advisor import conditions, findings_page, profile_page, wording
+from advisor import conditions, findings_page, outlook, profile_page, wording
 from advisor import page as pages
 from advisor.result import Document, ProfileData, ResultData
 
@@ -90,7 +90,9 @@ def _findings(result: Document) -> list[str]:
 
 def _reason(result: ResultData) -> list[str]:
     said = [result.recommendation.reason, *wording.disturbances(result), *result.warnings]
-    said += [each for each in (wording.pays_back(result), wording.planned(result)) if each]
+    said += [
+        each for each in (wording.pays_back(result), outlook.planned(result), outlook.batches(result)) if each
+    ]
     return [f"- {escaped(text, 500)}" for text in said if wording.shown(text)]
 
 

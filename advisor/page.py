@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advisor import charts, wording
+from advisor import charts, outlook, wording
 from advisor.charts import Bar, Chart
 from advisor.conditions import Fact, conditions, limits, machine, reproduce
 from advisor.findings_page import FindingGroups, groups
@@ -86,6 +86,7 @@ class Page:
     reason: str
     pays_back: str | None
     planned: str | None
+    batches: str | None
     next_step: str
     reproduce: str
     disturbances: list[str]
@@ -127,7 +128,8 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         found=found.verdict == "change",
         reason=shown(found.reason, 1000),
         pays_back=wording.pays_back(result),
-        planned=wording.planned(result),
+        planned=outlook.planned(result),
+        batches=outlook.batches(result),
         next_step=wording.next_step(result),
         reproduce=reproduce(result),
         disturbances=wording.disturbances(result),

@@ -152,14 +152,16 @@ def _step_ms(slot: Slot, of_profile: bool) -> float:
 def _checked(then: Interval, judged: Judgement, instances: int, level: float, more: float = 1.0) -> Checked:
     """The judgement as figures; ``more`` brings the present value back to a whole step."""
 
-    def ends(centre: float, half: float) -> dict[str, float]:
-        offsets = {"estimate": 0.0, "low": -half, "high": half}
-        return {name: centre * math.exp(judged.estimate + offset) for name, offset in offsets.items()}
+    def around(centre: float, half: float) -> tuple[float, float, float]:
+        low, estimate, high = (centre * math.exp(judged.estimate + end) for end in (-half, 0.0, half))
+        return low, estimate, high
 
+    low, now, high = around(then.estimate * more, judged.half_now)
+    least, ratio, most = around(1.0, judged.half)
     return Checked(
         then=then,
-        now=Interval(**ends(then.estimate * more, judged.half_now)),
-        ratio=Ratio(**ends(1.0, judged.half), instances=instances, confidence=level),
+        now=Interval(estimate=now, low=low, high=high),
+        ratio=Ratio(estimate=ratio, low=least, high=most, instances=instances, confidence=level),
         verdict=judged.verdict,
         smallest_regression=judged.smallest,
     )

@@ -181,8 +181,9 @@ def _reason(error: OSError) -> str:
 
 def _reasons(result: ResultData) -> list[str]:
     reason, cost = wording.shown(result.recommendation.reason, 1000), wording.pays_back(result)
-    planned = wording.planned(result)
-    return [line for line in (reason, cost, planned and f"Your run: {planned}") if line]
+    planned, batches = outlook.planned(result), outlook.batches(result)
+    said = (reason, cost, planned and f"Your run: {planned}", batches and f"Batch size: {batches}")
+    return [line for line in said if line]
 
 
 def _changes(result: ResultData) -> list[str]:

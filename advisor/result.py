@@ -255,14 +255,18 @@ class PlannedRun(Record):
 
 
 class BatchSizes(Record):
-    """What is known of other batch sizes: the one with the best goodput, and the largest that fits."""
+    """What is known of other batch sizes: the fastest, the best by goodput, the largest that fits."""
 
     present: int
     fastest: int | None = None
+    fastest_ratio: Ratio | None = None
+    best_goodput: int | None = None
+    noise_scale: Interval | None = None
     largest_safe: int | None = None
     peak_bytes: int | None = None
+    limit_bytes: int | None = None
+    limited_by: str | None = None
     predicted: int | None = None
-    noise_scale: Interval | None = None
     said: str = ""
 
 

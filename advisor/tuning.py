@@ -37,6 +37,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
 from advisor.tuners.memory_duel import MemoryArena
+from advisor.tuners.memory_model import limited
 from advisor.tuners.search import Search, StoppedBy
 from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.tuners.space import NotTried, Space, build_space
@@ -232,7 +233,7 @@ class _Tuning:
         settings = self.settings
         space = build_space(
             KNOBS,
-            profile,
+            limited(profile, settings.max_memory),
             named=settings.knobs,
             fixed=settings.fixed,
             keep_batch=not self.batches.searched,

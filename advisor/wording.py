@@ -303,29 +303,6 @@ def pays_back(result: ResultData) -> str | None:
     return ", ".join(parts) or None
 
 
-def planned(result: ResultData) -> str | None:
-    """``an epoch takes 12 s (11 s to 13 s) instead of 17 s; 1000 steps ...``; ``None`` if unknown."""
-    run = result.planned
-    if run is None:
-        return None
-    said = []
-    if run.epoch_s is not None:
-        said.append(f"an epoch takes {_instead(run.epoch_s, run.changed_epoch_s)}")
-    if run.seconds is not None and run.steps is not None:
-        fewer = run.changed_steps is not None and run.changed_steps != run.steps
-        steps = (
-            f"{run.steps} steps ({run.changed_steps} of the larger batch)" if fewer else f"{run.steps} steps"
-        )
-        said.append(f"{steps} take {_instead(run.seconds, run.changed_seconds)}")
-    if run.cost is not None:
-        now = f"{run.cost:.2f}"
-        said.append(
-            f"at {run.price_per_hour:g} an hour that costs "
-            + (now if run.changed_cost is None else f"{run.changed_cost:.2f} instead of {now}")
-        )
-    return "; ".join(said) or None
-
-
 def setting(value: Value) -> str:
     """A knob's value as text; the empty one is said."""
     return shown(value) or "(empty)"
@@ -363,13 +340,6 @@ def next_step(result: ResultData) -> str:
     back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
     edits = "the change above" if len(changes) == 1 else f"the {len(changes)} changes above"
     return f"Make {edits}; changes.patch lists them. To undo: {back}."
-
-
-def _instead(now: float, changed: Interval | None) -> str:
-    if changed is None:
-        return seconds(now)
-    low, high = seconds(changed.low), seconds(changed.high)
-    return f"{seconds(changed.estimate)} ({low} to {high}) instead of {seconds(now)}"
 
 
 def _mib_number(count: float) -> str:

@@ -176,3 +176,10 @@ def test_an_exact_interval_keeps_two_decimals() -> None:
 
 def test_confidence_reads_without_float_noise() -> None:
     assert wording.evidence(Ratio(estimate=1, low=1, high=1, confidence=0.999)) == "99.9 %"
+
+
+def test_clocks_that_disagree_are_told() -> None:
+    result = a_result()
+    found = result.recommendation.model_copy(update={"cpu_speedup": a_ratio(0.9, 0.89, 0.91)})
+    said = wording.disturbances(a_result(recommendation=found))
+    assert any("clocks disagree" in text for text in said)

@@ -1,0 +1,56 @@
+"""What a result means for the user's own training: its time and cost, and other batch sizes."""
+
+from advisor import wording
+from advisor.result import Interval, ResultData
+
+
+def planned(result: ResultData) -> str | None:
+    """``an epoch takes 12 s (11 s to 13 s) instead of 17 s; 1000 steps ...``; ``None`` if unknown."""
+    run = result.planned
+    if run is None:
+        return None
+    said = []
+    if run.epoch_s is not None:
+        said.append(f"an epoch takes {_instead(run.epoch_s, run.changed_epoch_s)}")
+    if run.seconds is not None and run.steps is not None:
+        fewer = run.changed_steps is not None and run.changed_steps != run.steps
+        steps = (
+            f"{run.steps} steps ({run.changed_steps} of the larger batch)" if fewer else f"{run.steps} steps"
+        )
+        said.append(f"{steps} take {_instead(run.seconds, run.changed_seconds)}")
+    if run.cost is not None:
+        now = f"{run.cost:.2f}"
+        said.append(
+            f"at {run.price_per_hour:g} an hour that costs "
+            + (now if run.changed_cost is None else f"{run.changed_cost:.2f} instead of {now}")
+        )
+    return "; ".join(said) or None
+
+
+def batches(result: ResultData) -> str | None:
+    """What other batch sizes would give, and which is the largest that fits; ``None`` if nothing is known."""
+    known = result.batch
+    if known is None:
+        return None
+    said = []
+    if known.fastest_ratio is not None:
+        said.append(
+            f"batch size {known.fastest} is the fastest measured: {wording.short_ratio(known.fastest_ratio)}"
+        )
+    if known.best_goodput is not None and known.noise_scale is not None:
+        said.append(f"by goodput {known.best_goodput} is best ({_noise_scale(known.noise_scale)})")
+    if known.said:
+        said.append(wording.shown(known.said, 300))
+    return "; ".join(said) or None
+
+
+def _instead(now: float, changed: Interval | None) -> str:
+    if changed is None:
+        return wording.seconds(now)
+    low, high = wording.seconds(changed.low), wording.seconds(changed.high)
+    return f"{wording.seconds(changed.estimate)} ({low} to {high}) instead of {wording.seconds(now)}"
+
+
+def _noise_scale(value: Interval) -> str:
+    low, middle, high = (f"{end:.3g}" for end in (value.low, value.estimate, value.high))
+    return f"gradient noise scale {middle} samples, {low} to {high}"
