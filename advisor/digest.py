@@ -90,9 +90,8 @@ def _findings(result: Document) -> list[str]:
 
 def _reason(result: ResultData) -> list[str]:
     said = [result.recommendation.reason, *wording.disturbances(result), *result.warnings]
-    said += [
-        each for each in (wording.pays_back(result), outlook.planned(result), outlook.batches(result)) if each
-    ]
+    more = (wording.pays_back(result), outlook.planned(result), outlook.batches(result))
+    said += [each for each in more if each]
     return [f"- {escaped(text, 500)}" for text in said if wording.shown(text)]
 
 

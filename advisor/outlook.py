@@ -34,9 +34,8 @@ def batches(result: ResultData) -> str | None:
         return None
     said = []
     if known.fastest_ratio is not None:
-        said.append(
-            f"batch size {known.fastest} is the fastest measured: {wording.short_ratio(known.fastest_ratio)}"
-        )
+        ratio = wording.short_ratio(known.fastest_ratio)
+        said.append(f"batch size {known.fastest} is the fastest measured: {ratio}")
     if known.best_goodput is not None and known.noise_scale is not None:
         said.append(f"by goodput {known.best_goodput} is best ({_noise_scale(known.noise_scale)})")
     if known.said:

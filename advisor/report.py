@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from advisor import digest, wording
+from advisor import digest, outlook, wording
 from advisor.conditions import reproduce
 from advisor.errors import EnvironmentProblem, UsageError, clean
 from advisor.page import change_row, page

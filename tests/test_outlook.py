@@ -25,7 +25,7 @@ def test_other_batch_sizes_are_told_with_what_is_known_of_them() -> None:
         noise_scale=Interval(estimate=300, low=200, high=450), largest_safe=512, said="a batch of 512 ran",
     )  # fmt: skip
     assert outlook.batches(a_result(batch=known)) == (
-        "batch size 128 is the fastest measured: 2.0x (1.9 to 2.1); by goodput 64 is best "
+        "batch size 128 is the fastest measured: 2.00x (1.90 to 2.10); by goodput 64 is best "
         "(gradient noise scale 300 samples, 200 to 450); a batch of 512 ran"
     )
     assert outlook.batches(a_result(batch=BatchSizes(present=32))) is None
