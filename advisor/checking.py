@@ -13,7 +13,7 @@ from advisor.baseline import SHORT_DROP, Baseline, run_baseline, target_error, t
 from advisor.check_result import CheckData, ReferenceFacts, Resetting
 from advisor.comparability import kind_differences, machine_differences, other_request, refuse
 from advisor.durations import write_duration
-from advisor.errors import TargetError, UsageError
+from advisor.errors import AdvisorError, TargetError, UsageError
 from advisor.findings import phases_ms
 from advisor.launching import make_launcher, request_digest
 from advisor.profiles.machine import Machine, read_machine
@@ -33,6 +33,7 @@ from advisor.tuners.space import build_space
 MOST_INSTANCES = 12  # more of them hardly help: the reference stays one process
 INSTANCE_S = 2.0  # measured in each of them
 SLOTS = (2, 24)  # of one process, at least and at most
+OTHER_HINTS = {", or fewer `--steps`": "", "`--steps 5`, or let": "let", "advisor tune": "advisor check"}
 
 Reference = ResultData | ProfileData
 
@@ -97,8 +98,8 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
         run = _Run(launcher, Arena(launcher, KNOBS, {}), settings, progress, began + settings.budget_s)
         try:
             run.measure()
-        except TargetError as error:
-            raise _of_check(error, folder) from None
+        except (TargetError, UsageError) as error:
+            raise of_check(error, folder) from None
     result = _result(settings, name, reference, run, warnings, time.monotonic() - began)
     for text in result.warnings:
         progress.warn(text)
@@ -308,10 +309,12 @@ def _reference_facts(name: str, reference: Reference) -> ReferenceFacts:
     )
 
 
-def _of_check(error: TargetError, folder: Path) -> TargetError:
-    """The error without the hint at logs, which are not kept, and with the command that was typed."""
-    hint = error.hint or ""
-    error.hint = None if str(folder) in hint else hint.replace("advisor tune", "advisor check") or None
+def of_check(error: AdvisorError, folder: Path) -> AdvisorError:
+    """The error without hints at logs, which are not kept, and at options that ``check`` does not have."""
+    hint = "" if error.hint is None or str(folder) in error.hint else error.hint
+    for of_tune, own in OTHER_HINTS.items():
+        hint = hint.replace(of_tune, own)
+    error.hint = hint or None
     return error
 
 

@@ -65,13 +65,18 @@ def other_request(reference: Document, settings: Settings) -> list[str]:
     """What was asked for otherwise when a reference was made, in sentences."""
     request = settings.target
     found = _argument_differences(reference.target.args, request.args)
-    if PurePath(reference.target.path).name != PurePath(request.name).name:
+    if _stem(reference.target.path) != _stem(request.name):
         found.append(f"{shown(reference.target.path, MOST)} and {shown(request.name, MOST)}")
     for option in AS_ASKED:
         then, now = (_given(words, option) for words in (reference.command, settings.command))
         if then != now:
             found.append(f"{_option(option, then)} and {_option(option, now)}")
     return [f"the reference was made with another request, then and now: {each}" for each in found]
+
+
+def _stem(target: str) -> str:
+    """The last name of a file or a module: ``train`` of both ``src/train.py`` and ``src.train``."""
+    return PurePath(target).name.removesuffix(".py").rpartition(".")[2]
 
 
 def _argument_differences(first: Sequence[str], second: Sequence[str]) -> list[str]:

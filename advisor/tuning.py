@@ -130,7 +130,7 @@ class _Tuning:
                 outcome.reason = "the budget left no time to try a change; give a longer --budget"
             self.batches.propose(arena, outcome.config, self.began + self.settings.budget_s)
             self._look_again(launcher, arena, baseline, outcome)
-            end = self.began + self.settings.budget_s - 4 * baseline.startup_s
+            end = self.began + self.settings.budget_s - 4 * baseline.startup_s - 40 * arena.step_s
             self.batches.find_largest(arena, baseline.profile, outcome.config, end)
         except Interrupted:
             self.stopped_by = "interrupted"

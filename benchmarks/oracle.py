@@ -39,7 +39,7 @@ from advisor.tuners.measure import Estimate
 from advisor.tuners.session import SessionEnded
 from advisor.tuners.space import build_space
 
-NEAR = 0.05  # log ratio below the best, within which cells are confirmed
+NEAR = 0.05  # log ratio below the best confirmed one, within which a cell is measured again
 MOST_CONFIRMED = 3
 SAME_MACHINE = ("cpu", "cpus_allowed", "torch")
 
@@ -72,7 +72,7 @@ def taken(workload: str, options: argparse.Namespace) -> Grid:
     grid = read_grid(options.out, workload)
     if not options.tune_only:
         grid = measured(workload, grid, options.out)
-    if grid is None or grid.missing() or _unconfirmed(grid):
+    if grid is None or grid.missing() or _to_confirm(grid) is not None:
         raise SystemExit(f"{workload}: the grid is not complete; run without --tune-only first")
     if options.tune_only or (grid.tuned is None and not options.grid_only):
         grid.tuned = tuned(grid, options.budget)
@@ -84,7 +84,7 @@ def measured(workload: str, grid: Grid | None, out: Path) -> Grid:
     """The grid with all its cells, and the best ones confirmed."""
     if grid is not None:
         _refuse_other_machine(grid)
-        if not grid.missing() and not _unconfirmed(grid):
+        if not grid.missing() and _to_confirm(grid) is None:
             return grid
     with bench(workload) as running:
         grid = _begun(running, grid)
@@ -100,8 +100,8 @@ def measured(workload: str, grid: Grid | None, out: Path) -> Grid:
             grid.start_s = running.start_s or grid.start_s
             grid.write(out)
             print(f"{workload} {number}/{len(missing)}: {grid.changes(config)}: {_told(cell)}", flush=True)
-        while unconfirmed := _unconfirmed(grid):
-            cell = running.confirmed(grid.present, unconfirmed[0])
+        while (again := _to_confirm(grid)) is not None:
+            cell = running.confirmed(present, again)
             grid.confirmed.append(cell)
             grid.write(out)
             print(f"{workload} again: {grid.changes(cell.config)}: {_told(cell)}", flush=True)
@@ -144,15 +144,17 @@ def _begun(running: Bench, grid: Grid | None) -> Grid:
     return fresh
 
 
-def _unconfirmed(grid: Grid) -> list[dict[str, Value]]:
-    """Cells that may be the best and were not measured again, the best one first; at most three in all."""
+def _to_confirm(grid: Grid) -> dict[str, Value] | None:
+    """The next cell to measure again: one that may still be the best, among the three that looked best."""
     space = grid.space()
-    done = {space.key(cell.config) for cell in grid.confirmed}
+    again = {space.key(cell.config): cell for cell in grid.confirmed}
     scores = {space.key(cell.config): cell.log_ratio for cell in grid.cells if cell.state == "measured"}
-    top = max(scores.values(), default=0.0)
-    near = sorted((key for key in scores if scores[key] >= top - NEAR), key=lambda key: -scores[key])
-    cells = grid.by_key()
-    return [cells[key].config for key in near[:MOST_CONFIRMED] if key not in done]
+    seen = [cell.log_ratio for cell in again.values() if cell.state == "measured"]
+    best = max(seen or scores.values(), default=0.0)
+    for key in sorted(scores, key=lambda each: -scores[each])[:MOST_CONFIRMED]:
+        if key not in again and scores[key] >= best - NEAR:
+            return grid.by_key()[key].config
+    return None
 
 
 def tuned(grid: Grid, budget: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from advisor.batches import Batches
 from advisor.batching import BatchAdvice, Batching
 from advisor.profiles.profile import RunFacts
 from advisor.settings import Progress, Settings, TargetRequest
+from advisor.tuners import gate
 from advisor.tuners.duel import Arena
 from advisor.tuners.gate import Learning
 from advisor.tuners.goodput import NoiseScale
@@ -58,7 +59,7 @@ class Machine:
             batching, "propose_batches", lambda *given: [measured(*each) for each in self.ratios.items()]
         )
         patch.setattr(batching, "measure_noise_scale", lambda *given, **more: self.noise)
-        patch.setattr(batching.gate, "learn", self.learn)
+        patch.setattr(gate, "learn", self.learn)
 
     def learn(self, arena: Any, config: Mapping[str, Value], steps: int) -> Learning:
         larger = int(config["batch_size"]) > 32

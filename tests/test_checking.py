@@ -2,11 +2,7 @@
 
 import json
 import math
-import os
 import random
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +13,9 @@ from result_builder import HOSTILE, PLAIN, a_profile_result, a_rate, a_result, a
 
 from advisor.check_page import check_out, render_markdown, render_text, write_check
 from advisor.check_result import CheckData, Checked, Resetting
-from advisor.checking import changed_settings, peak_of, refuse_reference
-from advisor.cli.machine_checks import torch_build
+from advisor.checking import changed_settings, of_check, peak_of, refuse_reference
 from advisor.comparability import other_request
-from advisor.errors import UsageError
-from advisor.profiles.machine import read_machine
+from advisor.errors import TargetError, UsageError
 from advisor.regression import Judgement, check_memory, check_step, is_contended, judge, undisturbed
 from advisor.report import write_report
 from advisor.result import Baseline, Interval, Rate, Target
@@ -208,6 +202,15 @@ def test_a_reference_of_the_same_request_needs_no_words() -> None:
     )
 
 
+def test_a_file_run_as_a_module_is_the_same_program() -> None:
+    assert (
+        other_request(
+            a_result(target=Target(path="src/train.py", kind="script")), a_request(args=(), name="src.train")
+        )
+        == []
+    )
+
+
 def test_other_arguments_options_and_files_are_told() -> None:
     stored = a_result(command=["tune", "train.py", "--fix=amp=bf16", "--", "--device", "cuda"])
     said = other_request(stored, a_request("check", "b.py", "--device", "cpu", args=(), name="b.py"))
@@ -249,6 +252,17 @@ def test_a_pass_says_what_it_could_not_have_seen() -> None:
     assert "The smallest regression that could have been seen: 5.7 % of the time of a step" in text
     assert "not interleaved with this run" in text
     assert "The code did not change since." in text
+
+
+def test_hints_at_what_check_does_not_have_are_left_out() -> None:
+    logs = Path("/tmp/check")
+    told = {
+        "its output is in /tmp/check/1/stderr.log": None,
+        "`--budget 1m`, or fewer `--steps`": "`--budget 1m`",
+        "pass its arguments after `--`: `advisor tune a.py -- -x`": "pass its arguments after `--`: "
+        "`advisor check a.py -- -x`",
+    }
+    assert {hint: of_check(TargetError("x", hint=hint), logs).hint for hint in told} == told
 
 
 def test_unknown_memory_is_said_and_is_no_part_of_the_verdict() -> None:
@@ -299,85 +313,3 @@ def test_a_check_is_written_beside_a_report_and_not_among_other_files(tmp_path: 
     (tmp_path / "notes" / "mine.txt").write_text("keep")
     with pytest.raises(UsageError, match="was not made by advisor"):
         check_out(tmp_path / "notes")
-
-
-SPINNING = """
-import time
-import torch
-
-model = torch.nn.Linear(32, 32)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-kept = torch.ones(KEPT, 2**18)  # MiB
-for _ in range(100_000):
-    optimizer.zero_grad()
-    model(torch.ones(8, 32)).sum().backward()
-    optimizer.step()
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        pass
-"""
-
-
-def advisor(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "advisor", *arguments], cwd=folder, capture_output=True, text=True,
-        check=False, timeout=200, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-
-def gate(folder: Path, seconds: float, kept: int) -> "tuple[int, dict[str, Any]]":
-    """The exit code and the document of a check of a step that spins for so long and keeps so many MiB."""
-    write_spinning(folder, seconds, kept)
-    done = advisor(
-        folder, "check", "train.py", "--against", "reference", "--budget", "20s", "--format", "json",
-        "--out", "gate",
-    )  # fmt: skip
-    assert done.returncode in (0, 1), done.stderr
-    assert (folder / "gate" / "check.json").read_text() == done.stdout
-    return done.returncode, json.loads(done.stdout)
-
-
-def write_spinning(folder: Path, seconds: float, kept: int) -> None:
-    (folder / "train.py").write_text(SPINNING.replace("SECONDS", str(seconds)).replace("KEPT", str(kept)))
-
-
-@pytest.mark.slow
-def test_a_slower_step_and_more_memory_fail_the_gate_and_nothing_else_does(tmp_path: Path) -> None:
-    write_spinning(tmp_path, 0.010, 1)
-    made = advisor(tmp_path, "tune", "train.py", "--knob", "placebo", "--budget", "20s", "--out", "reference")
-    assert made.returncode == 0, made.stderr
-
-    code, unchanged = gate(tmp_path, 0.010, 1)
-    assert (code, unchanged["verdict"], unchanged["code_changed"]) == (0, "passed", False), unchanged
-    assert unchanged["instances"] >= 3
-
-    code, slower = gate(tmp_path, 0.013, 1)
-    assert (code, slower["step_ms"]["verdict"], slower["code_changed"]) == (1, "regressed", True), slower
-    assert slower["step_ms"]["ratio"]["low"] > 1.1
-    assert slower["peak_bytes"]["verdict"] != "regressed"
-
-    code, larger = gate(tmp_path, 0.010, 200)
-    assert (code, larger["peak_bytes"]["verdict"]) == (1, "regressed"), larger
-    assert larger["step_ms"]["verdict"] != "regressed"
-
-
-@pytest.mark.slow
-def test_a_short_program_is_checked_by_whole_launches(tmp_path: Path) -> None:
-    write_spinning(tmp_path, 0.010, 1)
-    short = (tmp_path / "train.py").read_text().replace("100_000", "36")
-    (tmp_path / "train.py").write_text(short)
-    machine = replace(read_machine(), torch=torch_build()[0])
-    slow = a_baseline(step_ms=an_interval(40.0), throughput=a_rate(200.0), peak_bytes=2**33)
-    target = Target(path="train.py", kind="script")
-    stored = a_result(machine=machine.as_json(), target=target, baseline=slow)
-    (tmp_path / "stored.json").write_text(stored.to_json())
-    done = advisor(
-        tmp_path, "check", "train.py", "--against", "stored.json", "--budget", "20s", "--format", "json"
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["instances"] >= 8  # six of the baseline, of which one tells its memory, and two more
-    assert found["step_ms"]["verdict"] == "improved"
-    assert 10 < found["step_ms"]["now"]["estimate"] < 30
-    assert found["peak_bytes"]["verdict"] == "improved"
-    assert found["code_changed"] is None

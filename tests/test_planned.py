@@ -22,10 +22,12 @@ def planned(ratio: dict[str, float] | None = GAIN, **changed: Any) -> PlannedRun
 
 def test_an_epoch_and_the_run_are_told_as_they_are_and_changed() -> None:
     run = planned()
-    assert (run.epoch_s, run.seconds) == (pytest.approx(10.0), pytest.approx(500.0))
+    assert run.epoch_s == pytest.approx(10.0)
+    assert run.seconds == pytest.approx(500.0)
     assert run.changed_epoch_s is not None and run.changed_seconds is not None
     assert run.changed_epoch_s.estimate == pytest.approx(5.0)
-    assert (run.changed_seconds.low, run.changed_seconds.high) == (pytest.approx(200.0), pytest.approx(312.5))
+    assert run.changed_seconds.low == pytest.approx(200.0)
+    assert run.changed_seconds.high == pytest.approx(312.5)
 
 
 def test_compiling_is_paid_once_for_the_run_and_not_in_every_epoch() -> None:
@@ -41,7 +43,8 @@ def test_a_larger_batch_takes_fewer_steps_over_the_same_samples() -> None:
 
 def test_a_price_gives_the_cost_of_both() -> None:
     run = planned(price_per_hour=7.2)
-    assert (run.cost, run.changed_cost) == (pytest.approx(1.0), pytest.approx(0.5))
+    assert run.cost == pytest.approx(1.0)
+    assert run.changed_cost == pytest.approx(0.5)
 
 
 def test_without_a_recommendation_only_the_present_is_told() -> None:

@@ -42,7 +42,7 @@ def propose_batches(
     if present is None or not isinstance(present, int):
         return measured
     best = 0.0
-    cost_s = 0.0
+    cost_s = QUADS * arena.quad_s  # two duels, of which half goes to the present batch
     for value in sorted(v for v in space.choices["batch_size"] if isinstance(v, int) and v > present):
         began = time.monotonic()
         if began + 2 * cost_s > deadline:

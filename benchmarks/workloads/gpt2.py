@@ -1,8 +1,8 @@
 """A small GPT-2 on generated token sequences; random weights, no download.
 
 Knobs that matter: amp (1.8 to 2.0 times on the usual size), matmul_precision=medium (1.4 to 1.6). Traps:
-once amp is on, medium adds nothing; sdpa_backend=math computes the same attention in more operators; gradients
-are clipped between backward and update, which a fused update must leave as they are.
+once amp is on, medium adds nothing; sdpa_backend=math computes the same attention in more operators;
+gradients are clipped between backward and update, which a fused update must leave as they are.
 """
 
 import argparse

@@ -299,7 +299,7 @@ def test_a_cache_in_every_worker_must_fit_and_live_on() -> None:
     assert "MiB" in str(constraints.cache_fits_every_worker({"in_memory_cache": "memory"}, profile))
     small = a_profile(loader=replace(loader, dataset_length=100))
     assert constraints.cache_fits_every_worker({"in_memory_cache": "memory"}, small) is None
-    workers = {"in_memory_cache": "memory", "num_workers": 2}
+    workers: dict[str, int | str] = {"in_memory_cache": "memory", "num_workers": 2}
     assert "persistent_workers" in str(constraints.cache_fits_every_worker(workers, small))
     assert constraints.cache_fits_every_worker({**workers, "persistent_workers": "on"}, small) is None
 
@@ -307,7 +307,9 @@ def test_a_cache_in_every_worker_must_fit_and_live_on() -> None:
 @pytest.mark.parametrize("knob", ["device_prefetcher", "non_blocking"])
 def test_copies_beside_the_host_need_pinned_memory(knob: str) -> None:
     profile = a_profile(loader=a_loader())
-    assert "pin_memory" in str(constraints.copies_need_pinned_memory({knob: "on", "pin_memory": "off"}, profile))
+    assert "pin_memory" in str(
+        constraints.copies_need_pinned_memory({knob: "on", "pin_memory": "off"}, profile)
+    )
     assert constraints.copies_need_pinned_memory({knob: "on", "pin_memory": "on"}, profile) is None
 
 
@@ -319,9 +321,7 @@ def test_copies_beside_the_host_need_pinned_memory(knob: str) -> None:
         ({"sdpa_backend": "math"}, None),
     ],
 )
-def test_a_kernel_of_attention_is_not_changed_under_other_knobs(
-    config: Config, said: str | None
-) -> None:
+def test_a_kernel_of_attention_is_not_changed_under_other_knobs(config: Config, said: str | None) -> None:
     found = constraints.kernels_of_attention_stay_the_same(config, a_profile())
     assert found is None if said is None else said in str(found)
 
@@ -329,12 +329,22 @@ def test_a_kernel_of_attention_is_not_changed_under_other_knobs(
 def test_sparse_gradients_exclude_fused_updates() -> None:
     config: Config = {"sparse_embedding": "on", "optimizer_implementation": "fused"}
     assert "sparse" in str(constraints.sparse_gradients_are_not_fused(config, a_profile()))
-    assert constraints.sparse_gradients_are_not_fused({**config, "optimizer_implementation": "default"}, a_profile()) is None
+    assert (
+        constraints.sparse_gradients_are_not_fused(
+            {**config, "optimizer_implementation": "default"}, a_profile()
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(
     ("other", "excluded"),
-    [({"amp": "fp16"}, True), ({"amp": "bf16"}, False), ({"lr_scaling": "sqrt"}, True), ({"accumulation": 1}, False)],
+    [
+        ({"amp": "fp16"}, True),
+        ({"amp": "bf16"}, False),
+        ({"lr_scaling": "sqrt"}, True),
+        ({"accumulation": 1}, False),
+    ],
 )
 def test_updates_in_backward_exclude_what_acts_between(other: Config, excluded: bool) -> None:
     found = constraints.updates_in_backward_stand_alone({"optimizer_in_backward": "on", **other}, a_profile())
