@@ -8,7 +8,7 @@ TEST_ENV := OMP_NUM_THREADS=1
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test planted check lint format types layers bench clean
+.PHONY: help install demo test planted oracle check lint format types layers bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
@@ -49,8 +49,14 @@ layers: $(READY)
 
 check: lint types layers test ## lint, format, types, layers and tests: what CI runs
 
-bench: $(READY) ## fixed cost of a trial and imports of the command line; wants a quiet machine
+bench: $(READY) ## the short benchmarks (about 10 minutes); wants a quiet machine
 	$(BIN)/python benchmarks/fixed_cost.py
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/goodput.py
+
+oracle: $(READY) ## measure every cell of the benchmark grids (hours; wants a quiet machine)
+	$(BIN)/python benchmarks/oracle.py
+	$(BIN)/python benchmarks/search.py
 
 clean: ## remove what make and the tests leave
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-report advisor-report build

@@ -119,7 +119,7 @@ def check_folder(folder: Path) -> None:
         raise EnvironmentProblem(f"cannot write to {name}", where="--out", cause=_reason(error)) from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise EnvironmentProblem(f"cannot write to {name}", where="--out")
-    if any(not _is_temporary(entry) for entry in entries) and not _is_ours(folder / "result.json"):
+    if any(not _is_temporary(entry) for entry in entries) and not _has_ours(folder):
         raise UsageError(
             f"{name} exists and was not made by advisor", where="--out", hint="choose another --out"
         )
@@ -165,6 +165,11 @@ def _check_parent(folder: Path) -> None:
 def _is_temporary(name: str) -> bool:
     """A file that ``write_atomically`` left when it was killed."""
     return name.endswith(".tmp") and any(name.startswith(f".{file}.") for file in FILES)
+
+
+def _has_ours(folder: Path) -> bool:
+    """Whether a report or a check was written here before."""
+    return any(_is_ours(folder / name) for name in ("result.json", "check.json"))
 
 
 def _is_ours(file: Path) -> bool:

@@ -1,5 +1,7 @@
 """Part of the step computes in float64."""
 
+from dataclasses import replace
+
 from advisor.finding import Finding, Kind
 from advisor.profiles.eligible import computing, share_of_compute, share_of_step, speedup, spent_ms
 from advisor.profiles.profile import Profile
@@ -36,10 +38,12 @@ class DoublePrecision(Rule):
         slower = max(BYTES_RATIO, speedup(profile, "float32", over="float64") or 0.0)
         heaviest = max(doubles, key=lambda op: op.self_ms)
         place = next((op.location for op in sorted(doubles, key=lambda op: -op.self_ms) if op.location), None)
+        # Functions such as exp and sin can cost several times as much in float64: at most, all of it goes.
+        ceiling = self.modelled(share_of_step(profile, ms * max(0.0, 1 - 1 / slower)))
         asked_for = any("float64" in dtype for root in profile.roots for dtype in root.dtypes)
         return self.opportunity(
             title,
-            self.modelled(share_of_step(profile, ms * max(0.0, 1 - 1 / slower))),
+            replace(ceiling, high=max(ceiling.high, share_of_step(profile, ms))),
             advice=_advice(str(place) if place else "", asked_for),
             location=place,
             evidence={
