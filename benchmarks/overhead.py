@@ -1,10 +1,10 @@
 """What watching and recording cost, beside the same steps left alone: `python benchmarks/overhead.py`.
 
 Programs with one tiny, few large, several, and very many small operators a step. Blocks alternate A B B A
-in one process: without taps and with them; without and with the profiler. The overhead that a report states for
-the same program is put beside the measured one. The cost of watching is the same in every step, so the tiny
-program tells it best; in the others the noise of the machine is larger. Wants a quiet machine; about four
-minutes.
+in one process: without taps and with them; without and with the profiler. The overhead that a report states
+for the same program is put beside the measured one. The cost of watching is the same in every step, so the
+tiny program tells it best; in the others the noise of the machine is larger. Wants a quiet machine; about
+four minutes.
 """
 
 import argparse
