@@ -25,9 +25,11 @@ from advisor.tuners.goodput import (
     rate,
 )
 from advisor.tuners.knob import Value
-from advisor.tuners.noise_scale import batches_per_update, measure_noise_scale
-from advisor.tuners.proposals import Measured, propose_batches
+from advisor.tuners.noise_scale import ROUNDS, STEPS, batches_per_update, measure_noise_scale
+from advisor.tuners.proposals import QUADS, Measured, propose_batches
 from advisor.tuners.space import Space
+
+LONGER = 1.5  # of a step of twice the batch beside one now
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,19 @@ class Batching:
         if self.arena.max_steps is not None and steps > self.arena.max_steps:
             return True
         return time.monotonic() + steps * self.arena.step_s > self.deadline
+
+
+def expected_s(arena: Arena, startup_s: float) -> float:
+    """Seconds that ``Batching.advise`` takes where the next larger batch is the best one.
+
+    Args:
+        arena: Knows what a step and a quad take now; a step of a larger batch takes longer.
+        startup_s: From starting the program to its first step.
+    """
+    duels = 2 * QUADS * arena.quad_s * LONGER
+    noise = 2 * ROUNDS * STEPS * arena.step_s * LONGER
+    match = sum(matching_steps(1, 2)) * arena.step_s * LONGER
+    return duels + noise + match + (4 + 2 * ROUNDS + 2) * startup_s
 
 
 def _not_worth_it(goodputs: Sequence[Goodput]) -> str:

@@ -14,6 +14,7 @@ from advisor import assemble
 from advisor.advise import advise
 from advisor.baseline import FLOOR, Baseline, run_baseline, target_error
 from advisor.batches import Batches
+from advisor.batching import expected_s
 from advisor.confirmation import Confirmation, Outcome, reserve_s
 from advisor.diagnosis import Diagnosis
 from advisor.durations import write_duration
@@ -304,7 +305,7 @@ class _Tuning:
     def _with_batch(self, arena: Arena, baseline: Baseline, nominee: dict[str, Value]) -> dict[str, Value]:
         """The nominee with a larger batch where goodput speaks for it and the time allows to find out."""
         deadline = self.began + self.settings.budget_s - reserve_s(arena, baseline, self.settings)
-        if time.monotonic() > deadline:
+        if time.monotonic() + expected_s(arena, baseline.startup_s) > deadline:
             return nominee
         return self.batches.extend(arena, baseline.profile, nominee, deadline)
 

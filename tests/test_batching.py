@@ -10,7 +10,7 @@ from builders import a_loader, a_profile, an_optimizer
 
 from advisor import batching
 from advisor.batches import Batches
-from advisor.batching import BatchAdvice, Batching
+from advisor.batching import BatchAdvice, Batching, expected_s
 from advisor.profiles.profile import RunFacts
 from advisor.settings import Progress, Settings, TargetRequest
 from advisor.tuners import gate
@@ -52,7 +52,7 @@ class Machine:
     def __init__(self, noise: NoiseScale | None, worse: float = 1.0) -> None:
         self.noise, self.worse = noise, worse
         self.ratios = {64: 1.8, 128: 3.0}
-        self.step_s, self.max_steps = 0.001, None
+        self.step_s, self.quad_s, self.max_steps = 0.001, 0.02, None
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(
@@ -144,3 +144,12 @@ def test_what_a_sample_is_worth_needs_a_noise_scale() -> None:
     assert batches.worth({"batch_size": 64}, present) == pytest.approx(math.log(64 / 96))
     assert batches.sure_worth({"batch_size": 64}, present) < batches.worth({"batch_size": 64}, present)
     assert batches.worth(present, present) == 0.0
+
+
+def test_the_time_that_it_takes_grows_with_the_step_and_the_start() -> None:
+    machine = Machine(LARGE_NOISE)
+    machine.quad_s = 0.5
+    short = expected_s(cast(Arena, machine), 0.1)
+    machine.step_s = 0.4
+    assert expected_s(cast(Arena, machine), 0.1) > 10 * short
+    assert expected_s(cast(Arena, machine), 5.0) > expected_s(cast(Arena, machine), 0.1) + 20
