@@ -48,6 +48,7 @@ DIAGNOSIS_SHARE = 0.1  # of the budget
 DIAGNOSIS_S = 45.0  # at most
 LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learnt
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
+LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 
 
@@ -263,7 +264,8 @@ class _Tuning:
         deadline = self.began + self.settings.budget_s - reserve
         self.batches.learn_worth(arena, space, baseline.profile, deadline)
         spent = time.monotonic() - self.began
-        end = max(spent, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
+        least = spent + LEAST_SEARCH_SHARE * self.settings.budget_s
+        end = max(least, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
         return Search(
             arena,
             space,
