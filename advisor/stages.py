@@ -24,7 +24,7 @@ from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.machine import Machine
 from advisor.profiles.observed import HostFacts
 from advisor.profiles.profile import Profile
-from advisor.profiles.recorder import Plan, plan
+from advisor.profiles.recorder import Plan, can_mark, plan
 from advisor.profiles.shaping import joined
 from advisor.profiles.trace_file import read_trace
 from advisor.tuners.replay import normal_step_s
@@ -255,7 +255,7 @@ class Stages:
             yield _Passing(), GAP
             if self._is_hindered():
                 return
-            yield self._recording(replace(wanted, places=wanted.places and self._can_mark()))
+            yield self._recording(replace(wanted, places=wanted.places and can_mark(self._kind)))
             self._keep_recorded(beside=number > 0)
 
     def _is_hindered(self) -> bool:
@@ -264,16 +264,6 @@ class Stages:
             self.seen.notes.append("the program runs a profiler of its own: less was recorded")
             return True
         return False
-
-    def _can_mark(self) -> bool:
-        """Whether the function mode that marks places can come and go at the end of a step.
-
-        Not where a step ends within ``Tensor.backward``, which takes the modes off while it runs, nor within
-        a mode of the program's own (``with torch.device(...)``): modes leave in the order of a stack.
-        """
-        import torch
-
-        return self._kind != "backward" and torch._C._len_torch_function_stack() == 0
 
     @property
     def _left(self) -> int:

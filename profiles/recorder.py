@@ -44,6 +44,20 @@ def plan(events_per_step: float, period: int = 1) -> list[Plan]:
     ]
 
 
+def can_mark(kind: str | None) -> bool:
+    """Whether the function mode that marks places can come and go at the end of a step.
+
+    Not where a step ends within ``Tensor.backward``, which takes the modes off while it runs, nor within a
+    mode of the program's own (``with torch.device(...)``): modes leave in the order of a stack.
+
+    Args:
+        kind: Of the ticks that close steps.
+    """
+    import torch
+
+    return kind != "backward" and torch._C._len_torch_function_stack() == 0
+
+
 class Recorder:
     """Records from one step border to another. Torch must have been imported.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.watch import Watch
+from advisor.profiles.recorder import can_mark
 from advisor.tuners.channel import Channel
 from advisor.tuners.tasks import Inspection, Observation, Recording, Task
 
@@ -30,7 +31,7 @@ def carry_out(
                 Path(command["path"]),
                 command["steps"],
                 shapes=command["shapes"],
-                places=command["places"],
+                places=command["places"] and can_mark(clock.kind),
             )
         case "omit":
             channel.send(event="omitted", reason=_omit(watch, command["part"]))

@@ -179,6 +179,8 @@ class Losses:
             return
         seen = self._inside if self._clock.in_update else self._outside
         is_alone = self._first is None and len(self._each) < self._limit
+        if self._first is None and not is_alone:
+            return  # no optimizer will come; small tensors kept between large ones fragment the heap
         if len(seen) >= PENDING_LIMIT and not is_alone:
             return
         # cloned: the program may change it in place, and CUDA graphs reuse its memory

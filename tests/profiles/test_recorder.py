@@ -4,7 +4,7 @@ from pathlib import Path
 import torch
 
 from advisor.profiles.ops import window_of
-from advisor.profiles.recorder import Recorder, plan
+from advisor.profiles.recorder import Recorder, can_mark, plan
 from advisor.profiles.trace_file import read_trace
 
 
@@ -73,3 +73,9 @@ def test_places_are_marked_in_a_window_of_their_own_unless_there_are_too_many_ev
     assert [each.places for each in plan(1000.0)] == [False, True]
     assert [each.places for each in plan(100_000.0)] == [False, False]
     assert [each.shapes for each in plan(1000.0)] == [False, True]
+
+
+def test_no_mode_comes_or_goes_where_torch_has_taken_them_off() -> None:
+    assert can_mark("optimizer") and not can_mark("backward")
+    with torch.device("cpu"):
+        assert not can_mark("optimizer")
