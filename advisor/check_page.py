@@ -1,6 +1,5 @@
 """The faces of a check: text for a terminal, Markdown for a pull request, and the files of ``--out``."""
 
-import json
 import shlex
 from pathlib import Path
 
@@ -94,17 +93,6 @@ def notes(result: CheckData, *, settings: bool = True) -> list[str]:
     return said
 
 
-def check_out(folder: Path) -> None:
-    """Make sure that a check may be written to ``folder``: new, empty, an earlier check or report.
-
-    Raises:
-        UsageError: It is a file, or holds something else.
-        EnvironmentProblem: It cannot be written to.
-    """
-    if not _is_check(folder / JSON_FILE):
-        check_folder(folder)
-
-
 def write_check(result: CheckData, folder: Path) -> list[Path]:
     """Write ``check.json`` and ``check.md``, each at once; the paths in that order.
 
@@ -112,7 +100,7 @@ def write_check(result: CheckData, folder: Path) -> list[Path]:
         UsageError: ``folder`` is not one that a check may be written to.
         EnvironmentProblem: It cannot be written to.
     """
-    check_out(folder)
+    check_folder(folder)
     contents = {JSON_FILE: result.to_json(), MARKDOWN_FILE: render_markdown(result)}
     try:
         folder.mkdir(exist_ok=True)
@@ -122,14 +110,6 @@ def write_check(result: CheckData, folder: Path) -> list[Path]:
         cause = (error.strerror or type(error).__name__).lower()
         raise EnvironmentProblem(f"cannot write to {clean(str(folder))}", cause=cause) from None
     return [folder / name for name in contents]
-
-
-def _is_check(file: Path) -> bool:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(data, dict) and "advisor_version" in data and "reference" in data
 
 
 def _quantities(result: CheckData) -> list[tuple[str, Checked]]:

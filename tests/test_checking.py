@@ -11,13 +11,13 @@ from builders import a_machine
 from check_builder import a_check, a_failed_check, some_memory
 from result_builder import HOSTILE, PLAIN, a_profile_result, a_rate, a_result, an_interval
 
-from advisor.check_page import check_out, render_markdown, render_text, write_check
+from advisor.check_page import render_markdown, render_text, write_check
 from advisor.check_result import CheckData, Checked, Resetting
 from advisor.checking import changed_settings, of_check, peak_of, refuse_reference
 from advisor.comparability import other_request
 from advisor.errors import TargetError, UsageError
 from advisor.regression import Judgement, check_memory, check_step, is_contended, judge, undisturbed
-from advisor.report import write_report
+from advisor.report import check_folder, write_report
 from advisor.result import Baseline, Interval, Rate, Target
 from advisor.settings import Settings, TargetRequest
 from advisor.tuners.measure import Slot
@@ -312,4 +312,4 @@ def test_a_check_is_written_beside_a_report_and_not_among_other_files(tmp_path: 
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("keep")
     with pytest.raises(UsageError, match="was not made by advisor"):
-        check_out(tmp_path / "notes")
+        check_folder(tmp_path / "notes")

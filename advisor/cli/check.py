@@ -9,6 +9,20 @@ import click
 
 from advisor.check_result import CheckData
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.common import (
+    CONFIDENCE,
+    DEBUG,
+    DEFAULT_OUT,
+    DEVICE,
+    DRY_RUN,
+    FORMAT,
+    LAUNCHER,
+    MODULE,
+    NO_COLOR,
+    QUIET,
+    refuse_launcher,
+    report_folder,
+)
 from advisor.cli.failures import interrupted_code
 from advisor.cli.found import read_result_file
 from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
@@ -22,7 +36,7 @@ from advisor.durations import parse_duration
 from advisor.errors import UsageError, clean
 from advisor.profiles.machine import Machine, read_machine
 from advisor.result import ProfileData, ResultData
-from advisor.settings import Settings, TargetRequest
+from advisor.settings import Settings, TargetRequest, Value
 
 DEFAULT_BUDGET_S = 120.0
 STAGES = ("run it unchanged in fresh processes", "compare with the reference")
@@ -50,15 +64,8 @@ Examples:
     short_help="Fail when a step got slower, or memory grew, beyond noise.",
 )
 @click.argument("target", required=False, type=click.UNPROCESSED)
-@setting(
-    "-m",
-    "module",
-    read=values.text,
-    metavar="MODULE",
-    group="What to run",
-    help="Run a module in place of a file.",
-)
-@setting("--exec", "launcher", group="What to run", help="Not available yet.")
+@MODULE
+@LAUNCHER
 @setting(
     "--against",
     read=values.text,
@@ -66,14 +73,7 @@ Examples:
     group="What to run",
     help="The earlier result: a result.json, or the folder of a report.",
 )
-@setting(
-    "--device",
-    read=values.device,
-    metavar="DEVICE",
-    group="What to run",
-    default_text="auto",
-    help="auto, cpu, cuda or cuda:N.",
-)
+@DEVICE
 @setting(
     "--fix",
     read=read_fix,
@@ -101,35 +101,20 @@ Examples:
     default_text="2%",
     help="Growth that is let pass.",
 )
-@setting(
-    "--confidence",
-    read=values.confidence,
-    metavar="SHARE",
-    file_types=(float, str),
-    group="What counts",
-    default_text="0.99",
-    help="Of all intervals.",
-)
+@CONFIDENCE
 @setting(
     "--out",
     read=values.text,
     metavar="DIR",
     group="Output",
-    default_text="none",
+    default_text=f"{DEFAULT_OUT}/",
     help="Folder for check.json and check.md; empty, new, an earlier check or report.",
 )
-@setting(
-    "--format",
-    read=values.choice(("text", "json", "md")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text, json or md, on stdout.",
-)
-@setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
-@setting("--quiet", group="Output", help="No progress.")
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@FORMAT
+@DRY_RUN
+@QUIET
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(
     ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, against: str | None,
@@ -139,8 +124,7 @@ def command(
 ) -> int:  # fmt: skip
     """Check everything, run, judge, print."""
     problems = problems_of(ctx)
-    if launcher:
-        raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
+    refuse_launcher(launcher)
     typed, arguments = ctx.meta[TYPED], ctx.meta[SCRIPT_ARGUMENTS]
     request: TargetRequest | None = None
     with problems.gather():
@@ -149,16 +133,17 @@ def command(
     with problems.gather():
         check_device(device, machine)
     reference = _reference(problems, against, request, machine)
+    folder = Path()
     with problems.gather(where="--out"):
-        _check_out(out)
-    fixed = {}
+        folder = report_folder(out)
+    fixed: dict[str, Value] = {}
     with problems.gather():
         fixed = merge_fixed(fix)
     problems.raise_any()
     assert request is not None and reference is not None and against is not None
     settings = Settings(
         target=request,
-        out=None if out is None else Path(out),
+        out=folder,
         budget_s=DEFAULT_BUDGET_S if budget is None else budget,
         fixed=fixed,
         device=device or "auto",
@@ -220,16 +205,6 @@ def _reference(
             refuse_reference(reference, request, replace(machine, torch=version or machine.torch))
         return reference
     return None
-
-
-def _check_out(out: str | None) -> None:
-    from advisor.check_page import check_out
-
-    if out is None:
-        return
-    if not out.strip() or "\0" in out:
-        raise UsageError("--out is empty", hint="leave it out to write nothing")
-    check_out(Path(out))
 
 
 def _plan(settings: Settings, against: str, format: Format) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.common import DEBUG, FORMAT, NO_COLOR
 from advisor.cli.found import find_result
 from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of, setting
 from advisor.cli.output import width, write
@@ -37,16 +38,9 @@ Examples:
 )
 @click.argument("results", nargs=-1, type=click.UNPROCESSED, metavar="A B")
 @setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
-@setting(
-    "--format",
-    read=values.choice(("text", "json", "md")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text, json or md, on stdout.",
-)
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@FORMAT
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(
     ctx: click.Context, *, results: tuple[str, ...], storage: str | None,

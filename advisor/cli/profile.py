@@ -9,6 +9,19 @@ from typing import Any, Literal
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.common import (
+    DEBUG,
+    DEFAULT_OUT,
+    DEVICE,
+    DRY_RUN,
+    LAUNCHER,
+    MODULE,
+    NO_COLOR,
+    QUIET,
+    RANKS,
+    refuse_launcher,
+    report_folder,
+)
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
 from advisor.cli.machine_checks import check_device, check_ranks
@@ -23,7 +36,6 @@ from advisor.result import ProfileData
 from advisor.settings import Settings, TargetRequest
 
 DEFAULT_BUDGET_S = 120.0
-DEFAULT_OUT = "advisor-report"
 STAGES = ("watch", "inspect", "record", "replay", "report")
 OF_A_RUN = ("--budget", "--device", "--fix", "--ranks", "--seed", "--steps", "--steps-planned", "--warmup")
 Format = Literal["text", "json", "md", "html", "sarif"]
@@ -49,31 +61,10 @@ Examples:
     short_help="Find out what is slow, where, and how much it could give.",
 )
 @click.argument("targets", nargs=-1, type=click.UNPROCESSED)
-@setting(
-    "-m",
-    "module",
-    read=values.text,
-    metavar="MODULE",
-    group="What to run",
-    help="Run a module in place of a file.",
-)
-@setting("--exec", "launcher", group="What to run", help="Not available yet.")
-@setting(
-    "--device",
-    read=values.device,
-    metavar="DEVICE",
-    group="What to run",
-    default_text="auto",
-    help="auto, cpu, cuda or cuda:N.",
-)
-@setting(
-    "--ranks",
-    read=values.ranks,
-    metavar="N,...",
-    file_types=(int, str),
-    group="What to run",
-    help="Numbers of workers; more than one is not available yet.",
-)
+@MODULE
+@LAUNCHER
+@DEVICE
+@RANKS
 @setting(
     "--fix",
     read=read_fix,
@@ -134,10 +125,10 @@ Examples:
     default_text="text",
     help="text, json, md, html or sarif, on stdout.",
 )
-@setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
-@setting("--quiet", group="Output", help="No progress.")
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@DRY_RUN
+@QUIET
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(
     ctx: click.Context, *, targets: tuple[str, ...], module: str | None, launcher: bool, device: str | None,
@@ -147,13 +138,12 @@ def command(
 ) -> int:  # fmt: skip
     """Check everything, run or read, print."""
     problems = problems_of(ctx)
-    if launcher:
-        raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
+    refuse_launcher(launcher)
     typed, arguments = ctx.meta[TYPED], ctx.meta[SCRIPT_ARGUMENTS]
     command_line = ("profile", *typed, *(("--", *arguments) if arguments else ()))
     folder = Path()
     with problems.gather(where="--out"):
-        folder = _folder(DEFAULT_OUT if out is None else out)
+        folder = report_folder(out)
     if module is None and targets and all(is_trace(name) for name in targets):
         with problems.gather():
             _refuse_for_traces(typed, arguments)
@@ -282,12 +272,3 @@ def _plan(facts: dict[str, Any], format: Format) -> str:
         text = (", ".join(value) or "none") if isinstance(value, list) else str(value)
         rows.append(clean(f"{name.replace('_', ' ') + ':':<12} {text}", 500))
     return "\n".join([*rows, "Nothing was started or written."]) + "\n"
-
-
-def _folder(out: str) -> Path:
-    from advisor.report import check_folder
-
-    if not out.strip() or "\0" in out:
-        raise UsageError("--out is empty", hint=f"leave it out for {DEFAULT_OUT}/")
-    check_folder(Path(out))
-    return Path(out)

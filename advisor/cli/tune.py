@@ -8,6 +8,21 @@ from typing import Any, Literal
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.common import (
+    CONFIDENCE,
+    DEBUG,
+    DEFAULT_OUT,
+    DEVICE,
+    DRY_RUN,
+    FORMAT,
+    LAUNCHER,
+    MODULE,
+    NO_COLOR,
+    QUIET,
+    RANKS,
+    refuse_launcher,
+    report_folder,
+)
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
     Fixed,
@@ -30,12 +45,11 @@ from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target
 from advisor.contract import check_study_name
 from advisor.durations import parse_duration
-from advisor.errors import UsageError, clean
+from advisor.errors import clean
 from advisor.result import ResultData
 from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
 
-DEFAULT_OUT = "advisor-report"
 Run = Callable[[Settings, Progress], ResultData]
 
 HELP = """Find out what to change about a training run, and prove it.
@@ -54,31 +68,10 @@ Examples:
     "tune", cls=Command, help=HELP, epilog=EXIT_CODES, short_help="Find out what to change, and prove it."
 )
 @click.argument("target", required=False, type=click.UNPROCESSED)
-@setting(
-    "-m",
-    "module",
-    read=values.text,
-    metavar="MODULE",
-    group="What to run",
-    help="Run a module in place of a file.",
-)
-@setting("--exec", "launcher", group="What to run", help="Not available yet.")
-@setting(
-    "--device",
-    read=values.device,
-    metavar="DEVICE",
-    group="What to run",
-    default_text="auto",
-    help="auto, cpu, cuda or cuda:N.",
-)
-@setting(
-    "--ranks",
-    read=values.ranks,
-    metavar="N,...",
-    file_types=(int, str),
-    group="What to run",
-    help="Numbers of workers; more than one is not available yet.",
-)
+@MODULE
+@LAUNCHER
+@DEVICE
+@RANKS
 @setting(
     "--fix",
     read=read_fix,
@@ -177,15 +170,7 @@ Examples:
     default_text="2%",
     help="Gain that must be exceeded.",
 )
-@setting(
-    "--confidence",
-    read=values.confidence,
-    metavar="SHARE",
-    file_types=(float, str),
-    group="What counts",
-    default_text="0.99",
-    help="Of all intervals.",
-)
+@CONFIDENCE
 @setting(
     "--knob",
     read=read_knob,
@@ -229,18 +214,11 @@ Examples:
     help="Name of the study.",
 )
 @setting("--resume", group="Output", help="Go on with a stored study.")
-@setting(
-    "--format",
-    read=values.choice(("text", "json", "md")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text, json or md, on stdout.",
-)
-@setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
-@setting("--quiet", group="Output", help="No progress.")
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@FORMAT
+@DRY_RUN
+@QUIET
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(
     ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, device: str | None,
@@ -254,13 +232,12 @@ def command(
 ) -> int:  # fmt: skip
     """Check everything, run, print."""
     problems = problems_of(ctx)
-    if launcher:
-        raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
+    refuse_launcher(launcher)
     request = _target(problems, target, module, ctx.meta[SCRIPT_ARGUMENTS])
     _machine(problems, ranks, device)
     typed = ctx.meta[TYPED]
     url = _storage(problems, storage, is_typed=any(word.startswith("--storage") for word in typed))
-    folder = _out(problems, DEFAULT_OUT if out is None else out)
+    folder = _out(problems, out)
     knobs, fixed = _knobs(problems, knob, fix)
     if resume and url is not None:
         with problems.gather():
@@ -346,14 +323,9 @@ def _storage(problems: Problems, storage: str | None, *, is_typed: bool) -> Stor
     return None
 
 
-def _out(problems: Problems, out: str) -> Path | None:
-    from advisor.report import check_folder
-
+def _out(problems: Problems, out: str | None) -> Path | None:
     with problems.gather(where="--out"):
-        if not out.strip() or "\0" in out:
-            raise UsageError("--out is empty", hint=f"leave it out for {DEFAULT_OUT}/")
-        check_folder(Path(out))
-        return Path(out)
+        return report_folder(out)
     return None
 
 
