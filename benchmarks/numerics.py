@@ -1,0 +1,186 @@
+"""Does the numerics check call equal what is equal, and catch what is wrong?
+
+    python -m benchmarks.numerics
+    python -m benchmarks.numerics --only bert resnet
+
+On each workload: every knob that claims to change nothing (class exact) and applies there must come out
+``identical``; three mistakes (``benchmarks/wrong_candidate.py``) must come out ``drifts``, whatever class
+the change claims to be of; memory layout beside dropout, which draws other masks, must not. Other load does
+not matter: nothing is timed.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from advisor.profiles.profile import Profile
+from advisor.tuners import gate
+from advisor.tuners.duel import Arena
+from advisor.tuners.failures import TrialFailed
+from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launch import Launcher
+from advisor.tuners.space import build_space
+from advisor.tuners.spec import Target
+from benchmarks.conditions import conditions
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "numerics.json"
+WORKLOADS = ("resnet", "lenet", "mlp", "bert", "gpt2", "vit", "lstm_lm", "unet")
+FAULTS = ("none", "scaled", "overflow", "no_dropout")
+CLAIMS = (Semantics.ROUNDING, Semantics.PRECISION)
+STEPS = 20
+LEFT_OUT = ("power_limit", "cpu_affinity")  # they act on the machine, not on a program
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One change and what the check said of it."""
+
+    workload: str
+    change: str
+    claimed: str
+    verdict: str
+    reason: str
+
+
+def main() -> None:
+    """Judge, print and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=WORKLOADS, metavar="WORKLOAD")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    judged: list[Judged] = []
+    for workload in options.only:
+        for one in judge(workload):
+            judged.append(one)
+            print(
+                f"{one.workload:8} {one.change:32} as {one.claimed:9} {one.verdict:12} {one.reason}",
+                flush=True,
+            )
+    found = {
+        "conditions": conditions(),
+        "summary": summary(judged),
+        "judged": [asdict(one) for one in judged],
+    }
+    print(json.dumps(found["summary"], indent=1))
+    options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def summary(judged: list[Judged]) -> dict[str, str]:
+    """How many came out as they should."""
+    exact = [one for one in judged if one.claimed == "exact"]
+    wrong = [one for one in judged if one.change in FAULTS[1:]]
+    return {
+        "exact knobs identical": _share([one.verdict == "identical" for one in exact]),
+        "workloads with exact knobs, all identical": _share(
+            [
+                all(one.verdict == "identical" for one in exact if one.workload == name)
+                for name in sorted({one.workload for one in exact})
+            ]
+        ),
+        **{
+            f"{fault} caught": _share([one.verdict == "drifts" for one in wrong if one.change == fault])
+            for fault in FAULTS[1:]
+        },
+        "unchanged script not accused": _share(
+            [one.verdict == "identical" for one in judged if one.change == "none"]
+        ),
+        "channels_last beside dropout not accused": _share(
+            [one.verdict != "drifts" for one in judged if one.change == "channels_last=on"]
+        ),
+    }
+
+
+def _share(came_true: list[bool]) -> str:
+    return f"{sum(came_true)} of {len(came_true)}"
+
+
+def judge(workload: str) -> Iterator[Judged]:
+    """Everything that is tried on one workload."""
+    script = HERE / "workloads" / f"{workload}.py"
+    with arena_of(Target("script", str(script))) as arena:
+        profile = facts(arena)
+        space = build_space(KNOBS, profile, named=dict.fromkeys(_exact(profile)) or None)
+        arena.present = {**space.own}
+        base = dict(space.present)
+        known = gate.reference(arena, base, STEPS)
+        for name, values in space.choices.items():
+            config = space.complete({name: values[1]})
+            yield _one(arena, workload, known, config, f"{name}={values[1]}", KNOBS[name].semantics, profile)
+        layout = build_space(KNOBS, profile, named={"channels_last": None})
+        if "channels_last" in layout.choices:
+            arena.present = layout.own
+            config = layout.complete({"channels_last": "on"})
+            yield _one(arena, workload, known, config, "channels_last=on", Semantics.ROUNDING, profile)
+    dropout = any(root.has_dropout for root in profile.roots)
+    for fault in FAULTS:
+        if fault == "no_dropout" and not dropout:
+            continue
+        with arena_of(Target("script", str(HERE / "wrong_candidate.py"), (fault, str(script)))) as wrong:
+            learned = gate.learn(wrong, {}, STEPS)
+        for claim in CLAIMS if fault != "none" else (Semantics.ROUNDING,):
+            said = gate.judge(known, learned.losses, claim, own_draws=False, norms=learned.grad_norms)
+            yield Judged(workload, fault, claim.value, said.verdict, said.reason)
+
+
+def _one(
+    arena: Arena,
+    workload: str,
+    known: gate.Reference,
+    config: dict[str, Value],
+    change: str,
+    semantics: Semantics,
+    profile: Profile,
+) -> Judged:
+    name = change.partition("=")[0]
+    try:
+        learned = gate.learn(arena, config, STEPS)
+    except TrialFailed as failed:
+        return Judged(workload, change, semantics.value, "failed", failed.failure.message)
+    if name in learned.refused:
+        return Judged(workload, change, "refused", "refused", learned.refused[name])
+    draws = gate.own_draws(
+        [name], has_dropout=any(root.has_dropout for root in profile.roots), loader_is_live=True
+    )
+    said = gate.judge(known, learned.losses, semantics, own_draws=draws, norms=learned.grad_norms)
+    return Judged(workload, change, semantics.value, said.verdict, said.reason)
+
+
+def _exact(profile: Profile) -> list[str]:
+    return [
+        name for name, knob in KNOBS.items()
+        if knob.semantics is Semantics.EXACT and name not in LEFT_OUT
+    ]  # fmt: skip
+
+
+@contextmanager
+def arena_of(target: Target) -> Iterator[Arena]:
+    """Starts processes of a script."""
+    with tempfile.TemporaryDirectory() as folder, Launcher(target, Path(folder), device="cpu") as launcher:
+        yield Arena(launcher, KNOBS, {})
+
+
+def facts(arena: Arena) -> Profile:
+    """What a short run shows of a program."""
+    session = arena.launcher.start(0, {}, {})
+    try:
+        session.first_step()
+        session.slot(10, drop=1)
+        return TypeAdapter(Profile).validate_python(session.facts()["profile"])
+    finally:
+        session.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Runs a script with a mistake in it, which the numerics check has to catch.
+
+    python benchmarks/wrong_candidate.py FAULT SCRIPT [ARGUMENTS]
+
+``scaled``: every loss is multiplied by 1.01. ``overflow``: the first linear or convolution layer computes in
+float16 beyond its range. ``no_dropout``: dropout does nothing, as in evaluation mode. ``none``: nothing.
+"""
+
+import runpy
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+SCALE = 1.01
+BEYOND = 1e4  # times the input: float16 ends at 65504
+LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d)
+
+
+def scaled() -> None:
+    """Losses that are 1 % too large."""
+    backward = Tensor.backward
+
+    def wrong(loss: Tensor, *arguments: Any, **named: Any) -> None:
+        backward(loss * SCALE, *arguments, **named)
+
+    Tensor.backward = wrong  # type: ignore[method-assign]
+
+
+def overflow() -> None:
+    """One layer in too few bits."""
+    first: list[nn.Module] = []
+    for kind in LAYERS:
+        forward = kind.forward
+
+        def wrong(layer: Any, inputs: Tensor, *, forward: Callable[..., Tensor] = forward) -> Tensor:
+            if not first:
+                first.append(layer)
+            if layer is not first[0]:
+                return forward(layer, inputs)
+            return forward(layer, (inputs * BEYOND).half().to(inputs.dtype)) / BEYOND
+
+        kind.forward = wrong  # type: ignore[method-assign]
+
+
+def no_dropout() -> None:
+    """No unit is dropped."""
+    nn.Dropout.forward = lambda layer, inputs: inputs  # type: ignore[method-assign]
+    nn.functional.dropout = lambda inputs, *arguments, **named: inputs
+    attention = nn.functional.scaled_dot_product_attention
+
+    def without(*arguments: Any, **named: Any) -> Tensor:
+        return attention(*arguments, **{**named, "dropout_p": 0.0})
+
+    nn.functional.scaled_dot_product_attention = without
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "none": lambda: None, "scaled": scaled, "overflow": overflow, "no_dropout": no_dropout,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    FAULTS[sys.argv[1]]()
+    sys.argv = sys.argv[2:]
+    runpy.run_path(sys.argv[0], run_name="__main__")
