@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import Any
 
 from advisor.advise import in_order, summary
 from advisor.baseline import Baseline
@@ -12,7 +13,7 @@ from advisor.confirmation import Outcome, break_even_steps
 from advisor.finding import Finding
 from advisor.findings import as_data, phases_ms, profile_summary, replays
 from advisor.guidance import with_outcomes
-from advisor.keeping import as_loss, as_ratio, rate, step_interval
+from advisor.keeping import as_loss, as_ratio, rate, spread, step_interval
 from advisor.planned import planned_run
 from advisor.profiles.profile import Profile
 from advisor.result import (
@@ -68,8 +69,9 @@ def result(
     profile = baseline.profile
     sampled = bool(profile.run and profile.run.samples_per_step)
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
+    recommendation.proposals += estimates(trials, profile)
     untried = _untried(not_tried, outcome, space)
-    judged = with_outcomes(findings, recommendation, trials, untried, space.present, KNOBS)
+    judged = with_outcomes(findings, recommendation, trials, untried, space.present)
     return ResultData(
         advisor_version=version("torch-advisor"),
         command=list(settings.command),
@@ -78,7 +80,7 @@ def result(
         seed=settings.seed,
         target=Target(
             path=request.name,
-            kind="script" if request.kind == "module" else request.kind,
+            kind=request.program,
             args=list(request.args),
             digest=digest,
             launches=launches,
@@ -99,7 +101,7 @@ def result(
             step_ms=step_interval(baseline.slots),
             throughput=rate(baseline.slots, sampled),
             peak_bytes=_peak(baseline),
-            loss=_loss(outcome),
+            **_losses(baseline, outcome, trials),
         ),
         profile=_profile(profile, findings, notes, after),
         trials=trials,
@@ -172,12 +174,36 @@ def _adopted(name: str, outcome: Outcome, space: Space) -> Adopted:
         knob=name,
         **{"from": space.present[name]},
         to=value,
-        semantics=KNOBS[name].semantics.value,
+        semantics=KNOBS[name].meaning(outcome.config).value,
         contribution=None if estimate is None else as_ratio(estimate),
         numerics="not_checked" if numerics is None else numerics.verdict,
         snippet=change.snippet,
         environment=change.environment,
     )
+
+
+def estimates(trials: Sequence[Trial], profile: Profile) -> list[Proposal]:
+    """Of several ranks under a script that knows nothing of them: the fastest, if it is faster at all."""
+    measured = [
+        (trial.against_baseline, trial)
+        for trial in trials
+        if trial.against_baseline is not None and int(trial.config.get("ranks", 1)) > 1
+    ]
+    if profile.target_kind != "script" or not measured:
+        return []
+    ratio, best = max(measured, key=lambda each: each[0].estimate)
+    if ratio.low < WORTH_A_PROPOSAL:
+        return []
+    return [
+        Proposal(
+            knob="strategy",
+            to="ddp",
+            measured=ratio,
+            reason=f"an estimate of the throughput of {best.config['ranks']} ranks: each of them evaluated "
+            "and saved, and nothing was checked but that they saw different data",
+            snippet=KNOBS["strategy"].change("ddp").snippet,
+        )
+    ]
 
 
 def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
@@ -222,6 +248,13 @@ def _peak(baseline: Baseline) -> int:
     if memory is None:
         return 0
     return memory.device_peak_bytes or memory.host_peak_bytes
+
+
+def _losses(baseline: Baseline, outcome: Outcome, trials: list[Trial]) -> dict[str, Any]:
+    """The curve is kept where trials of several ranks are drawn beside it."""
+    if baseline.losses and any(trial.ranks for trial in trials):
+        return {"loss": as_loss(baseline.losses), "losses": spread(baseline.losses)}
+    return {"loss": _loss(outcome)}
 
 
 def _loss(outcome: Outcome) -> Loss:

@@ -14,6 +14,8 @@ from advisor.profiles.profile import Profile, StepPhases
 from advisor.settings import Settings, Value
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.gate import parse_losses
+from advisor.tuners.group import Running
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import (
     Estimate,
@@ -24,7 +26,7 @@ from advisor.tuners.measure import (
     within,
 )
 from advisor.tuners.record import TrialRecord
-from advisor.tuners.session import Session, SessionEnded
+from advisor.tuners.session import SessionEnded
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
@@ -53,7 +55,7 @@ class Baseline:
     """
 
     profile: Profile
-    session: Session | None
+    session: Running | None
     slots: list[Slot]
     aa: Estimate
     aa_sigma: float
@@ -122,7 +124,7 @@ def _measure(
     launcher: Launcher,
     arena: Arena,
     settings: Settings,
-    session: Session,
+    session: Running,
     startup_s: float,
     step_s: float,
     began: float,
@@ -133,12 +135,13 @@ def _measure(
     phase_steps = settings.steps or min(200, max(10, round(1.0 / step_s)))
     slots = [session.slot(phase_steps, drop=0)]
     phases = phases_of(session.last)
-    facts = session.facts()["profile"]
+    answer = session.facts()
+    facts = answer["profile"]
     arena.period = max(1, int((facts["run"] or {}).get("period", 1)))
     ratios, more = _compare_with_itself(arena, session, settings)
     max_steps = None if session.alive or session.outcome is None else int(session.outcome["steps"])
     profile = replace(PROFILE.validate_python(facts), phases=phases)
-    return _baseline(
+    baseline = _baseline(
         profile,
         session,
         slots + more,
@@ -149,6 +152,8 @@ def _measure(
         startup_s=startup_s,
         seconds=time.monotonic() - began,
     )
+    baseline.losses = parse_losses(answer)
+    return baseline
 
 
 def _short(
@@ -198,7 +203,7 @@ def _short(
 
 def _baseline(
     profile: Profile,
-    session: Session | None,
+    session: Running | None,
     slots: list[Slot],
     loaded: list[Slot],
     ratios: list[float],
@@ -230,7 +235,7 @@ def _baseline(
 
 
 def _compare_with_itself(
-    arena: Arena, session: Session, settings: Settings
+    arena: Arena, session: Running, settings: Settings
 ) -> tuple[list[float], list[Slot]]:
     """A/A quads: log ratios and slots."""
     least, most = AA_QUADS
@@ -250,7 +255,7 @@ def phases_of(message: Mapping[str, Any]) -> StepPhases:
     )
 
 
-def target_error(failure: Failure, session: Session | None, command: str = "tune") -> TargetError:
+def target_error(failure: Failure, session: Running | None, command: str = "tune") -> TargetError:
     """The user's own failure, as it is shown: the traceback that they would have seen.
 
     Args:

@@ -23,11 +23,12 @@ from advisor.settings import Progress, Settings, TargetRequest, Value
 from advisor.signals import StopRequests
 from advisor.tuners.duel import HOPELESS, SLOT_LIMIT_S, Arena
 from advisor.tuners.failures import TrialFailed
+from advisor.tuners.group import Running
 from advisor.tuners.isolation import remove
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot
-from advisor.tuners.session import Interrupted, Session, SessionEnded
+from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.tuners.space import build_space
 
 MOST_INSTANCES = 12  # more of them hardly help: the reference stays one process
@@ -49,7 +50,7 @@ def refuse_reference(reference: Reference, request: TargetRequest, machine: Mach
     Raises:
         UsageError: With all reasons, or because it holds no time of a step.
     """
-    kind = _kind(request)
+    kind = request.program
     reasons = machine_differences(reference.machine, machine.as_json())
     reasons += kind_differences(reference.target.kind, kind)
     refuse(reasons, hint="`advisor tune TARGET` on this machine makes a result to compare with")
@@ -198,7 +199,7 @@ class _Run:
             session.kill()
         return slots, peak
 
-    def _slots(self, session: Session, slots: list[Slot]) -> None:
+    def _slots(self, session: Running, slots: list[Slot]) -> None:
         steps = self.arena.steps()
         slot_s = (steps + 1) * self.arena.step_s
         least, most = SLOTS
@@ -256,7 +257,7 @@ def _result(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=settings.seed,
         target=Target(
-            path=request.name, kind=_kind(request), args=list(request.args), digest=digest,
+            path=request.name, kind=request.program, args=list(request.args), digest=digest,
             launches=run.launcher.launches,
         ),
         machine=baseline.profile.machine.as_json(),
@@ -316,8 +317,3 @@ def of_check(error: AdvisorError, folder: Path) -> AdvisorError:
         hint = hint.replace(of_tune, own)
     error.hint = hint or None
     return error
-
-
-def _kind(request: TargetRequest) -> Literal["script", "workload", "objects"]:
-    """The kind of a target as results call it."""
-    return "script" if request.kind == "module" else request.kind

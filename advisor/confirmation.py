@@ -126,7 +126,8 @@ class Confirmation:
         return [name for name, value in config.items() if value != self.space.present[name]]
 
     def _reduce(self, nominee: Config, outcome: Outcome) -> Config:
-        changed = [name for name in self._changed(nominee) if name != "lr_scaling"]
+        changed = self._changed(nominee)
+        changed = [name for name in changed if self.arena.knobs[name].follows not in changed]
         if len(changed) < 2 or self.clock() > self.deadline:
             return nominee
         self.progress.say(f"taking {len(changed)} changes out one by one")
@@ -198,7 +199,7 @@ class Confirmation:
             has_dropout=any(root.has_dropout for root in roots),
             loader_is_live=self.arena.launcher.target.kind in ("script", "module"),
         )
-        semantics = gate.widest([self.arena.knobs[name].semantics for name in changed])
+        semantics = gate.widest([self.arena.knobs[name].meaning(config) for name in changed])
         return gate.judge(
             outcome.reference, learned.losses, semantics, own_draws=draws, norms=learned.grad_norms
         )
@@ -275,6 +276,7 @@ class Confirmation:
         """Whether CPU time measures a step: one thread, no loader workers, nothing on a device."""
         profile = self.baseline.profile
         alone = all(self.arena.queue_depth(config) == 0 for config in (winner, self.space.present))
+        alone = alone and int(winner.get("ranks", 1)) == 1
         threads = {self.arena.threads, int(winner.get("num_threads", self.arena.threads))}
         return profile.device == "cpu" and alone and threads == {1}
 

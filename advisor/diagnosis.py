@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from advisor.baseline import phases_of
 from advisor.profiles.observed import HostFacts, StepSeries
 from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
+from advisor.profiles.rank_times import ranks_of
 from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
 from advisor.profiles.recorder import plan
@@ -24,12 +25,14 @@ from advisor.profiles.replayed import Replays, Share
 from advisor.profiles.shaping import joined
 from advisor.profiles.trace import Trace
 from advisor.profiles.trace_file import read_trace
+from advisor.rank_facts import with_facts
 from advisor.settings import Progress
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import TrialFailed
+from advisor.tuners.group import Running
 from advisor.tuners.measure import slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
-from advisor.tuners.session import Interrupted, Session, SessionEnded
+from advisor.tuners.session import Interrupted, SessionEnded
 
 PROFILE = TypeAdapter(Profile)
 RATES = TypeAdapter(Rates)
@@ -68,7 +71,7 @@ class Diagnosis:
         session: The process that was started last.
     """
 
-    start: Callable[[], Session]
+    start: Callable[[], Running]
     arena: Arena
     deadline: float
     progress: Progress
@@ -78,11 +81,12 @@ class Diagnosis:
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     traces: list[Path] = field(default_factory=list)
-    session: Session | None = None
+    session: Running | None = None
     _launches: int = 0
     _began: float = 0.0
     _wall_ns: list[int] = field(default_factory=list)
     _flags: dict[str, list[str]] = field(default_factory=dict)
+    _told: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self) -> Profile:
         """The whole diagnosis.
@@ -122,7 +126,7 @@ class Diagnosis:
             if self.session is not None:
                 self.session.kill()
 
-    def _live(self) -> Session:
+    def _live(self) -> Running:
         """A warm process at a step border; a program that came to its end is started again."""
         if self.session is not None and self.session.alive:
             return self.session
@@ -148,7 +152,9 @@ class Diagnosis:
         step_s = normal_step_s(first["wall_ns"], first["flags"])
         while session.alive and not first.get("ended") and self._wants_more(messages, step_s):
             messages.append(self._observe(session, 1.0, 1))
-        facts = session.ask("facts", "facts", 60.0)["profile"]
+        answer = session.ask("facts", "facts", 60.0)
+        self._told = [each["profile"] for each in answer.get("ranks", ())]
+        facts = answer["profile"]
         base = PROFILE.validate_python(facts)
         watched = _joined(messages)
         self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
@@ -157,7 +163,7 @@ class Diagnosis:
             base = replace(base, run=replace(base.run, steps_total=self.planned_steps))
         return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
 
-    def _observe(self, session: Session, seconds: float, steps: int) -> dict[str, Any]:
+    def _observe(self, session: Running, seconds: float, steps: int) -> dict[str, Any]:
         limit = max(2.0, (self.deadline - self.clock()) / 2)
         return session.ask("observe", "observed", limit + 120.0, seconds=seconds, steps=steps, limit_s=limit)
 
@@ -188,7 +194,10 @@ class Diagnosis:
         timed, *others = plan(events, period)
         around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
         before = session.slot(around, drop=1)
-        trace = self._trace(self._window(session, timed.steps, shapes=timed.shapes, places=False))
+        recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
+        trace = self._trace(recorded)
+        ranks = ranks_of([trace, *map(self._trace, recorded.get("ranks", [])[1:])])
+        ranks = with_facts(ranks, profile, self._told)
         after = session.slot(around, drop=1)
         # The normal step is timed on both sides of the window: other load may come and go.
         clean_step_ms = 500 * (before.mean_s + after.mean_s)
@@ -196,14 +205,14 @@ class Diagnosis:
             self._trace(self._window(session, each.steps, shapes=True, places=each.places)) for each in others
         ]
         window = joined(trace, beside, clean_step_ms)
-        return replace(profile, window=window, syncs=syncs_of(profile, trace))
+        return replace(profile, window=window, syncs=syncs_of(profile, trace), ranks=ranks or profile.ranks)
 
     def _trace(self, message: Mapping[str, Any]) -> Trace:
         path = Path(message["path"])
         self.traces.append(path)
         return read_trace(path)
 
-    def _window(self, session: Session, steps: int, *, shapes: bool, places: bool) -> dict[str, Any]:
+    def _window(self, session: Running, steps: int, *, shapes: bool, places: bool) -> dict[str, Any]:
         path = session.folder / f"trace-{len(list(session.folder.glob('trace-*')))}.json"
         limit = 60.0 + 20.0 * steps * max(1.0, self.arena.step_s)
         return session.ask(

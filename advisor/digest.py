@@ -2,9 +2,18 @@
 
 from collections.abc import Sequence
 
-from advisor import conditions, findings_page, outlook, profile_page, wording
+from advisor import (
+    conditions,
+    findings_page,
+    outlook,
+    profile_page,
+    rank_chart,
+    scaling_chart,
+    strategies_page,
+    wording,
+)
 from advisor import page as pages
-from advisor.result import Document, ProfileData, ResultData
+from advisor.result import Document, ProfileData, ProfileSummary, ResultData
 
 MOST_NAME = 80
 MOST_TRIALS = 10
@@ -38,6 +47,9 @@ def markdown(result: ResultData) -> str:
         _changes(result),
         _findings(result),
         _facts(result),
+        _ranks(result.profile),
+        _strategies(result),
+        _scaling(result),
         _trials(result),
         _failures(result),
         _proposals(result),
@@ -64,6 +76,7 @@ def profile_markdown(result: ProfileData) -> str:
         _findings(result),
         _section("Measured", ("what", "value"), rows),
         _section("One step", ("part", "time", "share"), parts),
+        _ranks(result.profile),
         ["### Limits", "", *(f"- {limit}" for limit in profile_page.limits(result))],
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
@@ -129,6 +142,49 @@ def _facts(result: ResultData) -> list[str]:
 def _machine(result: ResultData) -> str:
     wanted = ("processor", "CPUs allowed", "GPUs", "torch")
     return ", ".join(f"{f.name} {f.text}" for f in conditions.machine(result.machine) if f.name in wanted)
+
+
+def _ranks(summary: ProfileSummary) -> list[str]:
+    bars = rank_chart.bars_of(summary.ranks)
+    rows = [
+        (escaped(bar.rank, 40), f"{wording.plain(bar.step_ms)} ms", rank_chart.parts_of(bar))
+        for bar in bars[: rank_chart.MOST_LINES]
+    ]
+    title = "Ranks" if len(bars) == len(rows) else f"Ranks: {len(rows)} of {len(bars)}"
+    table = _section(title, ("rank", "step", "parts of it"), rows)
+    return [*table, "", escaped(rank_chart.sentence(bars), 1000)] if table else []
+
+
+def _strategies(result: ResultData) -> list[str]:
+    part = strategies_page.strategies(result)
+    if part is None or not part.rows:
+        return []
+    rows = [
+        (
+            code(row.strategy),
+            str(row.ranks),
+            " ".join(code(setting) for setting in row.settings),
+            row.ratio,
+            row.semantics,
+            row.numbers,
+            row.sent,
+        )
+        for row in part.rows
+    ]
+    head = (
+        "strategy", "ranks", "also changed", f"against one process ({part.measure})", "semantics", "numbers",
+        "sent per step and rank",
+    )  # fmt: skip
+    said = [escaped(text, 1000) for text in (part.never, *strategies_page.curves_said(result)) if text]
+    return [*_section("Strategies", head, rows), *(line for text in said for line in ("", text))]
+
+
+def _scaling(result: ResultData) -> list[str]:
+    found = scaling_chart.scaling(result)
+    if found is None:
+        return []
+    points = [f"- {escaped(text)}" for text in found.said]
+    return ["### Scaling", "", *points, "", escaped(found.meaning, 1000)]
 
 
 def _trials(result: ResultData) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from advisor.finding import Finding
+from advisor.profiles.observed import RankFacts
 from advisor.profiles.profile import Profile
 from advisor.profiles.replayed import Replays
 from advisor.result import Ceiling, Interval, Operator, Place, ProfileSummary, Recording
@@ -25,6 +26,10 @@ REPLAYS = (
     "loader_free", "forward_only", "optimizer_off", "communication_off", "debug_off",
     "evaluation_without_graph", "double_batch", "half_batch",
 )  # fmt: skip
+OF_RANKS = (
+    "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "input_wait_ms", "idle_ms",
+    "communication_bytes", "backend", "device_tensors", "memory_bytes", "duplicate_share",
+)  # fmt: skip
 
 
 def as_data(findings: Iterable[Finding]) -> list[FindingData]:
@@ -42,10 +47,7 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
         overhead=profile.watching or 0.0,
         steps=0 if profile.phases is None else profile.phases.steps,
         summary=summary,
-        ranks=[
-            {"rank": rank.rank, "step_ms": rank.step_ms, **dict(rank.phases_ms)}
-            for rank in profile.ranks or ()
-        ],
+        ranks=[_rank(rank) for rank in profile.ranks or ()],
         recording=None
         if window is None
         else Recording(
@@ -63,6 +65,12 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
         roofline=roofline(profile),
         notes=list(notes),
     )
+
+
+def _rank(rank: RankFacts) -> dict[str, Any]:
+    """One process of a run: its step, its phases, and of the other facts those that there are."""
+    facts = {name: value for name in OF_RANKS if (value := getattr(rank, name))}
+    return {"rank": rank.rank, "step_ms": rank.step_ms, **dict(rank.phases_ms), **facts}
 
 
 def phases_ms(profile: Profile) -> dict[str, float]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from advisor import wording
 from advisor.finding import Finding, Outcome, Severity
 from advisor.result import Adopted, Interval, Recommendation, Trial, Untried
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.strategies import STRATEGIES
 
 WORTH = 1.0  # a ratio: nothing gained, nothing lost
 
@@ -13,7 +15,8 @@ WORTH = 1.0  # a ratio: nothing gained, nothing lost
 def priorities(findings: Iterable[Finding]) -> dict[str, float]:
     """For each knob that a finding names: the largest share that could go, by the lower end of its ceiling.
 
-    A finding without a ceiling counts as a small one: it is a reason to try, not a promise.
+    A finding without a ceiling counts as a small one: it is a reason to try, not a promise. Strategies that
+    it names are values of the knob ``strategy``.
     """
     found: dict[str, float] = {}
     for finding in findings:
@@ -21,7 +24,8 @@ def priorities(findings: Iterable[Finding]) -> dict[str, float]:
             continue
         gain = finding.ceiling.low if finding.ceiling is not None else 0.05
         for knob in finding.knobs:
-            found[knob] = max(gain, found.get(knob, 0.0))
+            name = "strategy" if knob in STRATEGIES else knob
+            found[name] = max(gain, found.get(name, 0.0))
     return found
 
 
@@ -31,7 +35,6 @@ def with_outcomes(
     trials: Sequence[Trial],
     not_tried: Sequence[Untried],
     baseline: Mapping[str, int | str],
-    known: Iterable[str],
 ) -> list[Finding]:
     """What came of trying each finding's advice.
 
@@ -45,13 +48,9 @@ def with_outcomes(
         trials: All trials of the study.
         not_tried: What was left out, and why.
         baseline: The baseline's settings.
-        known: Ids of the knobs that exist.
     """
-    knobs = set(known)
     return [
-        _with_outcome(finding, recommendation, trials, not_tried, baseline, knobs)
-        if finding.fired
-        else finding
+        _with_outcome(finding, recommendation, trials, not_tried, baseline) if finding.fired else finding
         for finding in findings
     ]
 
@@ -62,9 +61,8 @@ def _with_outcome(
     trials: Sequence[Trial],
     not_tried: Sequence[Untried],
     baseline: Mapping[str, int | str],
-    known: set[str],
 ) -> Finding:
-    adopted = [change for change in recommendation.changes if change.knob in finding.knobs]
+    adopted = [change for change in recommendation.changes if _name(change.knob, change.to) in finding.knobs]
     if adopted:
         measured = _contribution(adopted, recommendation)
         why = "" if measured else "part of the recommendation; its own share was not measured"
@@ -74,7 +72,7 @@ def _with_outcome(
     ]
     ratios = [trial.against_baseline for trial in tried if trial.against_baseline is not None]
     if not ratios:
-        return dataclasses.replace(finding, why=_failed(tried, baseline) or _why(finding, not_tried, known))
+        return dataclasses.replace(finding, why=_failed(tried, baseline) or _why(finding, not_tried))
     best = max(ratios, key=lambda ratio: ratio.estimate)
     measured = (best.estimate, best.low, best.high)
     if best.high < WORTH:
@@ -88,7 +86,17 @@ def _with_outcome(
 
 
 def _changed(trial: Trial, baseline: Mapping[str, int | str]) -> set[str]:
-    return {name for name, value in trial.config.items() if value != baseline.get(name)}
+    """What a trial changed: of knobs that only follow others nothing, and a strategy by its name."""
+    changed = {name: value for name, value in trial.config.items() if value != baseline.get(name)}
+    return {
+        _name(name, value) for name, value in changed.items()
+        if name not in KNOBS or KNOBS[name].follows not in changed
+    }  # fmt: skip
+
+
+def _name(knob: str, value: int | str) -> str:
+    """How rules name it: a strategy by itself."""
+    return str(value) if knob == "strategy" else knob
 
 
 def _contribution(
@@ -110,14 +118,12 @@ def _failed(tried: Sequence[Trial], baseline: Mapping[str, int | str]) -> str:
     return ""
 
 
-def _why(finding: Finding, not_tried: Sequence[Untried], known: set[str]) -> str:
+def _why(finding: Finding, not_tried: Sequence[Untried]) -> str:
     if not finding.knobs:
         return "the advice is for you to follow: no knob can try it"
     for entry in not_tried:
-        if entry.knob in finding.knobs:
+        a_strategy = entry.knob == "strategy" and STRATEGIES.keys() & set(finding.knobs)
+        if entry.knob in finding.knobs or a_strategy:
             value = "" if entry.value is None else f"={entry.value}"
             return f"{entry.knob}{value}: {entry.reason}"
-    missing = [knob for knob in finding.knobs if knob not in known]
-    if len(missing) == len(finding.knobs):
-        return f"no knob for it yet ({', '.join(missing)})"
     return "the search did not come to it"

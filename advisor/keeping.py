@@ -1,10 +1,11 @@
 """Where trials go while a study runs: the list of this run, the store, and the progress display."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from advisor.result import Interval, Loss, Rate, Ratio, Trial
+from advisor.result import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.settings import Progress
 from advisor.store import Store
 from advisor.tuners.gate import parse_losses
@@ -71,7 +72,7 @@ class Keeping:
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:
     """A trial as the result shows it."""
     outcome = record.outcome
-    losses = parse_losses(outcome) if outcome is not None else ()
+    losses, ranks = parse_losses(outcome) if outcome is not None else (), _ranks(outcome)
     return Trial(
         number=record.number,
         config=record.config,
@@ -88,11 +89,30 @@ def as_trial(record: TrialRecord, sampled: bool) -> Trial:
         goodput=_goodput(record, sampled),
         peak_bytes=None if outcome is None else outcome["device_peak_bytes"] or outcome["peak_bytes"],
         loss=as_loss(losses) if losses else None,
+        losses=spread(losses) if ranks is not None else [],
+        ranks=ranks,
         against_baseline=None if record.against_baseline is None else as_ratio(record.against_baseline),
         startup_s=record.startup_s,
         compile_s=None if outcome is None else outcome["compile"]["seconds"] or None,
         log=record.log,
     )
+
+
+def spread(losses: Sequence[float]) -> list[float | None]:
+    """At most as many losses as a result keeps, evenly spread, the first and the last among them."""
+    count = min(len(losses), MOST_LOSSES)
+    places = [round(at * (len(losses) - 1) / max(1, count - 1)) for at in range(count)]
+    return [losses[at] if math.isfinite(losses[at]) else None for at in places]
+
+
+def _ranks(outcome: Mapping[str, Any] | None) -> RankUse | None:
+    """What several workers told at their end."""
+    reports = None if outcome is None else outcome.get("ranks")
+    if not reports:
+        return None
+    first = dict(reports[0])
+    sent = first.pop("bytes_per_step", None)
+    return RankUse(count=len(reports), bytes_per_step=sent, report=first)
 
 
 def _goodput(record: TrialRecord, sampled: bool) -> Interval | None:

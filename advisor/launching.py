@@ -2,14 +2,16 @@
 
 import hashlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from advisor.contract import digest_of_target
-from advisor.settings import Settings, TargetRequest
+from advisor.settings import Settings, TargetRequest, Value
+from advisor.tuners.exec_command import find_wanted
 from advisor.tuners.isolation import remove
 from advisor.tuners.launch import Launcher, can_isolate
+from advisor.tuners.rank_environment import wants_own_group
 from advisor.tuners.spec import Target
 
 
@@ -36,7 +38,9 @@ def make_launcher(
         file.touch(mode=0o600)
         file.write_bytes(request.payload)
         payload = str(file)
-    name = request.name if request.kind in ("module", "objects") else str(Path(request.name).absolute())
+    name = (
+        request.name if request.kind in ("module", "objects", "exec") else str(Path(request.name).absolute())
+    )
     scratch = Path(tempfile.mkdtemp(prefix="advisor-"))
     stack.callback(remove, scratch)
     cache = folder / "compile-cache"
@@ -57,11 +61,27 @@ def request_digest(request: TargetRequest) -> str:
     """Digest of the target's own code: ``sha256:...``; empty for an installed module."""
     if request.payload is not None:
         return "sha256:" + hashlib.sha256(request.payload).hexdigest()
+    if request.kind == "exec":
+        wanted = find_wanted((request.name, *request.args), Path.cwd()).file
+        return digest_of_target(Path(wanted)) if wanted else ""
     return digest_of_target(Path(request.name)) if request.kind != "module" else ""
 
 
+def with_own_group(
+    fixed: Mapping[str, Value], request: TargetRequest, ranks: Sequence[int]
+) -> dict[str, Value]:
+    """What is fixed, with the ranks of a script that makes its own process group, where several are asked."""
+    several = max(ranks, default=1)
+    if several == 1 or request.kind != "script" or "strategy" in fixed:
+        return dict(fixed)
+    own: dict[str, Value] = (
+        {"strategy": "ddp", "ranks": several} if wants_own_group(Path(request.name)) else {}
+    )
+    return {**own, **fixed}
+
+
 def _isolate(request: TargetRequest, scratch: Path, warn: Callable[[str], None]) -> bool:
-    if request.kind not in ("script", "module"):
+    if request.kind not in ("script", "module", "exec"):
         return False
     reason = can_isolate(Path.cwd(), scratch)
     if reason is not None:

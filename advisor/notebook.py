@@ -6,7 +6,7 @@ random state are afterwards as they were.
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,6 +133,9 @@ def tune(
     study: str | None = None,
     resume: bool = False,
     objective: Objective = "goodput",
+    ranks: Sequence[int] = (),
+    keep_batch: bool = False,
+    allow_training: bool = False,
     min_gain: float = 0.02,
     confidence: float = 0.99,
     seed: int = 0,
@@ -153,7 +156,10 @@ def tune(
         storage: A storage URL; nothing is kept by default.
         study: Name of the study in the storage.
         resume: Go on with a stored study.
-        objective: ``goodput`` or ``throughput``.
+        objective: ``goodput``, ``throughput`` or ``memory``.
+        ranks: Numbers of workers that strategies are tried with; one by default, or what the GPUs allow.
+        keep_batch: Leave batch size and learning rate as they are.
+        allow_training: Asynchronous, stale, compressed and local updates may be recommended.
         min_gain: Relative gain that must be exceeded.
         confidence: Of all intervals.
         seed: Of the runs and of the sampler.
@@ -167,7 +173,9 @@ def tune(
         SituationError: Called from another thread or a loader worker (a RuntimeError).
         TargetError: The training fails although nothing was changed (a RuntimeError).
     """
+    from advisor.profiles.machine import read_machine
     from advisor.progress import PlainProgress
+    from advisor.tuners.rank_constraints import with_ranks
     from advisor.tuners.ship import pack
     from advisor.tuning import tune as run
 
@@ -187,7 +195,10 @@ def tune(
         trials=trials,
         objective=objective,
         knobs=_parsed(knobs or {}),
-        fixed=dict(fixed or {}),
+        fixed=with_ranks(fixed or {}, ranks, read_machine()),
+        ranks=tuple(ranks),
+        keep_batch=keep_batch,
+        allow_training=allow_training,
         device=device,
         min_gain=min_gain,
         confidence=confidence,

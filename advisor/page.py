@@ -8,8 +8,10 @@ from advisor import charts, outlook, wording
 from advisor.charts import Bar, Chart
 from advisor.conditions import Fact, conditions, limits, machine, reproduce
 from advisor.findings_page import FindingGroups, groups
+from advisor.rank_chart import RankPicture, rank_picture
 from advisor.result import Adopted, ProfileSummary, ResultData, Trial
 from advisor.step_chart import step_bar
+from advisor.strategies_page import StrategiesPart, strategies
 from advisor.wording import shown, shown_block
 
 MOST_ROWS = 2000  # what a browser sorts at once; the rest is in result.json
@@ -99,7 +101,9 @@ class Page:
     step: Chart
     legend: list[Legend]
     periodic: list[Fact]
+    ranks: RankPicture | None
     findings: FindingGroups
+    strategies: StrategiesPart | None
     trials: list[TrialRow]
     trials_total: int
     summary: str
@@ -142,7 +146,9 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         step=step_bar(f"{prefix}step", result.profile.phases_ms, result.profile.phases_after_ms),
         legend=legend(result.profile.phases_ms),
         periodic=periodic(result.profile),
+        ranks=rank_picture(f"{prefix}rank-times", result.profile.ranks),
         findings=groups(result.findings),
+        strategies=strategies(result, prefix),
         trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],
         trials_total=len(result.trials),
         summary=wording.states(result.trials),

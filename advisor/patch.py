@@ -1,44 +1,99 @@
-"""The file ``changes.patch``: what to edit and to set, so far as instructions.
+"""The file ``changes.patch``: what can be edited as a diff, everything else as instructions in comments.
 
-Every line is a comment, so that ``git apply`` finds nothing to do and a shell runs nothing.
+``git apply`` takes the diff and skips the comments. Where nothing can be edited every line is a comment, so
+that ``git apply`` finds nothing to do and a shell runs nothing.
 """
 
 import shlex
+from collections.abc import Mapping, Sequence
 
-from advisor.errors import clean
+from advisor.apply_result import Instruction, Setting
+from advisor.errors import AdvisorError, clean
 from advisor.result import Adopted, ResultData
+
+NOTHING = "# Nothing to change: keep what you have.\n"
 
 
 def changes_patch(result: ResultData) -> str:
-    """One block per change: knob, from, to, the code to write, the environment to set.
+    """One block per change that is made by hand: knob, from, to, the code to write, the environment to set.
 
-    Under ``keep`` it is one line that says there is nothing to change. Ends with a newline; user text
-    holds no control characters and cannot start a line of its own.
+    Then the diff of the others, where the target can be read and is still what was tuned. Under ``keep`` it
+    is one line that says there is nothing to change. Ends with a newline; user text in comments holds no
+    control characters and cannot start a line of its own.
     """
     changes = result.recommendation.changes
     if result.recommendation.verdict == "keep" or not changes:
-        return "# Nothing to change: keep what you have.\n"
-    count = "1 change" if len(changes) == 1 else f"{len(changes)} changes"
-    lines = [f"{count} for {clean(result.target.path)}, to be made by hand."]
-    for change in changes:
-        lines += ["", *_block(change)]
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+        return NOTHING
+    from advisor.applying import make_patch
+
+    try:
+        patch = make_patch(result)
+    except AdvisorError:  # not here, or not what it was: as for any reader elsewhere
+        return patch_text(result.target.path, [], [_by_hand(change, "") for change in changes], "")
+    except Exception as error:  # whatever a program's source does to an edit, the report has to be written
+        reason = f"advisor failed at it ({type(error).__name__})"
+        return patch_text(result.target.path, [], [_by_hand(change, reason) for change in changes], "")
+    return patch_text(patch.name, patch.edited, patch.instructions, patch.diff)
 
 
-def _block(change: Adopted) -> list[str]:
-    lines = [
-        f"knob: {clean(change.knob)}",
-        f"from: {clean(str(change.from_))}",
-        f"to: {clean(str(change.to))}",
-    ]
+def patch_text(name: str, edited: Sequence[Setting], instructions: Sequence[Instruction], diff: str) -> str:
+    """A patch as text.
+
+    Args:
+        name: The file as the result names it.
+        edited: Changes in the diff.
+        instructions: Those that are left to the user.
+        diff: May be empty.
+    """
+    made = {each.knob for each in edited}
+    left = [each for each in instructions if each.knob not in made]
+    lines = [_head(clean(name), len(edited), len(left))]
+    lines += [f"edited: {clean(each.knob)} {_from(each)} -> {_to(each)}" for each in edited]
+    for each in instructions:
+        lines += ["", *_block(each, "note" if each.knob in made else "why not edited")]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines) + (f"#\n{diff}" if diff else "")
+
+
+def _head(name: str, edited: int, left: int) -> str:
+    count = edited + left
+    changes = "1 change" if count == 1 else f"{count} changes"
+    if not edited:
+        return f"{changes} for {name}, to be made by hand."
+    if not left:
+        return f"{changes} for {name}."
+    return f"{changes} for {name}: {edited} edited below, {left} to be made by hand."
+
+
+def _block(change: Instruction, label: str) -> list[str]:
+    lines = [f"knob: {clean(change.knob)}", f"from: {_from(change)}", f"to: {_to(change)}"]
+    if change.reason:
+        lines.append(f"{label}: {clean(change.reason)}")
     if change.snippet:
         lines += ["code:", *(f"    {clean(line)}" for line in change.snippet.splitlines())]
     if change.environment:
-        lines += [
-            "environment:",
-            *(
-                f"    export {clean(name)}={shlex.quote(clean(value))}"
-                for name, value in change.environment.items()
-            ),
-        ]
+        lines += ["environment:", *exports(change.environment)]
     return lines
+
+
+def exports(environment: Mapping[str, str]) -> list[str]:
+    """Lines for a shell that set variables."""
+    return [f"    export {clean(name)}={shlex.quote(clean(value))}" for name, value in environment.items()]
+
+
+def _from(change: Setting) -> str:
+    return clean(str(change.from_))
+
+
+def _to(change: Setting) -> str:
+    return clean(str(change.to))
+
+
+def _by_hand(change: Adopted, reason: str) -> Instruction:
+    return Instruction(
+        knob=change.knob,
+        **{"from": change.from_},
+        to=change.to,
+        reason=reason,
+        snippet=change.snippet,
+        environment=dict(change.environment),
+    )

@@ -8,6 +8,7 @@ from advisor.charts import Chart
 from advisor.conditions import Fact, machine, reproduce
 from advisor.findings_page import FindingGroups, groups, times
 from advisor.page import Legend, legend, periodic
+from advisor.rank_chart import RankPicture, rank_picture
 from advisor.result import ProfileData
 from advisor.step_chart import step_bar
 from advisor.wording import shown
@@ -51,6 +52,7 @@ class ProfilePage:
     step: Chart
     legend: list[Legend]
     periodic: list[Fact]
+    ranks: RankPicture | None
     findings: FindingGroups
     operators: list[OperatorRow]
     replays: list[Fact]
@@ -79,6 +81,7 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         step=step_bar(f"{prefix}step", summary.phases_ms),
         legend=legend(summary.phases_ms),
         periodic=periodic(summary),
+        ranks=rank_picture(f"{prefix}rank-times", summary.ranks),
         findings=groups(result.findings),
         operators=operators(result),
         replays=replays(result),

@@ -8,6 +8,7 @@ from advisor import wording
 from advisor.conditions import reproduce
 from advisor.findings_page import FindingRow, finding_row, groups
 from advisor.profile_page import tiles
+from advisor.rank_chart import lines as rank_lines
 from advisor.result import ProfileData
 from advisor.wording import shown
 
@@ -23,7 +24,8 @@ def render_profile(result: ProfileData, width: int) -> str:
     """
     found = groups(result.findings)
     lines = [shown(result.profile.summary, 300) or "One run, looked at closely"]
-    for part in ([f"{tile.name}: {tile.text}" for tile in tiles(result)], _step(result)):
+    figures = [f"{tile.name}: {tile.text}" for tile in tiles(result)]
+    for part in (figures, _step(result), rank_lines(result.profile.ranks)):
         lines += ["", *part] if part else []
     fired = [finding_row(f) for f in result.findings if f.state in ("opportunity", "diagnostic")]
     for number, row in enumerate(fired, 1):

@@ -80,7 +80,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
             seed=settings.seed,
             target=Target(
                 path=settings.target.name,
-                kind="script" if settings.target.kind == "module" else settings.target.kind,
+                kind=settings.target.program,
                 args=list(settings.target.args),
                 digest=request_digest(settings.target),
                 launches=launcher.launches,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from advisor import digest, outlook, wording
+from advisor import digest, outlook, rank_chart, strategies_page, wording
 from advisor.conditions import reproduce
 from advisor.errors import EnvironmentProblem, UsageError, clean
 from advisor.page import change_row, page
@@ -80,11 +80,13 @@ def render_text(result: ResultData, width: int) -> str:
         result: What ``tune`` found.
         width: Longest line, at least 20 characters.
     """
-    lines = [wording.verdict(result), *_reasons(result), *_changes(result), ""]
+    lines = [wording.verdict(result), *_reasons(result), *_changes(result)]
+    lines += [*strategies_page.lines(result), ""]
     baseline = result.baseline
     lines += [
         f"Baseline: {wording.interval(baseline.step_ms, 'ms')} a step, {wording.rate(baseline.throughput)}, "
         f"peak memory {wording.mib(baseline.peak_bytes)}",
+        *rank_chart.lines(result.profile.ranks),
         f"Noise: {wording.noise(result)}",
         *wording.disturbances(result),
         f"{wording.states(result.trials)}; {wording.STOPPED[result.budget.stopped_by]} "

@@ -17,9 +17,11 @@ from advisor.errors import clean
 from advisor.tuners.failures import Cause
 
 SCHEMA_VERSION = 1
+MOST_LOSSES = 50  # of one run: enough to draw them
 
 Value = int | str
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Losses = Annotated[list[Finite | None], Field(max_length=MOST_LOSSES)]
 
 
 class Record(BaseModel):
@@ -80,13 +82,14 @@ class Noise(Record):
 
 
 class Baseline(Record):
-    """The user's own setting, measured."""
+    """The user's own setting, measured; ``losses`` as in a trial, where a trial has them."""
 
     config: dict[str, Value]
     step_ms: Interval
     throughput: Rate
     peak_bytes: int = 0
     loss: Loss = Loss()
+    losses: Losses = []
 
 
 class Operator(Record):
@@ -175,8 +178,23 @@ class Finding(Record):
     why: str = ""
 
 
+class RankUse(Record):
+    """Workers that trained together.
+
+    ``bytes_per_step`` is what each of them sends per update; ``report`` what else the strategy told.
+    """
+
+    count: int
+    bytes_per_step: Finite | None = None
+    report: dict[str, Any] = {}
+
+
 class Trial(Record):
-    """One configuration measured. ``number`` 0 is the baseline."""
+    """One configuration measured. ``number`` 0 is the baseline.
+
+    ``ranks`` is ``None`` for a process alone. ``losses`` are kept where several ranks trained: evenly spread
+    over ``loss.steps``, the first and the last among them, ``None`` for one that was not finite.
+    """
 
     number: int
     config: dict[str, Value]
@@ -193,6 +211,8 @@ class Trial(Record):
     goodput: Interval | None = None
     peak_bytes: int | None = None
     loss: Loss | None = None
+    losses: Losses = []
+    ranks: RankUse | None = None
     against_baseline: Ratio | None = None
     startup_s: Finite | None = None
     compile_s: Finite | None = None

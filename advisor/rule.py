@@ -14,9 +14,6 @@ MEDIUM = 0.10
 MODEL_ERROR = 0.3  # relative; half width of the interval of a modelled ceiling
 TIMELINE_ERROR = 0.1  # relative; the same for one summed from measured times
 
-KNOBS_TO_COME = frozenset({"ddp", "fsdp", "local_sgd", "no_sync", "single", "static_graph", "zero"})
-"""Knobs and strategies that rules name and that do not exist yet; a test keeps this list true."""
-
 
 class Family(StrEnum):
     """The part of a run that a rule is about."""

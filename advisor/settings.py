@@ -20,16 +20,22 @@ class TargetRequest:
     """What to run.
 
     Attributes:
-        kind: ``script`` and ``workload`` name a file, ``module`` a module; ``objects`` are shipped.
+        kind: ``script`` and ``workload`` name a file, ``module`` a module; ``objects`` are shipped,
+            ``exec`` is a launcher's command.
         name: The file as given, or the module.
         args: Arguments of the script.
         payload: Packed objects for ``objects``.
     """
 
-    kind: Literal["script", "module", "workload", "objects"]
+    kind: Literal["script", "module", "workload", "objects", "exec"]
     name: str
     args: tuple[str, ...] = ()
     payload: bytes | None = None
+
+    @property
+    def program(self) -> Literal["script", "workload", "objects"]:
+        """What kind of program it is: modules and those that a launcher starts are scripts."""
+        return "script" if self.kind == "module" or self.kind == "exec" else self.kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +46,7 @@ class Settings:
         knobs: Knobs named by the user, with the values named or ``None`` for the knob's own choices;
             empty means every knob that applies.
         fixed: Values for baseline and candidates alike.
+        ranks: Numbers of workers to try, or the one to profile with; empty for what the machine has.
         out: Folder of the report; ``None`` writes none.
         storage: A storage URL; ``None`` keeps the study in memory of this call alone.
         price_per_hour: Of the machine, in any currency.
@@ -61,6 +68,7 @@ class Settings:
     allow_training: bool = False
     knobs: dict[str, list[Value] | None] = field(default_factory=dict)
     fixed: dict[str, Value] = field(default_factory=dict)
+    ranks: tuple[int, ...] = ()
     device: str = "auto"
     steps: int | None = None
     warmup: int | None = None

@@ -104,6 +104,8 @@ class Study:
             advisor_version=version("torch-advisor"),
             args=request.args,
             fix=self.settings.fixed,
+            strategy=str(self.settings.fixed.get("strategy", "single")),
+            ranks=self.settings.ranks or (1,),
             seed=self.settings.seed,
         )
         stored = self.store.load_study(self.name)

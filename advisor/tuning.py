@@ -242,6 +242,7 @@ class _Tuning:
             max_batch=settings.max_batch,
             detectable=detectable,
             planned_steps=settings.steps_planned,
+            ranks=settings.ranks,
         )
         if self._for_memory:  # saving it is no habit of need alone
             space = replace(space, named=space.named | SAVE_MEMORY.keys())
@@ -277,6 +278,7 @@ class _Tuning:
             known=known,
             priorities=priorities(self.findings),
             worth=lambda config: self.batches.worth(config, space.present),
+            allow_training=self.settings.allow_training,
             next_number=study.next_number(),
         )
 

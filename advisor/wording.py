@@ -338,8 +338,8 @@ def next_step(result: ResultData) -> str:
     if result.recommendation.verdict == "keep" or not changes:
         return "Nothing to change. A longer --budget sees smaller differences."
     back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
-    edits = "the change above" if len(changes) == 1 else f"the {len(changes)} changes above"
-    return f"Make {edits}; changes.patch lists them. To undo: {back}."
+    edits = "the change" if len(changes) == 1 else f"the {len(changes)} changes"
+    return f"`advisor apply advisor-report` shows {edits} as a patch. To undo: {back}."
 
 
 def _mib_number(count: float) -> str:

@@ -66,6 +66,11 @@ class Machine:
     caches: tuple[tuple[str, int], ...] = ()
 
     @property
+    def places(self) -> int:
+        """Processes that can train at once, each with a device of its own: GPUs, else CPUs allowed."""
+        return len(self.gpus) or self.cpus_allowed
+
+    @property
     def fingerprint(self) -> str:
         """Digest of what makes times comparable: processor, CPUs allowed, memory, GPUs, torch."""
         parts = (

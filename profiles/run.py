@@ -23,9 +23,10 @@ Subscribers are knobs (and later strategies): a method named after an event is t
 flags of the clock: observed, never changed. Evaluation is a root in eval mode, or with gradients off.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +39,8 @@ EVENTS = (
 )  # fmt: skip
 
 Config = Mapping[str, int | str]
+
+NOTHING = nullcontext()  # may be entered many times, also inside itself
 
 
 class Subscriber(Protocol):
@@ -141,6 +144,12 @@ class Run:
         """Knobs asked for that are neither applied nor refused: such a trial is invalid."""
         return [name for name in self._changed if name not in self.applied and name not in self.refused]
 
+    def refuse(self, name: str, reason: str) -> None:
+        """A knob asked for turned out not to apply, outside its events."""
+        self.applied.discard(name)
+        self.refused[name] = reason
+        self._subscribe()
+
     def process(self) -> None:
         """Torch has been imported."""
         self._process_ready = True
@@ -221,12 +230,12 @@ class Run:
     def _contexts(self, event: str, subject: Any) -> AbstractContextManager[Any]:
         subscribers = self._at(event)
         if not subscribers:
-            return nullcontext()
+            return NOTHING
         contexts = [self._guard(name, method, subject, value) for name, method, value in subscribers]
         present = [context for context in contexts if context is not None]
         if len(present) == 1:
             return present[0]  # type: ignore[no-any-return]
-        return _together(present)
+        return _Together(present) if present else NOTHING
 
     def _subscribe(self) -> None:
         self._subscribers = {}
@@ -248,18 +257,25 @@ class Run:
         try:
             result = method(*arguments)
         except self._refusal as reason:
-            self.applied.discard(name)
-            self.refused[name] = str(reason)
-            self._subscribe()
+            self.refuse(name, str(reason))
             return default
         if counts and name not in self.refused:
             self.applied.add(name)
         return result
 
 
-@contextmanager
-def _together(contexts: Sequence[AbstractContextManager[Any]]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for context in contexts:
-            stack.enter_context(context)
-        yield
+class _Together(ExitStack):
+    """Several contexts as one: entered in order, left in reverse."""
+
+    def __init__(self, contexts: Sequence[AbstractContextManager[Any]]) -> None:
+        super().__init__()
+        self._contexts = contexts
+
+    def __enter__(self) -> Self:
+        try:
+            for context in self._contexts:
+                self.enter_context(context)
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self

@@ -165,6 +165,13 @@ def test_ranks_are_told_with_their_parts() -> None:
     assert profile_summary(a_profile(ranks=(rank,))).ranks == [{"rank": 1, "step_ms": 9.0, "forward": 3.0}]
 
 
+def test_ranks_are_told_with_what_they_computed_and_exchanged() -> None:
+    rank = RankFacts(rank=0, step_ms=9.0, compute_ms=5.0, exposed_ms=2.0, wait_ms=0.0, backend="gloo")
+    assert profile_summary(a_profile(ranks=(rank,))).ranks == [
+        {"rank": 0, "step_ms": 9.0, "compute_ms": 5.0, "exposed_ms": 2.0, "backend": "gloo"}
+    ]
+
+
 RATES = Rates(matmul=(("float32", 1e9), ("bfloat16", 4e9)), memory_sequential=1e9)
 
 

@@ -10,6 +10,7 @@ from advisor.profiles.profile import Profile, StepPhases
 from advisor.profiles.run import EVENTS
 from advisor.tuners.knob import AnyKnob, Knob, Refused, Semantics
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.strategy_setting import StrategySetting
 
 every_knob = pytest.mark.parametrize("name", KNOBS)
 every_profile = pytest.mark.parametrize(
@@ -74,12 +75,14 @@ def test_a_knob_declares_what_it_does(name: str) -> None:
     knob = KNOBS[name]
     assert isinstance(knob.semantics, Semantics)
     assert all(hasattr(StepPhases(1.0), f"{part}_ms") for part in knob.acts_on)
-    assert set(EVENTS) & set(vars(type(knob))), "it subscribes to no event"
+    own = {*vars(type(knob)), *(vars(StrategySetting) if isinstance(knob, StrategySetting) else ())}
+    assert set(EVENTS) & own, "it subscribes to no event"
 
 
 @every_knob
 def test_no_public_name_of_a_knob_is_a_misspelt_event(name: str) -> None:
     known = {*EVENTS, *vars(Knob), *Knob.__annotations__, "skipped_steps"}
+    known |= {*vars(StrategySetting), *StrategySetting.__annotations__}
     assert [part for part in vars(type(KNOBS[name])) if part[0] != "_" and part not in known] == []
 
 

@@ -3,8 +3,11 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+from applied_builder import PROGRAM, a_change, a_result_for
 from result_builder import a_hostile_result, a_keep, a_recommendation, a_result
 
+from advisor import applying
 from advisor.patch import changes_patch
 
 
@@ -54,3 +57,39 @@ def test_git_and_a_shell_do_nothing_with_it(tmp_path: Path) -> None:
     shell = subprocess.run(["sh", patch.name], cwd=tmp_path, capture_output=True)
     assert (git.returncode, shell.returncode, shell.stdout) == (0, 0, b"")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_a_target_that_is_here_and_unchanged_is_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    result = a_result_for(
+        Path("train.py"), a_change("num_workers", 0, 2), a_change("gc_freeze", "off", "freeze")
+    )
+    text = changes_patch(result)
+    assert text.startswith(
+        "# 2 changes for train.py: 1 edited below, 1 to be made by hand.\n"
+        "# edited: num_workers 0 -> 2\n"
+        "#\n"
+        "# knob: gc_freeze\n"
+        "# from: off\n"
+        "# to: freeze\n"
+        "# why not edited: advisor has no safe edit for it\n"
+        "# code:\n"
+    )
+    assert "\n#\n--- a/train.py\n+++ b/train.py\n" in text
+    (tmp_path / "train.py").write_text(PROGRAM + "\n")
+    assert changes_patch(result).startswith(
+        "# 2 changes for train.py, to be made by hand.\n#\n# knob: num_workers\n"
+    )
+
+
+def test_an_edit_that_fails_costs_the_report_no_more_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(result: object) -> None:
+        raise TypeError("a fault of an edit")
+
+    monkeypatch.setattr(applying, "make_patch", broken)
+    text = changes_patch(a_result())
+    assert text.startswith("# 2 changes for train.py, to be made by hand.\n")
+    assert text.count("# why not edited: advisor failed at it (TypeError)\n") == 2

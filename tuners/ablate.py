@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.measure import Estimate, single, within
-from advisor.tuners.session import Session, SessionEnded
+from advisor.tuners.session import SessionEnded
 
 LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be clear
 QUADS = 4  # of a process pair, where a change needs processes of its own
@@ -33,8 +35,7 @@ def without(winner: Mapping[str, Value], base: Mapping[str, Value], knob: str) -
         config.update(
             {name: base[name] for name in ("prefetch_factor", "persistent_workers") if name in base}
         )
-    if knob == "batch_size" and "lr_scaling" in base:
-        config["lr_scaling"] = base["lr_scaling"]
+    config.update({name: base[name] for name in base if KNOBS[name].follows == knob})
     return config
 
 
@@ -58,7 +59,7 @@ def removals(
     config = dict(winner)
     measured: list[Removal] = []
     changed = [name for name in config if config[name] != base[name]]
-    dependent = {"lr_scaling"} if "batch_size" in changed else set[str]()
+    dependent = {name for name in changed if arena.knobs[name].follows in changed}
     candidates = [name for name in changed if name not in dependent]
     if len(candidates) == 1:
         return config, []
@@ -70,7 +71,7 @@ def removals(
                 estimate = bench.contribution(without(config, base, name), config, detectable)
             except TrialFailed:
                 continue
-            harmless = arena.knobs[name].semantics in (Semantics.EXACT, Semantics.ROUNDING)
+            harmless = arena.knobs[name].meaning(config) in (Semantics.EXACT, Semantics.ROUNDING)
             needed = estimate.estimate > detectable and (harmless or estimate.low > 0)
             if not needed:
                 config = without(config, base, name)
@@ -86,7 +87,7 @@ class _Bench:
         self._level = level
         self._number = number
         self._deadline = deadline
-        self._session: Session | None = None
+        self._session: Running | None = None
         self._settled: dict[str, Value] = {}
 
     def __enter__(self) -> "_Bench":

@@ -11,6 +11,15 @@ from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.tuners.compiled import compiles
 from advisor.tuners.knob import Config, Value
 from advisor.tuners.memory_model import memory_limit, memory_model
+from advisor.tuners.rank_constraints import (
+    num_threads,
+    present_threads,
+    rank_threads,
+    ranks_divide_the_batch,
+    ranks_share_the_threads,
+    strategies_have_their_ranks,
+    strategies_leave_out,
+)
 
 Constraint = Callable[[Config, Profile], str | None]
 
@@ -32,6 +41,7 @@ NEED_COMPILE: dict[str, Value] = {
 }
 """Knobs that act only on compiled code, with the setting of a program that compiles nothing."""
 SAVE_MEMORY: dict[str, Value] = {
+    "fsdp_offload": "off",
     "accumulation": 1,
     "activation_checkpointing": "none",
     "activation_memory_budget": "1.0",
@@ -71,7 +81,7 @@ def few_workers_per_cpu(config: Config, profile: Profile) -> str | None:
 def threads_fit_the_cpus(config: Config, profile: Profile) -> str | None:
     """More threads than CPUs take turns and wait for each other."""
     threads, allowed = num_threads(config, profile), profile.machine.cpus_allowed
-    if threads > max(allowed, _present_threads(profile)):
+    if threads > max(allowed, present_threads(profile)):
         return f"num_threads is {threads} but this process may use {allowed} CPUs"
     return None
 
@@ -90,8 +100,10 @@ def cpu_demand_fits(config: Config, profile: Profile) -> str | None:
         return None
     share = 1.0 if loader.cpu_share is None else loader.cpu_share
     on_gpu = profile.device.startswith("cuda")
-    demand = (1 if on_gpu else num_threads(config, profile)) + workers * share
-    present = (1 if on_gpu else _present_threads(profile)) + loader.num_workers * share
+    ranks = int(config.get("ranks", 1))
+    threads = rank_threads(config, profile)
+    demand = ranks * ((1 if on_gpu else threads) + workers * share)
+    present = (1 if on_gpu else present_threads(profile)) + loader.num_workers * share
     allowed = profile.machine.cpus_allowed
     if demand <= max(allowed + SPARE_CPUS, present):
         return None
@@ -342,6 +354,10 @@ def learning_rate_follows_batch(config: Config, profile: Profile) -> str | None:
 
 
 CONSTRAINTS: tuple[Constraint, ...] = (
+    strategies_have_their_ranks,
+    ranks_divide_the_batch,
+    ranks_share_the_threads,
+    strategies_leave_out,
     worker_options_need_workers,
     few_workers_per_cpu,
     threads_fit_the_cpus,
@@ -376,17 +392,6 @@ def num_workers(config: Config, loader: LoaderFacts) -> int:
     return int(config.get("num_workers", loader.num_workers))
 
 
-def num_threads(config: Config, profile: Profile) -> int:
-    """Threads of the configuration, or of the program where it says nothing."""
-    return int(config.get("num_threads", _present_threads(profile)))
-
-
 def _changed(config: Config, settings: Mapping[str, Value]) -> list[str]:
     """Names of those knobs that the configuration sets to something else."""
     return [name for name, value in settings.items() if config.get(name, value) != value]
-
-
-def _present_threads(profile: Profile) -> int:
-    if profile.run is not None:
-        return profile.run.num_threads
-    return profile.machine.torch_default_threads or 1

@@ -22,9 +22,10 @@ def carry_out(
     """
     match name:
         case "observe":
-            return Observation(watch, command["seconds"], command["steps"], command["limit_s"])
+            exact = command.get("exact", False)
+            return Observation(watch, command["seconds"], command["steps"], command["limit_s"], exact=exact)
         case "inspect":
-            return Inspection(watch, command["steps"], command["limit_s"])
+            return Inspection(watch, command["steps"], command["limit_s"], exact=command.get("exact", False))
         case "record":
             return Recording(
                 clock,

@@ -14,10 +14,11 @@ from typing import Any
 
 from advisor.tuners.disturbed import disturbance, set_apart
 from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.group import Running
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot, quad_log_ratio, settled, slot_steps
-from advisor.tuners.session import Session, SessionEnded
+from advisor.tuners.session import SessionEnded
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
 WARMUP_STEPS = 3  # at least
@@ -144,7 +145,7 @@ class Arena:
         result.seconds = time.monotonic() - began
         return result
 
-    def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Session:
+    def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:
         """Start one program under ``config``."""
         environment: dict[str, str] = {}
         for name, value in config.items():
@@ -162,7 +163,7 @@ class Arena:
         self.log = str(session.folder)
         return session
 
-    def warm_up(self, session: Session, budget_s: float = math.inf) -> list[Slot]:
+    def warm_up(self, session: Running, budget_s: float = math.inf) -> list[Slot]:
         """Run windows until two agree within noise, at least three steps; all of them are returned."""
         began = time.monotonic()
         if self.fixed_warmup is not None:
@@ -178,7 +179,7 @@ class Arena:
 
     def quads(
         self,
-        sessions: tuple[Session, Session],
+        sessions: tuple[Running, Running],
         configs: tuple[Mapping[str, Value] | None, ...],
         quads: int,
         deadline: float = math.inf,
@@ -256,7 +257,7 @@ class Arena:
         deadline: float,
     ) -> Duel:
         live = how == LIVE
-        sessions: list[Session] = []
+        sessions: list[Running] = []
         try:
             sessions = [self.start(config, number) for config in (arms[:1] if live else arms)]
             startup = [session.first_step() for session in sessions]
@@ -339,7 +340,7 @@ class Arena:
             return math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
         return math.log(base.slot.mean_s / candidate.slot.mean_s)
 
-    def _outcome(self, session: Session) -> dict[str, Any] | None:
+    def _outcome(self, session: Running) -> dict[str, Any] | None:
         return session.stop() if session.alive else None
 
     def _live(self, names: list[str]) -> bool:

@@ -50,6 +50,9 @@ class Knob(Generic[V]):
         acts_on: Parts of ``StepPhases`` that it can shorten at all; empty when unknown. Their share
             of the step bounds the gain.
         layer: Order among knobs at one event; lower ones are nearer to the user's code.
+        follows: The knob without which this one does nothing, if there is one; they come and go together.
+        opt_in: Where its meaning is ``training`` it is recommended only if the user allows that
+            (``--allow training``), not merely by being named.
     """
 
     semantics: ClassVar[Semantics]
@@ -58,6 +61,8 @@ class Knob(Generic[V]):
     named_only: ClassVar[bool] = False
     acts_on: ClassVar[tuple[str, ...]] = ()
     layer: ClassVar[int] = 0
+    follows: ClassVar[str | None] = None
+    opt_in: ClassVar[bool] = False
 
     def values(self) -> Sequence[V] | range:
         """Every legal value, for checking what a user asks for; a ``range`` for whole numbers."""
@@ -71,6 +76,10 @@ class Knob(Generic[V]):
         """
         raise NotImplementedError
 
+    def left_out(self, profile: Profile) -> dict[V, str]:
+        """Legal values that ``choices`` does not offer for this run, each with the reason worth telling."""
+        return {}
+
     def present(self, profile: Profile) -> V:
         """The program's own setting, also where there is nothing to propose.
 
@@ -81,6 +90,10 @@ class Knob(Generic[V]):
 
     def check(self, value: V, profile: Profile) -> None:
         """Raise ``Refused`` when a legal value cannot work on this run; used for values named by a user."""
+
+    def meaning(self, config: Config) -> Semantics:
+        """``semantics`` of this configuration, for knobs whose values differ in it."""
+        return self.semantics
 
     def change(self, value: V) -> Change:
         """What the user writes to adopt ``value``."""

@@ -9,14 +9,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from advisor.profiles.machine import read_machine
 from advisor.tuners import isolation
 from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel
+from advisor.tuners.exec_launch import ExecLaunch
+from advisor.tuners.group import RankGroup, Running
+from advisor.tuners.place import Place
+from advisor.tuners.rank_environment import OwnGroup, own_device, wants_own_group
 from advisor.tuners.session import Limits, Session
 from advisor.tuners.spec import Target, TrialSpec
+from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.zygote import Zygote
 
 PRIVATE = ("ADVISOR_STORAGE",)  # of our own environment; may hold a password
@@ -50,6 +56,8 @@ class Launcher:
     _zygote: Zygote | None = None
     adoption: Adoption = field(default_factory=Adoption)
     _sessions: list[Session] = field(default_factory=list)
+    _commands: list[ExecLaunch] = field(default_factory=list)
+    _groups: list[OwnGroup] = field(default_factory=list)
 
     def __enter__(self) -> "Launcher":
         self.adoption.open()
@@ -64,6 +72,10 @@ class Launcher:
     def __exit__(self, *exception: object) -> None:
         for session in list(self._sessions):
             session.kill()
+        for command in self._commands:
+            command.close()
+        for group in self._groups:
+            group.close()
         if self._zygote is not None:
             self._zygote.close()
         self.adoption.close()
@@ -78,8 +90,8 @@ class Launcher:
         learning_steps: int = 0,
         seed_offset: int = 0,
         environment: Mapping[str, str] | None = None,
-    ) -> Session:
-        """Start one trial; returns at once, the program is still starting.
+    ) -> Running:
+        """Start one trial, in as many processes as its strategy needs; returns at once.
 
         Raises:
             TrialFailed: The workload itself cannot be loaded.
@@ -92,6 +104,58 @@ class Launcher:
             training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, device=self.device,
             learning_steps=learning_steps, isolate=self.isolate,
         )  # fmt: skip
+        if self.target.kind == "exec":
+            return self._command(spec, environment or {})
+        workers = int(config.get("ranks", 1))
+        if workers == 1:
+            return self._launch(spec, environment or {})
+        return self._ranks(spec, workers, environment or {})
+
+    def _ranks(self, spec: TrialSpec, workers: int, environment: Mapping[str, str]) -> RankGroup:
+        """Start a process for each rank, and the servers that their strategy has."""
+        strategy = STRATEGIES[str(spec.config.get("strategy", "single"))]
+        sessions: list[Session] = []
+        own = self._own_group(workers)
+        try:
+            for place in places(spec, workers, strategy.servers(spec.config)):
+                folder = Path(spec.folder) / f"rank-{place.rank}"
+                folder.mkdir(mode=0o700)
+                ranked = replace(spec, folder=str(folder), place=place, device=place.device)
+                more = (
+                    own.environment(place.rank) if own is not None else own_device(place.device, os.environ)
+                )
+                workload = self.target.kind in ("workload", "objects")
+                sessions.append(self._launch(ranked, environment if workload else {**environment, **more}))
+        except BaseException:
+            for session in sessions:
+                session.kill()
+            raise
+        return RankGroup(sessions[:workers], sessions[workers:], strategy.losses, strategy.splits_batch)
+
+    def _own_group(self, workers: int) -> OwnGroup | None:
+        """What a script that makes its process group itself reads from its environment."""
+        if self.target.kind != "script" or not wants_own_group(Path(self.target.name)):
+            return None
+        group = OwnGroup(workers, threads=max(1, len(os.sched_getaffinity(0)) // workers))
+        self._groups.append(group)
+        return group
+
+    def _command(self, spec: TrialSpec, environment: Mapping[str, str]) -> Running:
+        """Start a launcher's command; returns when all ranks that it starts have come."""
+        command = (self.target.name, *self.target.args)
+        options = self._isolating(Path(spec.folder))
+        launch = ExecLaunch(command, spec, self._environment(environment), options)
+        self._commands.append(launch)
+        sessions = [
+            Session(self, rank.spec, rank.folder, rank.channel, rank.status, rank.control, None)
+            for rank in launch.ranks(self.limits.start_s, self.waiting)
+        ]
+        self._sessions += sessions
+        return sessions[0] if len(sessions) == 1 else RankGroup(sessions)
+
+    def _launch(self, spec: TrialSpec, environment: Mapping[str, str]) -> Session:
+        """Start one process."""
+        folder = Path(spec.folder)
         spec.write(folder / "trial.json")
         ours, theirs = socket.socketpair()
         status_read, status_write = os.pipe()
@@ -101,7 +165,7 @@ class Launcher:
             if self._zygote is not None and self._zygote.can_fork and not environment:
                 self._zygote.fork(folder / "trial.json", theirs.fileno(), status_write, control_read)
             else:
-                process = self._spawn(folder, environment or {}, theirs.fileno(), status_write, control_read)
+                process = self._spawn(folder, environment, theirs.fileno(), status_write, control_read)
         finally:
             theirs.close()
             os.close(status_write)
@@ -121,6 +185,7 @@ class Launcher:
     def end_orphans(self) -> None:
         """End what a trial left whose supervisor was killed; other trials live on."""
         supervisors = [session.supervisor for session in self._sessions]
+        supervisors += [command.supervisor for command in self._commands]
         if self._zygote is not None:
             supervisors.append(self._zygote.supervisor)
             self._zygote.end_orphans()
@@ -134,18 +199,23 @@ class Launcher:
             "--stdout", str(folder / "stdout.log"), "--stderr", str(folder / "stderr.log"),
             "--status-fd", str(status), "--control-fd", str(control), "--pass-fd", str(channel),
         ]  # fmt: skip
-        if self.isolate:
-            scratch = (self.scratch or self.folder) / folder.name
-            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-            command += ["--overlay", self.target.cwd, "--scratch", str(scratch), "--keep", str(folder)]
-            if self.compile_cache is not None:
-                command += ["--keep", str(self.compile_cache)]
-        command += ["--", sys.executable, "-P", "-m", "advisor.tuners.trial"]
+        command += [*self._isolating(folder), "--", sys.executable, "-P", "-m", "advisor.tuners.trial"]
         command += ["--spec", str(folder / "trial.json"), "--fd", str(channel)]
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, pass_fds=(channel, status, control), cwd=self.target.cwd,
             env=self._environment(environment), start_new_session=True,
         )  # fmt: skip
+
+    def _isolating(self, folder: Path) -> list[str]:
+        """Options of the supervisor that keep what the program writes apart."""
+        if not self.isolate:
+            return []
+        scratch = (self.scratch or self.folder) / folder.relative_to(self.folder)
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        options = ["--overlay", self.target.cwd, "--scratch", str(scratch), "--keep", str(folder)]
+        if self.compile_cache is not None:
+            options += ["--keep", str(self.compile_cache)]
+        return options
 
     def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         from advisor.profiles.hooks import trackers
@@ -159,6 +229,29 @@ class Launcher:
         environment.update(extra)
         environment.update(self.adoption.environment)
         return environment
+
+
+def places(spec: TrialSpec, workers: int, servers: int) -> list[Place]:
+    """Where each process of a trial stands: workers on devices, or disjoint cores, of their own.
+
+    Servers share the cores of all.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    each = max(1, len(cpus) // workers)
+    gpus = [] if spec.device == "cpu" else [f"cuda:{number}" for number in range(len(read_machine().gpus))]
+    return [
+        Place(
+            rank,
+            workers,
+            servers,
+            rendezvous=str(Path(spec.folder) / "rendezvous"),
+            device=gpus[rank] if rank < min(workers, len(gpus)) else "cpu",
+            cpus=() if gpus or rank >= workers else tuple(cpus[rank * each : (rank + 1) * each]),
+            learning=spec.learning_steps > 0,
+            on_devices=bool(gpus),
+        )
+        for rank in range(workers + servers)
+    ]
 
 
 def can_isolate(cwd: Path, scratch: Path) -> str | None:

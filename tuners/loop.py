@@ -1,17 +1,28 @@
-"""The reference training loop that runs a workload: plain torch, observed by the same hooks as a script."""
+"""The reference training loop that runs a workload: plain torch, observed by the same hooks as a script.
+
+Where several processes train together each of them runs this loop; what differs is the strategy's.
+"""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from advisor.tuners.micro_batches import SPLITTING
+from advisor.tuners.place import HERE
+from advisor.tuners.strategy import Strategy
 from advisor.workload import Workload
 
 if TYPE_CHECKING:
     import torch
 
 
-def train(workload: Workload, device_name: str = "auto", batches: int | None = None) -> None:
+def train(
+    workload: Workload,
+    device_name: str = "auto",
+    batches: int | None = None,
+    strategy: Strategy | None = None,
+) -> None:
     """Train until stopped from outside (a hook ends the process), or for ``batches`` micro-batches.
 
     Args:
@@ -19,32 +30,46 @@ def train(workload: Workload, device_name: str = "auto", batches: int | None = N
         device_name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; the workload's own device when ``auto``.
         batches: Record this many micro-batches once, with no workers, and train on exactly those:
             for comparing numbers, where the data must not depend on how it is loaded.
+        strategy: How this process trains together with others, which it has met (``HERE.join``); alone
+            where ``None``.
+
+    Raises:
+        Refused: The strategy cannot train this model.
     """
     import torch
 
+    parallel = strategy or Strategy()
     device = torch.device(_device(device_name if device_name != "auto" else workload.device))
     model = workload.model()
     model.to(device)
     model.train()
-    optimizer = workload.optimizer(model.parameters())
+    HERE.share_weights(model)
+    model = parallel.wrap(model)
+    optimizer = parallel.optimizer(workload.optimizer, model)
     scheduler = workload.scheduler(optimizer) if workload.scheduler else None
     loader = make_loader(workload, plain=batches is not None)
+    share_out = batches is not None and parallel.splits_batch and HERE.place.workers > 1
+    count = len(loader) if batches is None and hasattr(loader.dataset, "__len__") else None
+    passes = _passes(workload, model, loader, batches, lambda: parallel.epoch(model, optimizer, count))
     pending = 0
-    for batch in _batches(workload, model, loader, batches):
-        for part, share in SPLITTING.split(_to(batch, device)):
-            loss = _loss(workload, model, part)
-            divisor = workload.accumulation / share
-            (loss / divisor if divisor != 1 else loss).backward()
+    for batch in passes:
+        mine = _to(HERE.share(batch) if share_out else batch, device)
+        parts = SPLITTING.split(mine)
+        for at, (part, share) in enumerate(parts):
+            last = pending + 1 == workload.accumulation and at + 1 == len(parts)
+            with parallel.micro_batch(model, last):
+                parallel.forward_backward(_checked(workload), model, part, workload.accumulation / share)
         pending += 1
         if pending < workload.accumulation:
             continue
         pending = 0
         if workload.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), workload.clip_norm)
+            parallel.clip(model, workload.clip_norm)
         optimizer.step()
         optimizer.zero_grad()
         if scheduler is not None:
             scheduler.step()
+        parallel.updated(model, optimizer)
 
 
 def make_loader(workload: Workload, *, plain: bool = False) -> "torch.utils.data.DataLoader[Any]":
@@ -67,21 +92,34 @@ def make_loader(workload: Workload, *, plain: bool = False) -> "torch.utils.data
     return DataLoader(dataset, **arguments)
 
 
-def _batches(
-    workload: Workload, model: "torch.nn.Module", loader: Iterable[Any], count: int | None
+def _passes(
+    workload: Workload,
+    model: "torch.nn.Module",
+    loader: Iterable[Any],
+    count: int | None,
+    around: Callable[[], AbstractContextManager[Any]],
 ) -> Iterator[Any]:
     if count is not None:
-        yield from itertools.islice(_epochs(loader, None, model), count)
+        yield from itertools.islice(_epochs(loader, None, model, around), count)
         return
-    yield from _epochs(loader, workload.evaluate, model)
+    yield from _epochs(loader, workload.evaluate, model, around)
 
 
-def _epochs(loader: Iterable[Any], evaluate: Any, model: "torch.nn.Module") -> Iterator[Any]:
-    while True:
+def _epochs(
+    loader: Iterable[Any],
+    evaluate: Any,
+    model: "torch.nn.Module",
+    around: Callable[[], AbstractContextManager[Any]],
+) -> Iterator[Any]:
+    for epoch in itertools.count():
+        set_epoch = getattr(getattr(loader, "sampler", None), "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(epoch)
         empty = True
-        for batch in loader:
-            empty = False
-            yield batch
+        with around():
+            for batch in loader:
+                empty = False
+                yield batch
         if empty:
             raise ValueError(
                 "the dataset gives no batch: it has fewer items than one batch of "
@@ -94,6 +132,10 @@ def _epochs(loader: Iterable[Any], evaluate: Any, model: "torch.nn.Module") -> I
             with torch.no_grad():
                 evaluate(model)
             model.train()
+
+
+def _checked(workload: Workload) -> "Callable[[torch.nn.Module, Any], torch.Tensor]":
+    return lambda model, batch: _loss(workload, model, batch)
 
 
 def _loss(workload: Workload, model: "torch.nn.Module", batch: Any) -> "torch.Tensor":

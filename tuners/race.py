@@ -7,10 +7,11 @@ from typing import Any
 
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.group import Running
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot, between, median, single, within
 from advisor.tuners.record import TrialRecord
-from advisor.tuners.session import Session, SessionEnded
+from advisor.tuners.session import SessionEnded
 
 LIVE_LOOKS = (1, 3, 6, 12)  # quads at which a live race may end
 HOPELESS = -0.3  # log ratio of the first quad that ends a race at once
@@ -29,9 +30,9 @@ class Race:
 
     arena: Arena
     clock: Callable[[], float] = time.monotonic
-    _shared: tuple[Config, Session] | None = None
+    _shared: tuple[Config, Running] | None = None
 
-    def adopt(self, config: Mapping[str, Value], session: Session) -> None:
+    def adopt(self, config: Mapping[str, Value], session: Running) -> None:
         """Use a process that runs already, under this configuration."""
         self._shared = (dict(config), session)
 
@@ -127,7 +128,7 @@ class Race:
                 return ratios, slots, message
         raise AssertionError("the second attempt returns or raises")
 
-    def _session(self, incumbent: Config) -> Session:
+    def _session(self, incumbent: Config) -> Running:
         """A running process whose settings are the incumbent's, but for live knobs."""
         needed = self._settled_part(incumbent)
         if self._shared is not None:

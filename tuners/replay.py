@@ -13,8 +13,9 @@ from typing import Any
 from advisor.profiles.profile import Profile
 from advisor.profiles.replayed import Replays, Share
 from advisor.tuners.failures import TrialFailed
+from advisor.tuners.group import Running
 from advisor.tuners.measure import Slot, median, quad_log_ratio, slot_steps, within
-from advisor.tuners.session import Session, SessionEnded
+from advisor.tuners.session import SessionEnded
 
 QUADS = (5, 10)  # at least and at most, of one replay
 LEVEL = 0.95
@@ -47,7 +48,7 @@ class Replaying:
         deadline: Monotonic time after which no further replay is begun.
     """
 
-    session: Session
+    session: Running
     profile: Profile
     clean_step_s: float
     deadline: float

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 from advisor.profiles.profile import Profile
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Failure, TrialFailed
-from advisor.tuners.knob import Value
+from advisor.tuners.group import Running
+from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.race import WORTH, Race
 from advisor.tuners.record import Recorder, Stage, TrialRecord
-from advisor.tuners.session import Session
 from advisor.tuners.space import NotTried, Space
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Search:
         next_number: The next trial's number.
         worth: Log ratio of what a sample is worth under a configuration over one of the baseline's: with the
             gradient noise scale it makes goodput of throughput.
+        allow_training: What changes the training by asynchronous, stale, compressed or local updates may be
+            nominated, not only measured.
     """
 
     arena: Arena
@@ -80,6 +82,7 @@ class Search:
     next_number: int = 1
     compile_s: float | None = None
     worth: Callable[[Config], float] = lambda config: 0.0
+    allow_training: bool = False
     clock: Callable[[], float] = time.monotonic
     incumbent: Config = field(init=False)
     score: float = 0.0
@@ -97,7 +100,7 @@ class Search:
         self._race = Race(self.arena, self.clock)
         self._seen = {self.space.key(self.incumbent): 0.0, **self.known}
 
-    def run(self, session: Session | None) -> Config:
+    def run(self, session: Running | None) -> Config:
         """Search until converged or out of budget; the incumbent is what to confirm.
 
         Args:
@@ -250,7 +253,7 @@ class Search:
                 self._drop(config, reason)
                 return None
             if key in self._seen and not again:
-                return self._seen[key]
+                return self._seen[key] if self._may_be_nominated(config) else None
         self._afford()
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, config, stage)
@@ -275,11 +278,26 @@ class Search:
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
-        self._seen[key], self._configs[key] = score, config
+        self._seen[key] = score
         self._failed_in_a_row = 0
         self.recorder.record(record, key, asked=asked.number, value=score)
         self.study.tell(asked, score)
+        if not self._may_be_nominated(config):
+            return None
+        self._configs[key] = config
         return score
+
+    def _may_be_nominated(self, config: Config) -> bool:
+        """Whether its updates are those of the baseline, or the user allows others; no estimate is either."""
+        if self.profile.target_kind == "script" and config.get("ranks", 1) != self.space.present.get(
+            "ranks", 1
+        ):
+            return False
+        return self.allow_training or not any(
+            knob.opt_in and knob.meaning(config) is Semantics.TRAINING
+            for name, knob in self.arena.knobs.items()
+            if config.get(name) != self.space.present.get(name)
+        )
 
     def _afford(self) -> None:
         if self.clock() > self.deadline:

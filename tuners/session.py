@@ -5,7 +5,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -106,6 +106,11 @@ class Session:
         return self._control is not None
 
     @property
+    def limits(self) -> Limits:
+        """Deadlines of the launcher that started it."""
+        return self._launcher.limits
+
+    @property
     def supervisor(self) -> int | None:
         """Pid of its supervisor where that is a child of this process."""
         return None if self._process is None else self._process.pid
@@ -133,9 +138,33 @@ class Session:
         Raises:
             TrialFailed: Also when a knob asked for is neither applied nor refused (``not_applied``).
         """
-        changed = None if config is None else dict(config)
-        self._channel_send(do="slot", steps=steps, drop=drop, keep=[], config=changed, limit_s=limit_s)
+        self.tell_slot(steps, drop=drop, config=config, limit_s=limit_s)
         return self._measured(steps + drop)
+
+    def tell_slot(
+        self,
+        steps: int,
+        *,
+        drop: int,
+        keep: Collection[str] = (),
+        config: Mapping[str, int | str] | None = None,
+        limit_s: float = 60.0,
+        exact: bool = False,
+    ) -> None:
+        """Have a slot begin; the message that ends it is ``slot``.
+
+        Args:
+            steps: To be measured.
+            drop: Steps before them that are not.
+            keep: Flags that do not set a step apart.
+            config: Live knobs to switch to before.
+            limit_s: Seconds after which it ends with the steps it has.
+            exact: Take just so many steps, whatever their flags: several ranks must take equally many.
+        """
+        changed = None if config is None else dict(config)
+        self._channel_send(
+            do="slot", steps=steps, drop=drop, keep=list(keep), config=changed, limit_s=limit_s, exact=exact
+        )
 
     def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
         """Measure ``steps`` after the first ``drop`` steps of the program, without a pause before.
@@ -143,18 +172,13 @@ class Session:
         Must be the first call: a program that pauses gives its loader workers time to run ahead.
         Steps in which an epoch starts are measured like others.
         """
-        self._channel_send(do="slot", steps=steps, drop=drop, keep=["epoch"], config=None, limit_s=limit_s)
+        self.tell_slot(steps, drop=drop, keep=["epoch"], limit_s=limit_s)
         self.first_step()
         return self._measured(steps + drop)
 
     def _measured(self, steps: int) -> Slot:
-        message = self._await("slot", self._launcher.limits.for_steps(steps))
-        self.last = message
-        if message["unanswered"]:
-            raise TrialFailed(
-                Failure("not_applied", f"neither applied nor refused: {', '.join(message['unanswered'])}")
-            )
-        return as_slot(message)
+        self.last = answered(self._await("slot", self._launcher.limits.for_steps(steps)))
+        return as_slot(self.last)
 
     def facts(self) -> dict[str, Any]:
         """Everything the hooks have seen so far."""
@@ -170,8 +194,12 @@ class Session:
             wait_s: Seconds until the trial counts as stuck.
             arguments: What the command takes.
         """
-        self._channel_send(do=command, **arguments)
+        self.tell(command, **arguments)
         return self._await(event, wait_s)
+
+    def tell(self, command: str, **arguments: Any) -> None:
+        """Send a command without waiting for its answer."""
+        self._channel_send(do=command, **arguments)
 
     def settle(self, present: Mapping[str, int | str]) -> None:
         """Tell the child the program's own settings, observed in its first run."""
@@ -205,40 +233,58 @@ class Session:
             self._fail_without_outcome()
 
     def _await(self, event: str, limit_s: float) -> dict[str, Any]:
-        began = time.monotonic()
-        self._phase_began = began
-        while True:
-            try:
-                message = self._channel.receive(TICK_S)
-            except ChannelClosed:
-                self._fail_without_outcome()
-            if message is None and self._supervisor_ended():
-                self._fail_without_outcome()
+        self.expect()
+        while (message := self.look(event, limit_s, TICK_S)) is None:
+            pass
+        return message
+
+    def expect(self) -> None:
+        """A wait begins now."""
+        self._phase_began = time.monotonic()
+
+    def fileno(self) -> int:
+        """The descriptor on which messages come, for ``select``."""
+        return self._channel.fileno()
+
+    def look(self, event: str, limit_s: float, tick_s: float) -> dict[str, Any] | None:
+        """Take one message, waiting up to ``tick_s`` seconds for it; returned if it is the one awaited.
+
+        Args:
+            event: Name of the message awaited.
+            limit_s: Seconds since ``expect`` after which the trial counts as stuck.
+            tick_s: Seconds until ``None`` is returned.
+        """
+        try:
+            message = self._channel.receive(tick_s)
+        except ChannelClosed:
+            self._fail_without_outcome()
+        if message is None and self._supervisor_ended():
+            self._fail_without_outcome()
+        if message is None:
             waited = time.monotonic() - self._phase_began
-            if message is None:
-                try:
-                    self._launcher.waiting(self._phase, waited)
-                except Interrupted:
-                    self.kill()
-                    raise
-                limit = self._launcher.limits.compile_s if self._phase == "compile" else limit_s
-                if waited > limit:
-                    self._time_out(waited)
-                continue
-            kind = message.pop("event")
-            if kind == "phase":
-                self._enter_phase(message)
-            elif kind == "failure":
-                self._close()
-                raise TrialFailed(Failure(**message))
-            elif kind == "outcome":
-                self._outcome = message
-                if event == "outcome" and message["failure"] is None:
-                    return message
-                self._over(message)
-            elif kind == event:
-                self._phase = "steps"
+            try:
+                self._launcher.waiting(self._phase, waited)
+            except Interrupted:
+                self.kill()
+                raise
+            if waited > (self._launcher.limits.compile_s if self._phase == "compile" else limit_s):
+                self.time_out()
+            return None
+        kind = message.pop("event")
+        if kind == "phase":
+            self._enter_phase(message)
+        elif kind == "failure":
+            self._close()
+            raise TrialFailed(Failure(**message))
+        elif kind == "outcome":
+            self._outcome = message
+            if event == "outcome" and message["failure"] is None:
                 return message
+            self._over(message)
+        elif kind == event:
+            self._phase = "steps"
+            return message
+        return None
 
     def _over(self, outcome: dict[str, Any]) -> None:
         self._close()
@@ -246,7 +292,13 @@ class Session:
             raise TrialFailed(Failure(**outcome["failure"]))
         raise SessionEnded(outcome)
 
-    def _time_out(self, waited: float) -> None:
+    def time_out(self) -> NoReturn:
+        """End it as stuck, with a stack of every process.
+
+        Raises:
+            TrialFailed: Always.
+        """
+        waited = time.monotonic() - self._phase_began
         self._close(with_stacks=True)
         raise TrialFailed(Failure("timeout", f"no answer for {waited:.0f} s in phase {self._phase}"))
 
@@ -305,6 +357,18 @@ class Session:
         self._launcher.forget(self)
         if self._ended is None:
             self._launcher.end_orphans()
+
+
+def answered(message: dict[str, Any]) -> dict[str, Any]:
+    """The message of a slot, if every knob asked for was applied or refused.
+
+    Raises:
+        TrialFailed: One was neither (``not_applied``).
+    """
+    if message["unanswered"]:
+        names = ", ".join(message["unanswered"])
+        raise TrialFailed(Failure("not_applied", f"neither applied nor refused: {names}"))
+    return message
 
 
 def as_slot(message: Mapping[str, Any]) -> Slot:

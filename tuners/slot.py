@@ -19,19 +19,29 @@ class SlotTask:
 
     Flags in ``keep`` do not set a step apart: a window for loaders includes the start of an epoch.
     A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
-    baseline is recognised by one step.
+    baseline is recognised by one step. An ``exact`` one takes the steps asked for whatever happens: ranks
+    that wait for each other must take equally many.
     """
 
     event = "slot"
 
     def __init__(
-        self, run: Run, steps: int, drop: int, keep: frozenset[str], limit_s: float, device: str
+        self,
+        run: Run,
+        steps: int,
+        drop: int,
+        keep: frozenset[str],
+        limit_s: float,
+        device: str,
+        *,
+        exact: bool = False,
     ) -> None:
         self._run = run
         self._wanted = steps
         self._limit_s = limit_s
         self._drop = drop
         self._keep = keep
+        self._exact = exact
         self._cuda = device.startswith("cuda") or (device == "auto" and cuda_in_use())
         self._clean: list[Step] = []
         self._flagged: list[Step] = []
@@ -48,7 +58,7 @@ class SlotTask:
 
     def take(self, step: Step) -> bool:
         """Add a step; whether the slot is complete."""
-        if self._clean and step.kind != self._clean[0].kind:
+        if self._clean and step.kind != self._clean[0].kind and not self._exact:
             self._clean.clear()
             self._flagged.clear()
         if self._drop > 0:
@@ -62,6 +72,8 @@ class SlotTask:
             return False
         self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
+        if self._exact:
+            return len(self._clean) + len(self._flagged) >= self._wanted
         if len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT:
             return True
         return bool(self._clean) and time.perf_counter() - self._began > self._limit_s
@@ -111,6 +123,7 @@ class SlotTask:
             "kind": steps[0].kind if steps else None,
             "seconds": time.perf_counter() - self._began,
             "other_cpu_s": max(0.0, everyone - own),
+            "own_cpu_s": own,
             "throttled_s": throttled_s() - self._throttled_before,
             "applied": sorted(run.applied),
             "refused": dict(run.refused),

@@ -17,13 +17,15 @@ from advisor.tuners.constraints import (
     UNLESS_NAMED,
     batch_ratio,
     learning_rate_rule,
-    num_threads,
     num_workers,
 )
 from advisor.tuners.knob import AnyKnob, Config, Refused, Value
+from advisor.tuners.rank_constraints import ONE_PROCESS, STRATEGY_SETTINGS, num_threads
 
 NEED_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "in_order")
 NEED_BATCH = ("batch_size", "lr_scaling")
+OF_RANKS = ("strategy", "ranks", *STRATEGY_SETTINGS)
+ONE_DEVICE = "one device: several ranks on its CPUs are tried when `--ranks 2` asks for them"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,9 @@ class Space:
         config = {**self.present, **partial}
         if not decided and "lr_scaling" in self.choices and batch_ratio(config, self.profile) != 1.0:
             config["lr_scaling"] = learning_rate_rule(self.profile)
+        several = str(config.get("strategy", "single")) not in ONE_PROCESS
+        if several and config.get("ranks") == 1 and "ranks" in self.choices:
+            config["ranks"] = max(self.choices["ranks"])
         return config
 
     def _inert(self, config: Config) -> list[str]:
@@ -104,6 +109,10 @@ class Space:
             inert += tuple(NEED_COMPILE)
         if num_threads(config, self.profile) == 1:
             inert += ("omp_wait_policy",)
+        strategy = str(config.get("strategy", "single"))
+        if strategy in ONE_PROCESS:
+            inert += ("ranks",)
+        inert += tuple(name for name, beside in STRATEGY_SETTINGS.items() if strategy not in beside)
         return [name for name in inert if name in self.present]
 
 
@@ -117,6 +126,7 @@ def build_space(
     max_batch: int | None = None,
     detectable: float = 0.0,
     planned_steps: int | None = None,
+    ranks: Sequence[int] = (),
 ) -> Space:
     """Decide what may be tried.
 
@@ -131,6 +141,8 @@ def build_space(
         detectable: Smallest gain (share of the step, 0 to 1) that can be told from noise. A knob that was
             not named and cannot gain as much is left out.
         planned_steps: Steps that the user's training will make; the program's own length where ``None``.
+        ranks: Numbers of workers to try; empty for what the machine has, which is more than one process
+            only where several GPUs are, or a strategy is named.
 
     Raises:
         UsageError: An unknown knob, one both named and fixed, or a fixed value that cannot apply.
@@ -142,7 +154,13 @@ def build_space(
     own, not_tried, choices = _own(knobs, profile, asked, settings), list[NotTried](), {}
     for name, value in settings.items():
         _check_fixed(name, knobs[name], value, own.get(name), profile)
-    for name in sorted(asked or knobs):
+    names = set(asked or knobs)
+    if "strategy" in asked:
+        names.add("ranks")
+    elif max(ranks, default=len(profile.machine.gpus)) < 2 and "strategy" not in settings:
+        names -= set(OF_RANKS) - set(asked)
+        not_tried += [NotTried("strategy", None, ONE_DEVICE)] if not asked else []
+    for name in sorted(names):
         if name in settings or (name not in asked and knobs[name].named_only):
             continue
         left_out, values = _choose(name, knobs[name], profile, asked, detectable, keep_batch)
@@ -152,6 +170,11 @@ def build_space(
         not_tried += left_out
         if len(values) > 1:
             choices[name] = values
+    _settle_ranks(choices, settings, ranks)
+    not_tried += [
+        NotTried(name, None, f"it needs strategy={' or '.join(STRATEGY_SETTINGS[name])}")
+        for name in asked if name in STRATEGY_SETTINGS and name not in choices
+    ]  # fmt: skip
     explicit = frozenset(name for name, values in asked.items() if values)
     if "lr_scaling" in choices and "lr_scaling" not in explicit:
         rule = learning_rate_rule(profile)
@@ -160,6 +183,21 @@ def build_space(
             not_tried.append(NotTried("lr_scaling", None, SUMMED))
     present = {**{name: values[0] for name, values in choices.items()}, **settings}
     return _without_hopeless(Space(present, own, choices, not_tried, profile, explicit))
+
+
+def _settle_ranks(
+    choices: dict[str, list[Value]], settings: Mapping[str, Value], ranks: Sequence[int]
+) -> None:
+    """Try the numbers of ranks that were asked for, and the settings of those strategies that are tried."""
+    if ranks and "ranks" in choices:
+        choices["ranks"] = [1, *(number for number in ranks if number > 1)]
+    tried = [settings["strategy"]] if "strategy" in settings else choices.get("strategy", [])
+    several = {str(name) for name in tried} - set(ONE_PROCESS)
+    if not several:
+        choices.pop("ranks", None)
+    for name, beside in STRATEGY_SETTINGS.items():
+        if name in choices and not several & set(beside):
+            del choices[name]
 
 
 def _check_names(
@@ -220,10 +258,11 @@ def _choose(
     values = asked.get(name)
     if values:
         return _named_values(name, knob, profile, values)
+    left_out = [NotTried(name, value, reason) for value, reason in knob.left_out(profile).items()]
     try:
         choices: list[Value] = list(knob.choices(profile))
     except Refused as reason:
-        return [NotTried(name, None, str(reason))], []
+        return left_out or [NotTried(name, None, str(reason))], []
     if name not in asked and knob.acts_on and profile.phases is not None:
         share, how = _bound(profile, knob.acts_on)
         if share < detectable:
@@ -232,7 +271,7 @@ def _choose(
                 f"less than the {detectable * 100:.3g} % that can be told from noise"
             )
             return [NotTried(name, None, reason_text)], []
-    return [], choices
+    return left_out, choices
 
 
 def _bound(profile: Profile, parts: tuple[str, ...]) -> tuple[float, str]:

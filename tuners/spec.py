@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from advisor.tuners.place import Place
+
 MAX_OUTCOME = 16 * 2**20  # bytes; more than that is not read
 
 
@@ -28,6 +30,7 @@ class TrialSpec:
     """One configuration to run in one process.
 
     ``present`` is the program's own setting of every knob, ``config`` what this trial sets.
+    ``place`` is this process's among those that train together, alone by default.
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
     """
@@ -43,6 +46,7 @@ class TrialSpec:
     device: str = "auto"
     learning_steps: int = 0
     isolate: bool = False
+    place: Place = field(default_factory=Place)
 
     def write(self, path: Path) -> None:
         """Write ``trial.json``."""
@@ -52,8 +56,12 @@ class TrialSpec:
     def read(cls, path: Path) -> "TrialSpec":
         """Read ``trial.json``."""
         data = json.loads(path.read_text())
-        target = data.pop("target")
-        return cls(target=Target(**{**target, "args": tuple(target["args"])}), **data)
+        target, place = data.pop("target"), data.pop("place")
+        return cls(
+            target=Target(**{**target, "args": tuple(target["args"])}),
+            place=Place(**{**place, "cpus": tuple(place["cpus"])}),
+            **data,
+        )
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:

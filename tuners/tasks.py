@@ -40,11 +40,15 @@ class Observation:
         seconds: How long at least, once ``steps`` clean ones were seen.
         steps: Clean steps at least.
         limit_s: How long at most.
+        exact: Take just ``steps`` steps, clean or not: ranks that wait for each other take equally many.
     """
 
     event = "observed"
 
-    def __init__(self, watch: Watch, seconds: float, steps: int, limit_s: float) -> None:
+    def __init__(
+        self, watch: Watch, seconds: float, steps: int, limit_s: float, *, exact: bool = False
+    ) -> None:
+        self._exact = exact
         self._watch = watch
         self._seconds = seconds
         self._least = steps
@@ -65,6 +69,8 @@ class Observation:
         self._watch.memory.step()
         self._steps.append(step)
         self._clean += not step.flags
+        if self._exact:
+            return len(self._steps) >= self._least
         spent = time.perf_counter() - self._began
         enough = self._clean >= self._least and spent >= self._seconds
         return enough or spent >= self._limit_s or len(self._steps) >= MOST_STEPS
@@ -97,7 +103,8 @@ class Inspection:
 
     event = "inspected"
 
-    def __init__(self, watch: Watch, steps: int, limit_s: float) -> None:
+    def __init__(self, watch: Watch, steps: int, limit_s: float, *, exact: bool = False) -> None:
+        self._exact = exact
         self._watch = watch
         self._left = steps
         self._limit_s = limit_s
@@ -111,7 +118,8 @@ class Inspection:
     def take(self, step: Step) -> bool:
         """Count the step."""
         self._count += 1
-        return self._count >= self._left or time.perf_counter() - self._began > self._limit_s
+        late = not self._exact and time.perf_counter() - self._began > self._limit_s
+        return self._count >= self._left or late
 
     def finish(self) -> dict[str, Any]:
         """Take them away again; what they saw is in the facts."""

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,13 @@ from advisor.profiles.machine import read_machine
 from advisor.profiles.run import Run
 from advisor.tuners.channel import Channel, ChannelClosed
 from advisor.tuners.failures import Failure, describe, describe_ours
-from advisor.tuners.knob import Refused
+from advisor.tuners.knob import AnyKnob, Refused
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.place import HERE
 from advisor.tuners.slot import SlotTask, cuda_in_use
 from advisor.tuners.spec import TrialSpec, write_json
+from advisor.tuners.strategies import STRATEGIES
+from advisor.tuners.strategy import Strategy
 from advisor.tuners.tasks import Task
 
 
@@ -43,12 +47,24 @@ class Trial:
         self._task: Task | None = None
         self._startup_s: float | None = None
         self._finished = False
-        knobs = {name: KNOBS[name] for name in KNOBS}
+        HERE.place, HERE.config = spec.place, {**spec.present, **spec.config}
+        self._strategy: Strategy | None = None
+        knobs: dict[str, AnyKnob] = dict(KNOBS)
+        if spec.place.workers > 1 and spec.target.kind in ("script", "module") and "strategy" in spec.config:
+            from advisor.tuners.script_ranks import OwnRanks, ScriptRanks
+
+            knobs["strategy"] = OwnRanks() if "TORCHELASTIC_RUN_ID" in os.environ else ScriptRanks()
         self.run = Run(knobs, spec.present, Refused, spec.training_dataset)
         self.run.configure(spec.config)
         self.clock = Clock(self._on_step)
         self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
-        self.watch = Watch(
+        self.writes = Writes(ignored=[Path(spec.folder)])
+
+    @cached_property
+    def watch(self) -> Watch:
+        """Made when torch has been imported, which its parts need: never before the target does it."""
+        spec = self._spec
+        watch = Watch(
             self.run,
             self.clock,
             compiling=self.compiling,
@@ -56,8 +72,8 @@ class Trial:
             seed_offset=spec.seed_offset,
             loss_limit=max(64, spec.learning_steps),
         )
-        self.watch.record_grad_norms = spec.learning_steps > 0
-        self.writes = Writes(ignored=[Path(spec.folder)])
+        watch.record_grad_norms = spec.learning_steps > 0
+        return watch
 
     def arm(self) -> None:
         """Install what must be in place before the target's first line."""
@@ -90,7 +106,17 @@ class Trial:
         from advisor.tuners.loop import train
         from advisor.tuners.ship import load_workload
 
-        train(load_workload(self._spec.target), self._spec.device, self._learning_batches())
+        workload, name = load_workload(self._spec.target), str(self._spec.config.get("strategy", "single"))
+        if HERE.place.serves:
+            self.watch.remove()  # its updates are no steps of a training loop
+            STRATEGIES[name].serve(workload)
+            return
+        self._strategy = STRATEGIES[name]
+        try:
+            train(workload, self._spec.device, self._learning_batches(), self._strategy)
+        except Refused as reason:  # of the model, the same on every rank: each goes on alone
+            self.run.refuse("strategy", str(reason))
+            train(workload, self._spec.device, self._learning_batches())
 
     def _learning_batches(self) -> int | None:
         if not self._spec.learning_steps:
@@ -149,18 +175,24 @@ class Trial:
             frozenset(command["keep"]),
             command["limit_s"],
             self._spec.device,
+            exact=command["exact"],
         )
 
     def _facts(self) -> dict[str, Any]:
         kind = "script" if self._spec.target.kind in ("script", "module") else "workload"
         profile = self.watch.profile(read_machine(), kind)
-        return {"profile": asdict(profile), "missing_patches": self.watch.missing_patches()}
+        return {
+            "profile": asdict(profile),
+            "missing_patches": self.watch.missing_patches(),
+            "losses": [repr(value) for value in self.watch.losses()],
+        }
 
     def _finish(self, state: str, failure: Failure | None) -> None:
         """Leave the outcome, then the process: no ``finally``, ``atexit`` or last checkpoint runs."""
         if self._finished:
             os._exit(1)
         self._finished = True
+        imported = "torch" in sys.modules  # a program may end before it comes to that
         outcome = {
             "state": state,
             "failure": None if failure is None else asdict(failure),
@@ -170,13 +202,14 @@ class Trial:
             "steps": self.clock.steps,
             "startup_s": self._startup_s,
             "compile": self.compiling.summary(),
-            "losses": [repr(value) for value in self.watch.losses()],
-            "grad_norms": [repr(value) for value in self.watch.grad_norms()],
+            "losses": [repr(value) for value in self.watch.losses()] if imported else [],
+            "grad_norms": [repr(value) for value in self.watch.grad_norms()] if imported else [],
             "peak_bytes": peak_bytes(),
             "device_peak_bytes": _device_peak(),
             "files": self.writes.files,
             "connections": self.writes.connections,
             "processes": self.writes.processes,
+            "report": self._report(),
         }
         write_json(Path(self._spec.folder) / "outcome.json", outcome)
         try:
@@ -186,6 +219,15 @@ class Trial:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+    def _report(self) -> dict[str, Any]:
+        """What the strategy knows at the end, or why it cannot tell: a server may be gone."""
+        if self._strategy is None or HERE.place.processes == 1:
+            return {}
+        try:
+            return self._strategy.report()
+        except Exception as error:  # the trial itself has gone well
+            return {"error": f"{type(error).__name__}: {error}"}
 
     def _on_compile(self, running: bool) -> None:
         self.clock.flag("compile")

@@ -11,13 +11,15 @@ from advisor.cli.failures import Face, from_bug, from_click, report_failure
 from advisor.cli.output import prepare_streams, tell
 from advisor.errors import AdvisorError, UsageError
 
-AVAILABLE = ("tune", "profile", "report", "check", "compare", "studies", "knobs", "rules", "doctor", "init")
-LATER = ("apply", "worker", "plan", "trace")
+AVAILABLE = (
+    "tune", "profile", "report", "apply", "check", "compare", "studies", "knobs", "rules", "doctor", "init",
+)  # fmt: skip
+LATER = ("worker", "plan", "trace")
 
 EXIT_CODES = """\b
 Exit codes:
   0  done, also when the answer is to keep what there is
-  1  the gate of `advisor check` failed
+  1  the gate of `advisor check` failed, or what `advisor apply --verify` looked for
   2  usage or configuration
   3  the target itself fails, unchanged
   4  no trial was valid

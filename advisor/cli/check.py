@@ -20,7 +20,6 @@ from advisor.cli.common import (
     MODULE,
     NO_COLOR,
     QUIET,
-    refuse_launcher,
     report_folder,
 )
 from advisor.cli.failures import interrupted_code
@@ -124,11 +123,10 @@ def command(
 ) -> int:  # fmt: skip
     """Check everything, run, judge, print."""
     problems = problems_of(ctx)
-    refuse_launcher(launcher)
     typed, arguments = ctx.meta[TYPED], ctx.meta[SCRIPT_ARGUMENTS]
     request: TargetRequest | None = None
     with problems.gather():
-        request = find_target(target, module, arguments, command="check")
+        request = find_target(target, module, arguments, command="check", launcher=launcher)
     machine = read_machine()
     with problems.gather():
         check_device(device, machine)

@@ -16,7 +16,7 @@ MODULE = setting(
     group="What to run",
     help="Run a module in place of a file.",
 )
-LAUNCHER = setting("--exec", "launcher", group="What to run", help="Not available yet.")
+LAUNCHER = setting("--exec", "launcher", group="What to run", help="What follows -- is a launcher's command.")
 DEVICE = setting(
     "--device",
     read=values.device,
@@ -31,7 +31,7 @@ RANKS = setting(
     metavar="N,...",
     file_types=(int, str),
     group="What to run",
-    help="Numbers of workers; more than one is not available yet.",
+    help="Numbers of workers that strategies are tried with.",
 )
 CONFIDENCE = setting(
     "--confidence",
@@ -54,12 +54,6 @@ DRY_RUN = setting("--dry-run", group="Output", help="Say what would be done; sta
 QUIET = setting("--quiet", group="Output", help="No progress.")
 NO_COLOR = setting("--no-color", group="Output", help="No colour.")
 DEBUG = setting("--debug", group="Output", help="Show tracebacks of errors.")
-
-
-def refuse_launcher(launcher: bool) -> None:
-    """Raise ``UsageError`` for ``--exec``."""
-    if launcher:
-        raise UsageError("--exec is not available yet", hint="give the script that the launcher starts")
 
 
 def report_folder(out: str | None) -> Path:

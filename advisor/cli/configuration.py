@@ -8,22 +8,103 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.cli.output import warn
 from advisor.cli.problems import Problems
 from advisor.cli.values import did_you_mean, switch
-from advisor.errors import EnvironmentProblem, UsageError, clean
+from advisor.errors import AdvisorError, EnvironmentProblem, UsageError, clean
+from advisor.storage_url import parse_storage
 
 if TYPE_CHECKING:
     from advisor.cli.options import Setting
 
+COMMAND_LINE, DEFAULT = "command line", "default"
 PREFIX = "ADVISOR_"
+STORAGE = "storage"  # the setting that may hold a password
 OWN_FILE, PROJECT_FILE = "advisor.toml", "pyproject.toml"
 MAX_FILE_BYTES = 4 * 2**20
 NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a text", list: "a list"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the value of one setting comes from.
+
+    Attributes:
+        name: As the command line spells it, without its dashes.
+        source: ``command line``, a variable, a file, or ``default``.
+        value: As it is written there, less a password; ``None`` at the default and where it cannot be used.
+        hidden: Weaker sources that set it too.
+    """
+
+    name: str
+    source: str
+    value: str | None = None
+    hidden: tuple[str, ...] = ()
+
+
+def origins(settings: Mapping[str, "Setting"], typed: Mapping[str, str], problems: Problems) -> list[Origin]:
+    """The origin of every setting, in the order of their names.
+
+    Args:
+        settings: What may be set, by parameter name.
+        typed: What stands on the command line, by parameter name.
+        problems: Is told what is wrong.
+    """
+    read = gather(settings, problems)
+    file = ""
+    table: dict[str, Any] | None = None
+    with suppress(AdvisorError):  # of which `problems` has been told
+        file, table, _ = _chosen()
+    written = {key.replace("-", "_"): content for key, content in (table or {}).items()}
+    found = []
+    for name, param in sorted(settings.items()):
+        sources = list(_sources(name, typed, file, written))
+        label = param.flag.lstrip("-")
+        if not sources:
+            found.append(Origin(label, DEFAULT))
+            continue
+        (source, content), *weaker = sources
+        value = content if source == COMMAND_LINE else read.get(name)
+        if source.startswith(PREFIX):  # where it cannot be read `gather` goes on with what the file says
+            value = _tried(content, param)
+        if value is not None:
+            value = clean(content, 200) if name != STORAGE else _without_password(content, source, problems)
+        found.append(Origin(label, source, value, tuple(other for other, _ in weaker)))
+    return found
+
+
+def _without_password(url: str, source: str, problems: Problems) -> str | None:
+    """A storage URL for all to see; ``None`` where it cannot be used."""
+    with problems.gather(where=source):
+        return str(parse_storage(url, from_environment=True))
+    return None
+
+
+def _tried(content: str, param: "Setting") -> Any:
+    """What a variable says; ``None`` where it cannot be read."""
+    with suppress(AdvisorError):
+        return _from_variable(content, param)
+    return None
+
+
+def _sources(
+    name: str, typed: Mapping[str, str], file: str, written: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """All that set one setting, the strongest first, each with what is written there."""
+    if name in typed:
+        yield COMMAND_LINE, typed[name]
+    variable = PREFIX + name.upper()
+    if os.environ.get(variable) is not None:
+        yield variable, os.environ[variable]
+    if name in written:
+        content = written[name]
+        yield file, content if isinstance(content, str) else json.dumps(content, default=str)
 
 
 def gather(
@@ -98,25 +179,31 @@ def _checked(content: Any, types: tuple[type, ...]) -> Any:
 
 
 def _read_files() -> tuple[str, dict[str, Any]]:
-    """The table that counts, and the name of its file.
+    """The name of the file that counts, and its table; warns of what is odd about them.
 
     Raises:
         UsageError: A file is not TOML.
         EnvironmentProblem: A file cannot be read.
     """
-    own = _read(Path(OWN_FILE))
-    project = (_read(Path(PROJECT_FILE)) or {}).get("tool", {})
-    section = project.get("advisor") if isinstance(project, dict) else None
-    if own is not None and section is not None:
+    name, chosen, both = _chosen()
+    if both:
         warn(f"{OWN_FILE} wins: [tool.advisor] in {PROJECT_FILE} is not used", hint="remove one of the two")
-    chosen, name = (own, OWN_FILE) if own is not None else (section, PROJECT_FILE)
     if chosen is None:
         return name, {}
-    if not isinstance(chosen, dict):
-        raise UsageError("tool.advisor: expected a table", where=name)
     if Path(name).stat().st_mode & stat.S_IWOTH:
         warn(f"others can change {name}", hint=f"`chmod o-w {name}`")
     return name, chosen
+
+
+def _chosen() -> tuple[str, dict[str, Any] | None, bool]:
+    """The name of the file that counts, its table if there is one, and whether the other file has one too."""
+    own = _read(Path(OWN_FILE))
+    project = (_read(Path(PROJECT_FILE)) or {}).get("tool", {})
+    section = project.get("advisor") if isinstance(project, dict) else None
+    chosen, name = (own, OWN_FILE) if own is not None else (section, PROJECT_FILE)
+    if chosen is not None and not isinstance(chosen, dict):
+        raise UsageError("tool.advisor: expected a table", where=name)
+    return name, chosen, own is not None and section is not None
 
 
 def _read(path: Path) -> dict[str, Any] | None:

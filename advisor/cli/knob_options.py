@@ -13,7 +13,6 @@ from advisor.errors import UsageError, clean
 from advisor.settings import Value
 from advisor.tuners.knobs import KNOBS
 
-RESERVED = "strategy"
 MAX_VALUES = 100
 
 Wish = tuple[str, list[Value] | None]
@@ -60,8 +59,6 @@ def known_knob(name: str) -> str:
     Raises:
         UsageError: There is none of that name.
     """
-    if name == RESERVED:
-        raise UsageError("knob 'strategy' is not available yet", hint="`advisor knobs` lists those that are")
     if name not in KNOBS:
         near = did_you_mean(name, list(KNOBS))
         listed = "`advisor knobs` lists all"

@@ -21,9 +21,9 @@ def check_ranks(ranks: tuple[int, ...] | None, machine: Machine) -> None:
         places = len(machine.gpus) or machine.cpus_allowed
         if number > places:
             what = "GPUs are present" if machine.gpus else "CPUs are allowed"
-            raise UsageError(f"{number} ranks, but {places} {what}", where="--ranks", hint="`--ranks 1`")
-        if number > 1:
-            raise UsageError(f"--ranks {number} is not available yet", where="--ranks", hint="`--ranks 1`")
+            raise UsageError(
+                f"{number} ranks, but {places} {what}", where="--ranks", hint=f"`--ranks {places}`"
+            )
 
 
 def check_device(device: str | None, machine: Machine) -> None:

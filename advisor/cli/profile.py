@@ -19,7 +19,6 @@ from advisor.cli.common import (
     NO_COLOR,
     QUIET,
     RANKS,
-    refuse_launcher,
     report_folder,
 )
 from advisor.cli.failures import interrupted_code
@@ -33,7 +32,8 @@ from advisor.cli.values import did_you_mean
 from advisor.durations import parse_duration
 from advisor.errors import UsageError, clean
 from advisor.result import ProfileData
-from advisor.settings import Settings, TargetRequest
+from advisor.settings import Settings, TargetRequest, Value
+from advisor.tuners.rank_constraints import with_ranks
 
 DEFAULT_BUDGET_S = 120.0
 STAGES = ("watch", "inspect", "record", "replay", "report")
@@ -138,7 +138,6 @@ def command(
 ) -> int:  # fmt: skip
     """Check everything, run or read, print."""
     problems = problems_of(ctx)
-    refuse_launcher(launcher)
     typed, arguments = ctx.meta[TYPED], ctx.meta[SCRIPT_ARGUMENTS]
     command_line = ("profile", *typed, *(("--", *arguments) if arguments else ()))
     folder = Path()
@@ -154,7 +153,7 @@ def command(
         return _read_traces(targets, command_line, folder, format or "text", dry_run=dry_run)
     request: TargetRequest | None = None
     with problems.gather():
-        request = _target(targets, module, arguments)
+        request = _target(targets, module, arguments, launcher=launcher)
     from advisor.profiles.machine import read_machine
 
     machine = read_machine()
@@ -164,7 +163,7 @@ def command(
         check_device(device, machine)
     fixed = {}
     with problems.gather():
-        fixed = merge_fixed(fix)
+        fixed = with_ranks(_with_strategy(merge_fixed(fix), ranks), ranks or (), machine)
     problems.raise_any()
     assert request is not None
     settings = Settings(
@@ -217,13 +216,29 @@ def show(result: ProfileData, folder: Path, format: Format) -> int:
     return interrupted_code() if result.budget.stopped_by == "interrupted" else 0
 
 
-def _target(targets: Sequence[str], module: str | None, arguments: Sequence[str]) -> TargetRequest:
+def _target(
+    targets: Sequence[str], module: str | None, arguments: Sequence[str], *, launcher: bool
+) -> TargetRequest:
     if len(targets) > 1:
         raise UsageError(
             f"got an unexpected extra argument ({clean(targets[1])})",
             hint="arguments of the script go after `--`; only traces may be several",
         )
-    return find_target(targets[0] if targets else None, module, arguments, command="profile")
+    name = targets[0] if targets else None
+    return find_target(name, module, arguments, command="profile", launcher=launcher)
+
+
+def _with_strategy(fixed: dict[str, Value], ranks: tuple[int, ...] | None) -> dict[str, Value]:
+    """One strategy and one number of ranks: DistributedDataParallel where only ranks are named.
+
+    Raises:
+        UsageError: Several numbers of ranks.
+    """
+    if ranks is None or ranks == (1,):
+        return fixed
+    if len(ranks) > 1:
+        raise UsageError("one run has one number of ranks", where="--ranks", hint=f"`--ranks {max(ranks)}`")
+    return {"strategy": "ddp", **fixed}
 
 
 def _refuse_for_traces(typed: Sequence[str], arguments: Sequence[str]) -> None:

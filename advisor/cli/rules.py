@@ -15,7 +15,7 @@ from advisor.cli.values import did_you_mean
 from advisor.errors import UsageError, clean
 from advisor.rule import Family, Rule
 from advisor.rules import RULES
-from advisor.tuners.knobs import KNOBS
+from advisor.tuners.strategies import STRATEGIES
 
 HELP = """List the rules, or show the page of one.
 
@@ -81,13 +81,10 @@ def listing() -> str:
 def page(name: str) -> str:
     """Everything there is to know about a rule, as text."""
     rule = RULES[name]
-    known = [knob for knob in rule.knobs if knob in KNOBS]
-    later = [knob for knob in rule.knobs if knob not in KNOBS]
-    tested = ", ".join(known) or "nothing: the advice is for you to follow"
+    named = [f"strategy={name}" if name in STRATEGIES else name for name in rule.knobs]
+    tested = ", ".join(named) or "nothing: the advice is for you to follow"
     lines = [name, "", _docstring(rule), "", f"Family: {rule.family.value}", f"Kind: {rule.kind.value}"]
     lines += [f"Fires when: {rule.threshold}", f"Tested by: {tested}"]
-    if later:
-        lines.append(f"Not available yet: {', '.join(later)}")
     if rule.explains:
         lines.append(f"Can be the cause of: {', '.join(rule.explains)}")
     return "\n".join(lines) + "\n"

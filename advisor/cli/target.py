@@ -8,11 +8,13 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from advisor.cli.source import defines, model_classes, only_defines, read_source
 from advisor.cli.values import did_you_mean
 from advisor.errors import TargetError, UsageError, clean
 from advisor.settings import TargetRequest
+from advisor.tuners.exec_command import check_command
 
 PYTHON = (".py", ".pyw", "")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -24,7 +26,12 @@ def is_trace(name: str) -> bool:
 
 
 def find_target(
-    name: str | None, module: str | None, arguments: Sequence[str], command: str = "tune"
+    name: str | None,
+    module: str | None,
+    arguments: Sequence[str],
+    command: str = "tune",
+    *,
+    launcher: bool = False,
 ) -> TargetRequest:
     """The target of a command.
 
@@ -33,12 +40,15 @@ def find_target(
         module: The module of ``-m``, if one was given.
         arguments: What follows ``--``.
         command: The command that asks, for hints.
+        launcher: ``--exec``: what follows ``--`` starts the program.
 
     Raises:
         UsageError: None, two, or nothing that can be run.
         EnvironmentProblem: The file cannot be read.
         TargetError: A syntax error, or no such module.
     """
+    if launcher:
+        return _command(name or module, tuple(arguments), command)
     if os.environ.get("WORLD_SIZE"):
         plain = shlex.join(["advisor", command, *(["-m", module] if module else [clean(name or "train.py")])])
         raise UsageError(
@@ -55,6 +65,17 @@ def find_target(
     if name is None:
         raise UsageError("Missing argument 'TARGET'.", hint=f"`advisor {command} train.py`")
     return _file(name, tuple(arguments))
+
+
+def _command(other: str | None, words: tuple[str, ...], command: str) -> TargetRequest:
+    if other is not None:
+        raise UsageError(
+            f"got an unexpected extra argument ({clean(other)})",
+            where="--exec",
+            hint=f"`advisor {command} --exec -- torchrun --nproc-per-node 2 {clean(other)}`",
+        )
+    check_command(words, Path.cwd())
+    return TargetRequest(kind="exec", name=words[0], args=words[1:])
 
 
 def _file(name: str, arguments: tuple[str, ...]) -> TargetRequest:

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -20,7 +20,6 @@ from advisor.cli.common import (
     NO_COLOR,
     QUIET,
     RANKS,
-    refuse_launcher,
     report_folder,
 )
 from advisor.cli.failures import interrupted_code
@@ -49,6 +48,10 @@ from advisor.errors import clean
 from advisor.result import ResultData
 from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
+from advisor.tuners.rank_constraints import with_ranks
+
+if TYPE_CHECKING:
+    from advisor.profiles.machine import Machine
 
 Run = Callable[[Settings, Progress], ResultData]
 
@@ -232,13 +235,19 @@ def command(
 ) -> int:  # fmt: skip
     """Check everything, run, print."""
     problems = problems_of(ctx)
-    refuse_launcher(launcher)
-    request = _target(problems, target, module, ctx.meta[SCRIPT_ARGUMENTS])
-    _machine(problems, ranks, device)
+    request = _target(problems, target, module, ctx.meta[SCRIPT_ARGUMENTS], launcher=launcher)
+    machine = _machine(problems, ranks, device)
     typed = ctx.meta[TYPED]
     url = _storage(problems, storage, is_typed=any(word.startswith("--storage") for word in typed))
     folder = _out(problems, out)
     knobs, fixed = _knobs(problems, knob, fix)
+    if request is not None:
+        from advisor.launching import with_own_group
+
+        fixed = with_own_group(fixed, request, ranks or ())
+    if request is not None:
+        fixed = with_own_group(fixed, request, ranks or ())
+    fixed = with_ranks(fixed, ranks or (), machine)
     if resume and url is not None:
         with problems.gather():
             _require_study(url, study, request)
@@ -249,7 +258,7 @@ def command(
         budget_s=budget, trials=trials, objective=objective, keep_batch=keep_batch,
         allow_training=allow is not None, knobs=knobs, fixed=fixed, device=device, steps=steps, warmup=warmup,
         steps_planned=steps_planned, max_memory=max_memory, max_batch=max_batch, min_gain=min_gain,
-        confidence=confidence, seed=seed, price_per_hour=price,
+        confidence=confidence, seed=seed, price_per_hour=price, ranks=ranks,
         command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
     )  # fmt: skip
     for text in url.warnings:
@@ -300,14 +309,14 @@ def resume_command(settings: Settings, study: str) -> str:
 
 
 def _target(
-    problems: Problems, target: str | None, module: str | None, arguments: Sequence[str]
+    problems: Problems, target: str | None, module: str | None, arguments: Sequence[str], *, launcher: bool
 ) -> TargetRequest | None:
     with problems.gather():
-        return find_target(target, module, arguments)
+        return find_target(target, module, arguments, launcher=launcher)
     return None
 
 
-def _machine(problems: Problems, ranks: tuple[int, ...] | None, device: str | None) -> None:
+def _machine(problems: Problems, ranks: tuple[int, ...] | None, device: str | None) -> "Machine":
     from advisor.profiles.machine import read_machine
 
     machine = read_machine()
@@ -315,6 +324,7 @@ def _machine(problems: Problems, ranks: tuple[int, ...] | None, device: str | No
         check_ranks(ranks, machine)
     with problems.gather():
         check_device(device, machine)
+    return machine
 
 
 def _storage(problems: Problems, storage: str | None, *, is_typed: bool) -> StorageUrl | None:

@@ -8,15 +8,20 @@ from advisor.profiles.recorded import OpCost, Window
 from advisor.rule import Family, Rule, percent
 
 NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+GRADIENT = "torch::autograd::AccumulateGrad"  # stores the gradient of one parameter
+VECTORS = 3  # per norm behind a bias: the bias, and weight and bias of the norm
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 
 class BiasBeforeNorm(Rule):
     """Batch norm subtracts the mean of its input, and with it whatever the layer before added as bias.
 
-    The bias learns nothing, yet it is added in every forward and its gradient sums up a whole activation
-    in every backward. The ceiling holds what the recorded window shows of both; where a convolution hides
-    them, it is modelled as one more reading of the gradient: bytes of the norm's inputs / memory speed.
+    The bias learns nothing, yet it is added in every forward, its gradient sums up a whole activation in
+    every backward, and it is updated like any parameter. The ceiling holds what the recorded window shows
+    of all three; where a convolution hides the sum, it is modelled as one more reading of the gradient:
+    bytes of the norm's inputs / memory speed. With small layers the update is the larger part: it is the
+    share of the biases in what is done to vectors of their length, where the optimizer updates each
+    parameter by itself.
     Build the layer with `nn.Conv2d(..., bias=False)` or `nn.Linear(..., bias=False)`. The saved model
     then lacks these tensors, so older checkpoints load with `strict=False`.
     """
@@ -45,7 +50,8 @@ class BiasBeforeNorm(Rule):
         if hidden_bytes and speed is None and not seen_ms:
             return self.not_applicable("speed of memory", "needs measured rates of the machine")
         hidden_ms = 1000 * hidden_bytes / speed if speed else 0.0
-        share = (seen_ms + hidden_ms) / phases.step_ms
+        updated_ms = _updated_ms(window, norms, len(names))
+        share = (seen_ms + hidden_ms + updated_ms) / phases.step_ms
         location = next((root.location for root in profile.roots if root.biases_before_norm), None)
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return self.opportunity(
@@ -58,6 +64,7 @@ class BiasBeforeNorm(Rule):
                 "first": list(names[:5]),
                 "measured_ms": round(seen_ms, 4),
                 "modelled_ms": round(hidden_ms, 4),
+                "updated_ms": round(updated_ms, 4),
             },
         )
 
@@ -75,6 +82,20 @@ def _costs(window: Window, norms: list[OpCost], biases: int) -> tuple[float, flo
         if op.shapes[0] not in summed
     )
     return sum(op.self_ms for op in [*sums, *adds]), biased * hidden
+
+
+def _updated_ms(window: Window, norms: list[OpCost], biases: int) -> float:
+    """Milliseconds in which gradients of such biases are stored and the biases updated."""
+    total = 0.0
+    biased = min(1.0, biases / sum(op.calls for op in norms))
+    for length in {op.shapes[0][1] for op in norms if len(op.shapes[0]) > 1}:
+        calls = sum(op.calls for op in norms if op.shapes[0][1:2] == (length,))
+        of_vectors = [op for op in window.ops if op.shapes[:1] == ((length,),)]
+        stored = [op for op in of_vectors if op.name == GRADIENT]
+        updates = [op for op in of_vectors if op.phase == "optimizer"]
+        vectors = sum(op.calls for op in stored) or VECTORS * calls
+        total += min(1.0, biased * calls / vectors) * sum(op.self_ms for op in [*stored, *updates])
+    return total
 
 
 def _is_gradient(op: OpCost, inputs: set[tuple[int, ...]]) -> bool:

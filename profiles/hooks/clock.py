@@ -45,21 +45,7 @@ class Annotator(Protocol):
 
 
 NO_FLAGS: frozenset[str] = frozenset()
-
-
-class _Open:
-    """The step being measured."""
-
-    __slots__ = ("backwards", "flags", "loader_samples", "phases", "root_samples", "sequence", "wall_start")
-
-    def __init__(self, wall_start: int) -> None:
-        self.wall_start = wall_start
-        self.phases: dict[str, int] = {}
-        self.flags: frozenset[str] = NO_FLAGS
-        self.loader_samples = 0
-        self.root_samples = 0
-        self.sequence = ""
-        self.backwards = 0
+NEW = tuple.__new__  # of a NamedTuple, without the function in Python that its constructor is
 
 
 class Clock:
@@ -73,6 +59,11 @@ class Clock:
 
     Attributes:
         in_update: How many ``optimizer.step()`` are running, one inside the other.
+        rank: Position in ``KINDS`` of what closes steps; -1 before the first tick. Weaker ticks need not be
+            told, which spares a call in every step.
+        loader_samples: Samples that a loader delivered, counted up in the step being measured.
+        root_samples: Those that entered a root in training.
+        backwards: Outermost backwards that returned in this step.
     """
 
     def __init__(
@@ -85,10 +76,10 @@ class Clock:
         self._on_step = on_step
         self._wall_ns = wall_ns
         self._weakest = BACKWARD if training_only else 0
-        self._rank = -1
+        self.rank = -1
         self._stack: list[tuple[str, int]] = []
-        self._phase_start = wall_ns()
-        self._step = _Open(self._phase_start)
+        self._step_start = self._phase_start = 0
+        self._begin(wall_ns())
         self.forked = False
         _leave_in_children(self)
         self.in_update = 0
@@ -104,7 +95,7 @@ class Clock:
     @property
     def kind(self) -> str | None:
         """The kind that closes steps; ``None`` before the first tick."""
-        return KINDS[self._rank] if self._rank >= 0 else None
+        return KINDS[self.rank] if self.rank >= 0 else None
 
     @property
     def phase(self) -> str | None:
@@ -124,7 +115,7 @@ class Clock:
         now = self._wall_ns()
         stack = self._stack
         if stack:
-            phases, outer = self._step.phases, stack[-1][0]
+            phases, outer = self._phases, stack[-1][0]
             phases[outer] = phases.get(outer, 0) + now - self._phase_start
         stack.append((phase, now))
         self._phase_start = now
@@ -133,8 +124,11 @@ class Clock:
         """End the innermost phase; returns its duration, nested phases included, in nanoseconds."""
         now = self._wall_ns()
         phase, began = self._stack.pop()
-        phases = self._step.phases
-        phases[phase] = phases.get(phase, 0) + now - self._phase_start
+        phases = self._phases
+        if phase in phases:
+            phases[phase] += now - self._phase_start
+        else:
+            phases[phase] = now - self._phase_start
         self._phase_start = now
         if self.annotator is not None:
             self.annotator.leave()
@@ -142,12 +136,7 @@ class Clock:
 
     def flag(self, name: str) -> None:
         """Mark the step being measured."""
-        self._step.flags |= {name}
-
-    def count_samples(self, *, loader: int = 0, root: int = 0) -> None:
-        """Samples that a loader delivered, or that entered a root in training."""
-        self._step.loader_samples += loader
-        self._step.root_samples += root
+        self._flags |= {name}
 
     def begin_update(self) -> None:
         """``optimizer.step()`` begins: nothing ticks until it ends."""
@@ -162,9 +151,9 @@ class Clock:
         position = updaters.get(id(optimizer))
         if position is None:
             position = updaters[id(optimizer)] = str(min(len(updaters), 9))
-        self._step.sequence += position
+        self._sequence += position
         if position == "0":
-            self._tick(OPTIMIZER)
+            self._tick(OPTIMIZER, self._phase_start)  # when the update ended
 
     def cancel_update(self) -> None:
         """``optimizer.step()`` was left by an exception: no update, no tick."""
@@ -173,23 +162,23 @@ class Clock:
 
     def backward_done(self) -> None:
         """An outermost backward returned."""
-        self._step.backwards += 1
-        if self._rank <= BACKWARD:
-            self._tick(BACKWARD)
+        self.backwards += 1
+        if self.rank <= BACKWARD:
+            self._tick(BACKWARD, self._wall_ns())
 
     def forward_done(self) -> None:
         """A root forward in training returned."""
-        if self._rank <= FORWARD:
-            self._tick(FORWARD)
+        if self.rank <= FORWARD:
+            self._tick(FORWARD, self._wall_ns())
 
     def batch_delivered(self) -> None:
         """A loader gave a batch."""
-        if self._rank <= LOADER:
-            self._tick(LOADER)
+        if self.rank <= LOADER:
+            self._tick(LOADER, self._wall_ns())
 
     def mark(self) -> None:
         """The program itself says that a step is over; it counts as long as nothing stronger was seen."""
-        self._tick(MANUAL)
+        self._tick(MANUAL, self._wall_ns())
 
     def expect(self, kind: str) -> None:
         """The program has what produces ticks of ``kind`` (it made an optimizer): wait for those.
@@ -202,33 +191,29 @@ class Clock:
         """Forget what was measured of the present step: it starts now."""
         self._begin(self._wall_ns())
 
-    def _tick(self, rank: int) -> None:
-        if rank < self._rank or self.in_update or self.forked:
+    def _tick(self, rank: int, now: int) -> None:
+        if rank < self.rank or self.in_update or self.forked:
             return
         if rank < self._weakest and rank != MANUAL and not self._out_of_patience(rank):
             return
-        if rank > self._rank:
-            self._rank = rank
+        if rank > self.rank:
+            if self.first_tick_ns is None:
+                self.first_tick_ns = now  # nothing has been paused yet: also on the scale of now_ns
+            self.rank = rank
             self.steps = 0
-        now = self._wall_ns()
-        if self._stack:
-            phases, inner = self._step.phases, self._stack[-1][0]
+        stack = self._stack
+        if stack:
+            phases, inner = self._phases, stack[-1][0]
             phases[inner] = phases.get(inner, 0) + now - self._phase_start
-        if self.first_tick_ns is None:
-            self.first_tick_ns = now  # nothing has been paused yet: also on the scale of now_ns
-        closed = self._step
-        step = Step(
-            self.steps,
-            KINDS[rank],
-            now - closed.wall_start,
-            closed.phases,
-            closed.flags,
-            closed.loader_samples,
-            closed.root_samples,
-            closed.sequence,
-            closed.backwards,
-        )
-        self.steps += 1
+        number = self.steps
+        self.steps = number + 1
+        step = NEW(
+            Step,
+            (
+                number, KINDS[rank], now - self._step_start, self._phases, self._flags, self.loader_samples,
+                self.root_samples, self._sequence, self.backwards,
+            ),
+        )  # fmt: skip
         self.between_steps = True
         self._on_step(step)
         self.between_steps = False
@@ -237,8 +222,11 @@ class Clock:
         self._begin(resumed)
 
     def _begin(self, wall_ns: int) -> None:
-        self._step = _Open(wall_ns)
-        self._phase_start = wall_ns
+        self._step_start = self._phase_start = wall_ns
+        self._phases: dict[str, int] = {}
+        self._flags = NO_FLAGS
+        self._sequence = ""
+        self.backwards = self.loader_samples = self.root_samples = 0
         if self._stack:
             self._stack = [(phase, wall_ns) for phase, _ in self._stack]
 

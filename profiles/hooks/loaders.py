@@ -3,18 +3,19 @@
 import gc
 import inspect
 import weakref
+from _thread import get_ident
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.clock import LOADER, Clock
 from advisor.profiles.hooks.loader_line import LoaderLine
 from advisor.profiles.hooks.loader_probe import LoaderProbe, Probed
 from advisor.profiles.hooks.loader_record import LoaderRecord, arguments_of
 from advisor.profiles.hooks.ordinals import Ordinals
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.places import user_location
-from advisor.profiles.hooks.tensors import leading_size
+from advisor.profiles.hooks.tensors import leading_size, tensor_type
 from advisor.profiles.profile import LoaderFacts
 from advisor.profiles.run import Run
 
@@ -65,14 +66,15 @@ class Loaders:
         self._run = run
         self._clock = clock
         self._scope = scope
+        self._tensor = tensor_type()
         self._signature = inspect.signature(DataLoader.__init__)
         self._ordinals = Ordinals()
         self._changes: dict[int, Changes] = {}
         self._of_loader: weakref.WeakKeyDictionary[Any, LoaderRecord] = weakref.WeakKeyDictionary()
         # By identity, with what takes them out again: a look-up by weak reference costs more than all else.
         self._of_iterator: dict[int, tuple[LoaderRecord, weakref.ref[Any]]] = {}
-        self._delivered: list[LoaderRecord] = []  # since the last step, the latest last
-        self._latest: LoaderRecord | None = None
+        self._latest: LoaderRecord | None = None  # that delivered
+        self._earlier: list[LoaderRecord] = []  # that delivered since the last step, before the latest
         self._constructing = False
         self._probed: Probed | None = None
         self.stand_in: Callable[[Any], Any] | None = None
@@ -121,20 +123,20 @@ class Loaders:
         Of several that the same line made, those that delivered as often as the latest: what delivered
         more was an evaluation in between.
         """
-        delivered = self._delivered
-        if not delivered:
+        latest = self._latest
+        if latest is None or not latest.pending_batches:
             return
-        if len(delivered) == 1:
-            delivered[0].credit()
-        else:
-            latest = {record.line: record.pending_batches for record in delivered}
-            for record in delivered:
-                if record.pending_batches == latest[record.line]:
-                    record.credit()
-                else:
-                    record.drop()
-        delivered.clear()
-        self._latest = None
+        if not self._earlier:
+            latest.credit()
+            return
+        delivered = [*self._earlier, latest]
+        pending = {record.line: record.pending_batches for record in delivered}
+        for record in delivered:
+            if record.pending_batches == pending[record.line]:
+                record.credit()
+            else:
+                record.drop()
+        self._earlier.clear()
 
     def training(self) -> LoaderRecord | None:
         """The loader whose batches preceded the most steps; before any step, the most used one."""
@@ -275,13 +277,12 @@ class Loaders:
 
         def __next__(iterator: Any) -> Any:
             entry = known.get(id(iterator))
-            if entry is None or not scope.active:
-                return original(iterator)
-            record = entry[0]
-            if not scope.here():  # a thread of the program fetches ahead
+            if entry is None or get_ident() != scope.watched:
                 batch = original(iterator)
-                self._deliver(record, batch, 0)
+                if entry is not None and scope.active:  # a thread of the program fetches ahead
+                    self._deliver(entry[0], batch, 0)
                 return batch
+            record = entry[0]
             clock.push("input_wait")
             if record.timing.running:
                 record.timing.begin()
@@ -293,7 +294,8 @@ class Loaders:
             finally:
                 waited = clock.pop()
             self._deliver(record, batch, waited)
-            clock.batch_delivered()
+            if clock.rank <= LOADER:
+                clock.batch_delivered()
             return batch
 
         return __next__
@@ -327,18 +329,28 @@ class Loaders:
         self._stood_in = None
 
     def _deliver(self, record: LoaderRecord, batch: Any, waited_ns: int) -> None:
-        samples = leading_size(batch) or record.batch_size or 0
+        if type(batch) is list and batch and type(batch[0]) is self._tensor and batch[0].dim():
+            samples = batch[0].size(0)
+        else:
+            samples = leading_size(batch)
+        if not samples:
+            samples = record.batch_size or 0
         record.deliver(samples, waited_ns)
         if record.timing.running:
             record.timing.end()
         if record.look.running:
             record.look.see(batch)
         if record is not self._latest:
-            self._latest = record
-            if record in self._delivered:
-                self._delivered.remove(record)
-            self._delivered.append(record)
-        self._clock.count_samples(loader=samples)
+            self._turn_to(record)
+        self._clock.loader_samples += samples
+
+    def _turn_to(self, record: LoaderRecord) -> None:
+        """Another loader than the last time delivered."""
+        if self._latest is not None and self._latest.pending_batches:
+            self._earlier.append(self._latest)
+        if record in self._earlier:
+            self._earlier.remove(record)
+        self._latest = record
 
 
 class _Batches:

@@ -1,9 +1,11 @@
 """Losses as the program computes them, caught where it calls backward."""
 
+from _thread import get_ident
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.clock import BACKWARD, Clock
 from advisor.profiles.hooks.discovery import autocast_types
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.reduction import is_sum_reduced
@@ -26,11 +28,12 @@ class Losses:
     the device before ``values``.
 
     Args:
-        began: Called as every outermost backward begins.
-        done: Called as it has ended, before the clock is told.
+        began: Called as the first backward begins, and outermost ones within an update.
+        done: Called as it has ended, before the clock is told, until somebody sets it to ``None``.
         limit: How many updates to keep.
 
     Attributes:
+        recording: Whether losses are kept, or read; ``close`` has nothing to do otherwise.
         omitted: While set, backward returns at once and nothing is recorded.
         inspecting: While set, every loss is read from the device.
         inspected: Losses read so.
@@ -44,7 +47,7 @@ class Losses:
         clock: Clock,
         scope: Scope,
         began: Callable[[], None],
-        done: Callable[[], None],
+        done: Callable[[], None] | None,
         limit: int,
     ) -> None:
         import torch
@@ -53,7 +56,7 @@ class Losses:
         self._clock = clock
         self._scope = scope
         self._began = began
-        self._done = done
+        self.done = done
         self._limit = limit
         self._depth = 0
         self._checks = CHECKS
@@ -62,7 +65,7 @@ class Losses:
         self._each: list[Tensor] = []
         self._filed: list[list[Tensor]] = []
         self._first: int | None = None
-        self._recording = True
+        self.recording = True
         self.omitted = False
         self.inspecting = False
         self.inspected = 0
@@ -97,13 +100,13 @@ class Losses:
     def inspect(self, on: bool) -> None:
         """Begin or end reading every loss."""
         self.inspecting = on
-        self._recording = True
+        self.recording = True
 
     def close(self, optimizer: object) -> None:
         """An update has ended: what was seen since the last one belongs to it."""
         if self._first is None:
             self._first = id(optimizer)
-        if not self._recording:
+        if not self.recording:
             return
         if id(optimizer) == self._first and len(self._filed) < self._limit:
             group = [*self._outside, *self._inside[:1]]
@@ -117,33 +120,37 @@ class Losses:
 
         def backward(
             tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False,
-            *args: Any, **kwargs: Any,
+            grad_variables: Any = None, inputs: Any = None, **more: Any,
         ) -> None:  # fmt: skip
+            function = partial(original, **more) if more else original
             if not self.backwards:
                 scope.settle()
-            if self._depth or not scope.here():
-                return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
-            if self.omitted:
-                self.backwards += 1
-                self._done()
-                return clock.backward_done()
-            self._began()
+            if self._depth or get_ident() != scope.watched:
+                return function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
             self.backwards += 1
+            if self.omitted:
+                return self._leave_out()
+            if clock.in_update or self.backwards == 1:
+                self._began()
             if create_graph:
                 self.own_transforms = True
-            if self._recording:
+            if self.recording:
                 self._record(tensors)
-            if grad_tensors is None and "backward" in run.events:
+            if run.events and grad_tensors is None and "backward" in run.events:
                 tensors = _changed(run, tensors)
             self._depth = 1
             clock.push("backward")
             try:
-                original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+                function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
             finally:
                 self._depth = 0
                 clock.pop()
-            self._done()
-            clock.backward_done()
+            if self.done is not None:
+                self.done()
+            if clock.rank > BACKWARD:
+                clock.backwards += 1
+            else:
+                clock.backward_done()
 
         return backward
 
@@ -164,6 +171,11 @@ class Losses:
 
         return grad
 
+    def _leave_out(self) -> None:
+        if self.done is not None:
+            self.done()
+        self._clock.backward_done()
+
     def _record(self, tensors: Any) -> None:
         loss = scalar(tensors)
         if self._checks:
@@ -175,7 +187,7 @@ class Losses:
             if self.nonfinite is None and not bool(loss.detach().isfinite()):
                 self.nonfinite = self._clock.steps
         if len(self._filed) >= self._limit:
-            self._recording = self.inspecting or self._checks > 0
+            self.recording = self.inspecting or self._checks > 0
             return
         seen = self._inside if self._clock.in_update else self._outside
         is_alone = self._first is None and len(self._each) < self._limit

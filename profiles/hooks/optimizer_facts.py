@@ -59,7 +59,15 @@ def total_norm(optimizer: "Optimizer") -> "Tensor | None":
     if not found:
         return None
     dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in found]
-    return torch.nn.utils.get_total_norm(dense)
+    kinds: dict[type, list[Tensor]] = {}
+    for gradient in dense:  # those divided among ranks cannot be mixed with whole ones
+        kinds.setdefault(type(gradient), []).append(gradient)
+    norms: list[Any] = [torch.nn.utils.get_total_norm(alike) for alike in kinds.values()]
+    if len(norms) > 1:
+        whole = [norm.full_tensor() if hasattr(norm, "full_tensor") else norm for norm in norms]
+        norms = [torch.nn.utils.get_total_norm(whole)]
+    total: Tensor = norms[0]
+    return total
 
 
 def first_nonfinite(optimizer: "Optimizer") -> "Tensor | None":

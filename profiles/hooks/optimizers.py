@@ -2,6 +2,7 @@
 
 import sys
 import weakref
+from _thread import get_ident
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SEQUENCE_LIMIT = 512  # updates whose order is kept
 LOOKED_AT = 4  # first updates whose gradients are looked for; then one of LOOKED_EVERY
 LOOKED_EVERY = 64
-TIMED_CLEARS = 256  # calls of zero_grad that are timed
+TIMED_CLEARS = 64  # calls of zero_grad that are timed
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Known:
     optimizer: "Optimizer"
     position: int
     settings: OptimizerFacts
+    closure: bool
     lacking: "dict[int, Tensor]"
     updates: int = 0
     cleared_from: int | None = None
@@ -105,7 +107,7 @@ class Optimizers:
         self.seen = False
         self.norms: list[Tensor] = []
         self.sequence: list[int] = []
-        self.updates = 0
+        self._ordered = False  # as many of them as are kept
         self.patches = [
             Patch(Optimizer, "__init__", self._wrap_init),
             Patch(Optimizer, "zero_grad", self._wrap_zero_grad),
@@ -146,6 +148,11 @@ class Optimizers:
     def known(self) -> "list[Optimizer]":
         """Those that have updated, in the order of their first updates."""
         return [record.optimizer for record in self._records.values()]
+
+    @property
+    def updates(self) -> int:
+        """Updates of the one seen first."""
+        return next((record.updates for record in self._records.values()), 0)
 
     @property
     def facts(self) -> list[OptimizerFacts]:
@@ -190,16 +197,20 @@ class Optimizers:
         return __init__
 
     def _wrap_zero_grad(self, original: Callable[..., None]) -> Callable[..., None]:
+        run = self._run
+
         def zero_grad(optimizer: "Optimizer", *args: Any, **kwargs: Any) -> None:
             if self.keeps_gradients and self._scope.here():
                 return
-            if "clear" in self._run.events and self._scope.here():
-                self._run.clear(optimizer)
+            if run.events and "clear" in run.events and self._scope.here():
+                run.clear(optimizer)
             if self._clears_left:
                 record = self._records.get(id(optimizer))
                 self._clear(original, optimizer, record, args, kwargs)
-            else:
+            elif args or kwargs:
                 original(optimizer, *args, **kwargs)
+            else:
+                original(optimizer)
 
         return untraced(zero_grad)
 
@@ -240,10 +251,9 @@ class Optimizers:
             self._clears_left -= 1
 
     def _before(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
-        scope = self._scope
         if not self.seen:
-            scope.settle()
-        if not scope.here():
+            self._scope.settle()
+        if get_ident() != self._scope.watched:
             return
         if self._open:
             self._drop_aborted()
@@ -253,24 +263,18 @@ class Optimizers:
         if self._open:
             self._open.append(None)
             return
-        run = self._run
-        skipped = "gradients" in run.events and not run.gradients(optimizer)
+        events = self._run.events
+        skipped = "gradients" in events and not self._run.gradients(optimizer)
         looks = record.lacking or self.norm_limit or self.inspecting
-        if looks and not record.settings.closure:
+        if looks and not record.closure:
             self._look(record)
-        if skipped:
-            self._clear_gradients(optimizer)
-            self._clock.flag("skipped_update")
-        context = run.step(optimizer) if "step" in run.events else None
-        if context is not None:
-            context.__enter__()
-        self._open.append(context)
+        self._open.append(self._enter(optimizer, skipped) if events else None)
         self._clock.begin_update()
         if self.timed:
             self._began_ns = perf_counter_ns()
 
     def _after(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
-        if not self._open or not self._scope.here():
+        if not self._open or get_ident() != self._scope.watched:
             return
         context = self._open.pop()
         if self._open:
@@ -280,21 +284,33 @@ class Optimizers:
         if context is not None:
             context.__exit__(None, None, None)
         record = self._records[id(optimizer)]
-        if record.settings.closure:  # which has computed the gradients only now
+        if record.closure:  # which has computed the gradients only now
             self._look(record)
         record.updates += 1
-        if len(self.sequence) < SEQUENCE_LIMIT:
+        if not self._ordered:
             self.sequence.append(record.position)
-        if record.position == 0:
-            self.updates += 1
+            self._ordered = len(self.sequence) == SEQUENCE_LIMIT
         self._closed(optimizer)
         self._clock.end_update(optimizer)
 
+    def _enter(self, optimizer: "Optimizer", skipped: bool) -> AbstractContextManager[Any] | None:
+        """Let subscribers act before an update; gives what is to be left after it."""
+        if skipped:
+            self._clear_gradients(optimizer)
+            self._clock.flag("skipped_update")
+        run = self._run
+        context = run.step(optimizer) if "step" in run.events else None
+        if context is not None:
+            context.__enter__()
+        return context
+
     def _meet(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> Known:
+        closure = _has_closure(args, kwargs)
         record = Known(
             optimizer,
             len(self._records),
-            optimizer_facts(optimizer, closure=_has_closure(args, kwargs)),
+            optimizer_facts(optimizer, closure=closure),
+            closure,
             {id(parameter): parameter for parameter in parameters(optimizer)},
         )
         self._records[id(optimizer)] = record

@@ -60,12 +60,25 @@ class Scope:
     """The process and the thread whose training is watched.
 
     Events from forked children and from other threads, such as a prefetcher's, are not ours to time.
+
+    Attributes:
+        watched: Identity of that thread, and 0, which is nobody's, while nothing is watched. What runs in
+            every step compares it with ``get_ident()`` itself; elsewhere ``here`` does.
     """
 
     def __init__(self) -> None:
-        self.active = False
+        self.watched = 0
         self._thread = get_ident()
         self._settled = False
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is watched."""
+        return self.watched != 0
+
+    @active.setter
+    def active(self, on: bool) -> None:
+        self.watched = self._thread if on else 0
 
     def enter(self) -> None:
         """Start watching; a child forked from now on is not watched."""
@@ -81,13 +94,13 @@ class Scope:
 
     def here(self) -> bool:
         """Whether the caller is what is watched."""
-        return self.active and get_ident() == self._thread
+        return get_ident() == self.watched
 
     def settle(self) -> None:
         """A backward or an update begins: the thread of the first one is the one that trains."""
-        if not self._settled and self.active:
+        if not self._settled and self.watched:
             self._settled = True
-            self._thread = get_ident()
+            self._thread = self.watched = get_ident()
 
 
 def untraced(function: Any) -> Callable[..., Any]:

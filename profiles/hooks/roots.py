@@ -5,14 +5,16 @@ modules that own what an optimizer updates. Only the outermost root of a call em
 """
 
 import weakref
+from _thread import get_ident
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from types import FunctionType
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.checkpointing import Checkpointing
-from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.hooks.clock import FORWARD, Clock
 from advisor.profiles.hooks.discovery import Discovery, autocast_types, dynamo_at_work
 from advisor.profiles.hooks.embeddings import Touched, is_table
 from advisor.profiles.hooks.evaluations import Evaluations, GraphedEvaluation
@@ -41,6 +43,7 @@ class Root:
     members: frozenset[int]
     prepared: bool = False
     called: bool = False
+    sampled: bool = False
     function: Callable[..., Any] | None = None
     takes_4d: bool | None = None
 
@@ -64,7 +67,7 @@ class Roots:
         self._seen: list[Root] = []
         self._sampled: Root | None = None
         self.busy = False
-        self._looking = False
+        self.looking = False
         self._running: Root | None = None
         self._checkpointed: set[int] | None = None
         self._touched = Touched(clock)
@@ -91,7 +94,7 @@ class Roots:
 
     def install(self) -> None:
         """Look for modules that the program calls, from now until its first backward."""
-        self._looking = True
+        self.looking = True
         self.discovery.install()
         self.checkpointing.install()
 
@@ -110,8 +113,8 @@ class Roots:
 
     def settle(self) -> None:
         """A backward begins or an update ends: modules called from now on are no new roots."""
-        if self._looking:
-            self._looking = False
+        if self.looking:
+            self.looking = False
             self.discovery.remove()
         if self._clock.in_update:
             self.evaluations.border()
@@ -127,7 +130,9 @@ class Roots:
         # A module that only compiled code of the program calls meets no wrapper; it would compile anew.
         is_hidden = dynamo_at_work() and "call" not in self._run.events
         root = self._adopt(module, wrapped=not is_hidden)
-        self._sampled = None  # the owner may be what is called from outside
+        if self._sampled is not None:  # the owner may be what is called from outside
+            self._sampled.sampled = False
+            self._sampled = None
         if not root.prepared:
             self._prepare(root, module)
 
@@ -225,7 +230,7 @@ class Roots:
     def _wrap(self, root: Root, module: "Module") -> None:
         slot = Passage.place(module)
         if slot is not None:
-            self._slots.append(Passage(module, slot, lambda m, f, a, k: self._pass(root, m, f, a, k)))
+            self._slots.append(Passage(module, slot, partial(self._pass, root)))
         elif type(module) not in self.classes:
             patch = Patch(type(module), "forward", self._wrapping(type(module)))
             self.classes[type(module)] = patch
@@ -234,7 +239,7 @@ class Roots:
     def _pass(
         self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        if self.busy or not self._scope.here():
+        if self.busy or get_ident() != self._scope.watched:
             return function(*args, **kwargs)
         return self.enter(root, module, function, args, kwargs)
 
@@ -247,7 +252,7 @@ class Roots:
         """A root is called from outside every other one."""
         if not (module.training and self._is_grad_enabled()):
             return self._evaluate(module, root.function or function, args, kwargs)
-        run, clock = self._run, self._clock
+        clock = self._clock
         self.busy = True
         self._running = root
         self.evaluations.trained = True
@@ -260,12 +265,10 @@ class Roots:
             function = root.function or function
             clock.push("forward")
             try:
-                if "forward" in run.events:
-                    output = self._within(run.forward(module), function, args, kwargs)
+                if self._run.events:
+                    output = self._changed(module, function, args, kwargs)
                 else:
                     output = function(*args, **kwargs)
-                if "output" in run.events:
-                    output = run.output(module, output)
             finally:
                 clock.pop()
         finally:
@@ -273,15 +276,26 @@ class Roots:
             self._running = None
         if self._sampled is None:
             self._sampled = root
-            self.evaluations.ever_trained = True
-        if self._sampled is root:
-            first: Any = args[0] if args else None
-            is_plain = type(first) is self._tensor and first.dim()
-            samples = first.size(0) if is_plain else leading_size((args, kwargs))
+            root.sampled = self.evaluations.ever_trained = True
+        if root.sampled:
+            if args and type(args[0]) is self._tensor and args[0].dim():
+                samples = args[0].size(0)
+            else:
+                samples = leading_size((args, kwargs))
             self.samples += samples
-            clock.count_samples(root=samples)
-        clock.forward_done()
+            clock.root_samples += samples
+        if clock.rank <= FORWARD:
+            clock.forward_done()
         return output
+
+    def _changed(self, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What a root forward in training gives where somebody acts on it, or on anything else."""
+        run = self._run
+        if "forward" in run.events:
+            output = self._within(run.forward(module), function, args, kwargs)
+        else:
+            output = function(*args, **kwargs)
+        return run.output(module, output) if "output" in run.events else output
 
     def _within(
         self, context: AbstractContextManager[Any], function: Callable[..., Any], args: Any, kwargs: Any
@@ -337,18 +351,22 @@ def _class_wrap(
     """A ``forward`` for a class: as before for every instance that is no root, or is one already running."""
     from torch.compiler import is_compiling
 
-    plain = original if isinstance(original, FunctionType) else _through_descriptor(original)
+    is_plain = isinstance(original, FunctionType)
+    plain = original if is_plain else _through_descriptor(original)
     enter: Callable[..., Any] = watcher.enter
+    method: Callable[[Any, Any], Any] = MethodType if is_plain else _bound
+    # Names of its own, for its globals are those of the program, which may have an `id` or a `type`.
+    thread, number, type_of = get_ident, id, type
 
     def forward(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # stands for any signature
-        if is_compiling() or watcher.busy or not scope.here():
+        if is_compiling() or watcher.busy or thread() != scope.watched:
             return plain(self, *args, **kwargs)
-        root = roots.get(id(self))
-        if root is None or type(self) is not kind or root.module() is not self:
+        root = roots.get(number(self))
+        if root is None or type_of(self) is not kind or root.module() is not self:
             return plain(self, *args, **kwargs)
-        return enter(root, self, original.__get__(self, kind), args, kwargs)
+        return enter(root, self, method(original, self), args, kwargs)
 
-    if not isinstance(original, FunctionType):
+    if not is_plain:
         return untraced(forward)
     # Scripting looks names up in the globals of what it finds here: they must be the program's own.
     named = FunctionType(forward.__code__, original.__globals__, closure=forward.__closure__)
@@ -357,6 +375,10 @@ def _class_wrap(
 
 def _through_descriptor(original: Any) -> Callable[..., Any]:
     def plain(module: Any, *args: Any, **kwargs: Any) -> Any:
-        return original.__get__(module, type(module))(*args, **kwargs)
+        return _bound(original, module)(*args, **kwargs)
 
     return plain
+
+
+def _bound(original: Any, module: Any) -> Any:
+    return original.__get__(module, type(module))

@@ -74,7 +74,7 @@ class Watch:
         self._roots = Roots(run, clock, self._scope)
         self._loaders = Loaders(run, clock, self._scope)
         self._losses = Losses(
-            run, clock, self._scope, began=self._roots.settle, done=self._after_backward, limit=loss_limit
+            run, clock, self._scope, began=self._roots.settle, done=self._loaders.credit, limit=loss_limit
         )
         self._optimizers = Optimizers(run, clock, self._scope, self._before_first_update, self._after_update)
         self._saves = Saves(run, clock, self._scope, self._roots.evaluations)
@@ -258,17 +258,19 @@ class Watch:
         return watching_s(self._clock.pushes / steps) / ((spent - first) / 1e9 / steps)
 
     def _before_first_update(self, optimizer: "Optimizer") -> None:
+        self._losses.done = None  # from now on a step ends with an update
         self._roots.own(optimizer)
 
     def _after_update(self, optimizer: "Optimizer") -> None:
-        self._roots.settle()  # for losses that autograd.grad differentiates; else backward came first
-        self._losses.scaler.updates += 1
-        self._losses.close(optimizer)
+        roots, losses = self._roots, self._losses
+        if roots.looking:  # for losses that autograd.grad differentiates; else backward came first
+            roots.settle()
+        else:
+            roots.evaluations.border()
+        losses.scaler.updates += 1
+        if losses.recording:
+            losses.close(optimizer)
         self._loaders.credit()
-
-    def _after_backward(self) -> None:
-        if not self._optimizers.seen:
-            self._loaders.credit()
 
     def _run_facts(self, roots: tuple[RootFacts, ...]) -> RunFacts:
         import torch

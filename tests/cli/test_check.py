@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
                      ("not comparable: target kind objects and target kind script",)),
     "no step": (("train.py", "--against", "stepless.json"), 2, ("the result holds no time of a step",)),
     "72": (("train.py", *OLD, "--fix", "apm=off"), 2, ("unknown knob 'apm'",)),
-    "a launcher": (("--exec", *OLD, "--", "torchrun"), 2, ("--exec is not available yet",)),
+    "a launcher": (("--exec", *OLD, "--", "nosuch"), 2, ("nosuch",)),
 }  # fmt: skip
 
 

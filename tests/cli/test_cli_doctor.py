@@ -214,3 +214,89 @@ def test_what_cannot_be_meant_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], texts: tuple[str, ...]
 ) -> None:
     assert_told_once(say(capsys, "doctor", *arguments), 2, texts)
+
+
+@pytest.fixture
+def here(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in which nothing is set."""
+    for name in [name for name in os.environ if name.startswith("ADVISOR_")]:
+        monkeypatch.delenv(name)
+    return Path.cwd()
+
+
+def settings_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
+    said = say(capsys, "doctor", "--format", "json", *arguments)
+    return {setting["name"]: setting for setting in json.loads(said.out)["settings"]}
+
+
+def test_each_setting_is_told_with_the_strongest_source_that_sets_it(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings_of(capsys)["seed"] == {"name": "seed", "source": "default", "value": None, "hidden": []}
+    (here / "pyproject.toml").write_text("[tool.advisor]\nseed = 1\nmin-gain = '3%'\n")
+    assert settings_of(capsys)["seed"]["source"] == "pyproject.toml"
+    (here / "advisor.toml").write_text("seed = 2\ntrials = 4\nformat = 'md'\n")
+    found = settings_of(capsys)
+    assert (found["seed"]["source"], found["seed"]["value"]) == ("advisor.toml", "2")
+    assert found["min-gain"]["source"] == "default", "beside advisor.toml that table is not used"
+    monkeypatch.setenv("ADVISOR_SEED", "3")
+    monkeypatch.setenv("ADVISOR_FORMAT", "text")
+    found = settings_of(capsys)
+    assert found["seed"] == {
+        "name": "seed", "source": "ADVISOR_SEED", "value": "3", "hidden": ["advisor.toml"],
+    }  # fmt: skip
+    assert found["format"] == {
+        "name": "format", "source": "command line", "value": "json",
+        "hidden": ["ADVISOR_FORMAT", "advisor.toml"],
+    }  # fmt: skip
+
+
+def test_what_is_set_stands_before_what_is_not(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "advisor.toml").write_text("budget = '5m'\nkeep-batch = true\n[fix]\namp = 'bf16'\n")
+    monkeypatch.setenv("ADVISOR_BUDGET", "20m")
+    lines = say(capsys, "doctor").out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("set "))
+    assert lines[at : at + 3] == [
+        "set     budget: 20m, by ADVISOR_BUDGET, in place of advisor.toml",
+        'set     fix: {"amp": "bf16"}, by advisor.toml',
+        "set     keep-batch: true, by advisor.toml",
+    ]
+    rest = " ".join(lines[at + 3 :])
+    assert rest.startswith("default ") and "seed" in rest and "budget" not in rest
+
+
+def test_settings_that_cannot_be_used_are_told_with_what_to_do(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "advisor.toml").write_text("trails = 3\ntrials = 5\n")
+    monkeypatch.setenv("ADVISOR_TRIALS", "many")
+    said = say(capsys, "doctor")
+    assert said.code == 0
+    assert "LIMIT   settings: advisor.toml: trails: unknown key\n        did you mean trials?" in said.out
+    assert "LIMIT   settings: ADVISOR_TRIALS: 'many' is not a valid integer\n" in said.out
+    assert "set     trials: (cannot be read), by ADVISOR_TRIALS, in place of advisor.toml\n" in said.out
+
+
+def test_a_file_that_is_no_toml_leaves_the_checks_of_the_machine(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "advisor.toml").write_text("trials 4\n")
+    said = say(capsys, "doctor")
+    assert (said.code, said.err) == (0, "")
+    assert "ok      torch: 2.13.0\n" in said.out
+    assert "LIMIT   settings: advisor.toml:1:8: expected '='" in said.out
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_a_password_is_not_shown(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    monkeypatch.setenv("ADVISOR_STORAGE", "postgresql://ada:s3cret@localhost/db")
+    said = say(capsys, "doctor", "--format", format)
+    assert "postgresql://ada@localhost/db" in said.out and "s3cret" not in said.out + said.err
+    monkeypatch.setenv("ADVISOR_STORAGE", "postgres//ada:s3cret@localhost/db")
+    said = say(capsys, "doctor", "--format", format)
+    assert "s3cret" not in said.out + said.err

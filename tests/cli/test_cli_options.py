@@ -71,7 +71,7 @@ CASES: dict[str, Case] = {
     "72 no value": (("--knob", "amp="), 2, ("amp: a value is empty",)),
     "72 fix": (("--fix", "amp"), 2, ("no value in 'amp'", "`--fix amp=off`")),
     "72 twice": (("--knob", "num_workers=2,2"), 2, ("num_workers: 2 is given twice",)),
-    "72 later": (("--knob", "strategy"), 2, ("knob 'strategy' is not available yet",)),
+    "72 strategy": (("--knob", "strategy=ddq"), 2, ("strategy: 'ddq' is not one of", "'ddp'")),
     "74": (("--fix", "num_workers=0", "--knob", "num_workers=2,4"), 2,
            ("--fix num_workers=0 and --knob num_workers=2,4",)),
     "bytes": (("--max-memory", "lots"), 2, ("'lots' is not a number of bytes", "`8GiB`")),
@@ -237,7 +237,7 @@ def test_devices_are_hidden_as_cuda_hides_them(variable: str | None, count: int)
     assert visible_gpus(2, variable) == count
 
 
-@pytest.mark.parametrize("command", ["apply", "worker", "plan", "trace"])
+@pytest.mark.parametrize("command", ["worker", "plan", "trace"])
 def test_a_command_that_comes_later_says_so(capsys: pytest.CaptureFixture[str], command: str) -> None:
     said = say(capsys, command, "x", "--whatever")
     assert_told_once(said, 2, (f"`advisor {command}` is not available yet",))

@@ -59,6 +59,41 @@ def test_without_rates_the_share_of_casts_decides() -> None:
     assert AmpWithoutGain().check(a_run(0.9, 1.0, bf16_speedup=None)).state is State.PASSED
 
 
+RATES = Rates(
+    matmul=(("float32", 1e11), ("bfloat16", 2e11), ("float32_medium", 1e11)), memory_sequential=1e10
+)
+
+
+def a_product(flops: float, bytes: float = 0.0, cast_ms: float = 0.6) -> Profile:
+    """Casts beside a product that takes 4 ms of 10 ms."""
+    product = an_op("aten::mm", 4.0, dtype="bfloat16", calls=2.0, flops=flops, bytes=bytes)
+    window = a_window(product, an_op("aten::add", 6.0), cast_ms=cast_ms)
+    return a_run(cast_ms, 4.0, window=window, rates=RATES)
+
+
+def test_products_that_run_at_the_full_rate_save_what_the_rates_say() -> None:
+    finding = AmpWithoutGain().check(a_product(flops=4e8))
+    assert (finding.state, finding.title[:5]) == (State.PASSED, "6.0 %")
+
+
+def test_small_products_save_only_their_arithmetic() -> None:
+    finding = AmpWithoutGain().check(a_product(flops=1e7))
+    assert finding.state is State.OPPORTUNITY
+    assert finding.title.startswith("1.02 times the float32 speed in bfloat16, and 6.0 % of compute")
+    assert finding.evidence["saved_ms"] == 0.1, "two of 1e7 operations: 0.2 ms in float32, 0.1 ms in 16 bits"
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.05)
+
+
+def test_bytes_count_where_memory_is_what_they_wait_for() -> None:
+    finding = AmpWithoutGain().check(a_product(flops=1e7, bytes=1e6))
+    assert finding.evidence["saved_ms"] == 0.2, "2 MB in place of 1 MB, twice"
+
+
+def test_a_product_saves_no_more_than_its_own_time_at_the_ratio_of_the_rates() -> None:
+    finding = AmpWithoutGain().check(a_product(flops=1e12, cast_ms=5.0))
+    assert finding.evidence["saved_ms"] == 4.0
+
+
 def test_a_program_without_autocast_is_not_judged() -> None:
     assert AmpWithoutGain().check(a_run(3.0, 1.0, run=RunFacts())).state is State.NOT_APPLICABLE
     assert AmpWithoutGain().check(a_run(3.0, 1.0, run=None)).state is State.NOT_APPLICABLE

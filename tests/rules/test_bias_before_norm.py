@@ -70,6 +70,31 @@ def test_only_the_norms_behind_a_bias_are_modelled() -> None:
     assert finding.evidence["modelled_ms"] == pytest.approx(2.0)
 
 
+def of_vectors(name: str, ms: float, phase: str, length: int = 128, calls: float = 3.0) -> OpCost:
+    return an_op(name, ms, phase=phase, shapes=((length,), ()), calls=calls)
+
+
+def test_biases_have_their_share_in_what_is_done_to_vectors_of_their_length() -> None:
+    stored = of_vectors("torch::autograd::AccumulateGrad", 0.3, "backward")
+    updates = [of_vectors("aten::mul_", 0.6, "optimizer"), of_vectors("aten::addcdiv_", 0.3, "optimizer")]
+    other = of_vectors("aten::mul_", 5.0, "optimizer", length=64)
+    finding = BiasBeforeNorm().check(training(a_norm(), a_sum(0.1), stored, *updates, other))
+    assert finding.evidence["updated_ms"] == pytest.approx(0.4), "a third of 1.2 ms"
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.05)
+
+
+def test_vectors_of_other_layers_make_that_share_smaller() -> None:
+    stored = of_vectors("torch::autograd::AccumulateGrad", 0.6, "backward", calls=6.0)
+    finding = BiasBeforeNorm().check(training(a_norm(), a_sum(0.1), stored))
+    assert finding.evidence["updated_ms"] == pytest.approx(0.1)
+
+
+def test_without_stored_gradients_three_vectors_stand_for_each_norm() -> None:
+    update = of_vectors("aten::mul_", 0.6, "optimizer", calls=6.0)
+    finding = BiasBeforeNorm().check(training(a_norm(calls=2.0), a_sum(0.1), update, roots=(biased("0"),)))
+    assert finding.evidence["updated_ms"] == pytest.approx(0.1), "one of two norms has a bias before it"
+
+
 def test_a_model_without_such_biases_passes() -> None:
     assert BiasBeforeNorm().check(a_profile(roots=(a_root(),))).state is State.PASSED
 

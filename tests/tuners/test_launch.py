@@ -260,6 +260,7 @@ def test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on(
 def a_running_session(launcher: Launcher) -> tuple[Session, int]:
     """A session after a few steps, and the pid of its trial."""
     session = launcher.start(1, {}, {})
+    assert isinstance(session, Session)
     known = set(launcher.adoption.sessions)
     session.first_step()
     session.slot(2)

@@ -8,7 +8,7 @@ from advisor.errors import UsageError
 from advisor.profiles.profile import Profile, RunFacts, StepPhases
 from advisor.tuners.knob import Config
 from advisor.tuners.knobs import KNOBS, malloc
-from advisor.tuners.space import NotTried, Space, build_space
+from advisor.tuners.space import OF_RANKS, NotTried, Space, build_space
 
 TWO_CPUS = a_machine(cpus_allowed=2, physical_cores=2)
 
@@ -50,7 +50,7 @@ def test_everything_that_applies_is_searched_and_the_rest_is_explained(
     assert space.present == {name: values[0] for name, values in space.choices.items()}
     told = {left.knob for left in space.not_tried}
     unless_named = {name for name, knob in KNOBS.items() if knob.named_only}
-    assert KNOBS.keys() == space.choices.keys() | told | unless_named
+    assert KNOBS.keys() == space.choices.keys() | told | unless_named | set(OF_RANKS)
     assert reason_for(space, "num_workers", 4).startswith("4 workers that compute 100 % of the time")
 
 

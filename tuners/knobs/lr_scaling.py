@@ -1,5 +1,7 @@
 """How the learning rate follows a changed batch size."""
 
+import math
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
@@ -11,15 +13,26 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 EXPONENTS = {"none": 0.0, "linear": 1.0, "sqrt": 0.5}
+MEASURED = "noise_scale"
+OF_SGD = ("SGD", "ASGD")
 SUMMED = "the loss is summed over the batch, so its gradient already grows with the batch"
 
 
 class LrScaling(Knob[str]):
-    """The factor on the learning rate when the batch is k times as large: none, k, or the root of k.
+    """The factor on the learning rate when the batch is k times as large: none, k, the root of k, or less.
 
     `linear` is the rule for SGD, `sqrt` the one for Adam-type optimizers. It saves no time by itself; it
     keeps a larger batch learning at a comparable pace. The rate is scaled for the moment of each update
     and put back after it, so schedulers and programs that assign the rate every iteration keep working.
+
+    `noise_scale:PHI` scales SGD by k (PHI + B) / (PHI + k B), for a batch of B and a gradient noise scale
+    PHI, both in samples: linear far below the noise scale, constant far above it (McCandlish et al. 2018,
+    arXiv:1812.06162, eq. 2.5). A report by goodput states the noise scale, in samples of one update; with
+    several batches to an update divide it by their number. It is tried only when it is named.
+
+    A raised rate should be approached from the present one, over the first steps of the training (five of
+    ninety epochs: Goyal et al. 2017, arXiv:1706.02677). The code to adopt does that; a trial, of a few
+    steps, scales at once.
 
     Losses with ``reduction="sum"`` already grow with the batch: scaling linearly would apply the factor
     twice and is refused. Programs that update parameters by hand have no rate to scale.
@@ -27,12 +40,21 @@ class LrScaling(Knob[str]):
 
     semantics = Semantics.TRAINING
     live = True
+    follows = "batch_size"
 
     def __init__(self) -> None:
         self.factor = 1.0
 
     def values(self) -> list[str]:
         return list(EXPONENTS)
+
+    def parse(self, text: str) -> str:
+        if not text.startswith(MEASURED):
+            return super().parse(text)
+        found = re.fullmatch(MEASURED + r":(\d{1,9}(\.\d{1,3})?)", text, re.ASCII)
+        if found is None or float(found[1]) <= 0:
+            raise ValueError(f"'{text}' names no noise scale: `{MEASURED}:400` for one of 400 samples")
+        return text
 
     def present(self, profile: Profile) -> str:
         if not profile.optimizers:
@@ -48,15 +70,18 @@ class LrScaling(Knob[str]):
 
     def check(self, value: str, profile: Profile) -> None:
         self.present(profile)
-        if value == "linear" and profile.run is not None and profile.run.sum_reduced_loss:
+        measured = value.startswith(MEASURED)
+        if (measured or value == "linear") and profile.run is not None and profile.run.sum_reduced_loss:
             raise Refused(SUMMED)
+        other = next((facts.name for facts in profile.optimizers if facts.name not in OF_SGD), None)
+        if measured and other is not None:
+            raise Refused(f"the rule of the noise scale is one for SGD, and the program updates by {other}")
 
     def prepare(self, config: Config, present: Config) -> None:
         """Compute the factor from the batch sizes of both configurations; 1 where either is unknown."""
         before = present.get("batch_size")
         after = config.get("batch_size", before)
-        ratio = int(after) / int(before) if before and after else 1.0
-        self.factor = ratio ** EXPONENTS[str(config["lr_scaling"])]
+        self.factor = _factor(str(config["lr_scaling"]), int(after), int(before)) if before and after else 1.0
 
     def step(self, optimizer: "Optimizer", value: str) -> AbstractContextManager[None] | None:
         """Scale the learning rate of every group for one update.
@@ -71,8 +96,28 @@ class LrScaling(Knob[str]):
     def change(self, value: str) -> Change:
         if value == "none":
             return Change("# the learning rate stays as it is")
-        root = "" if value == "linear" else "**0.5"
-        return Change(f"lr = lr * k{root}  # k = new batch size / old batch size")
+        power = "" if value == "linear" else "**0.5"
+        noise = _noise_scale(value)
+        factor = f"k{power}" if noise is None else f"k * ({noise:g} + B) / ({noise:g} + k * B)"
+        return Change(
+            f"factor = {factor}  # k = new batch size / old batch size B\n"
+            "lr = lr * factor\n"
+            "# above 1 it is approached evenly, over five of ninety epochs (Goyal et al. 2017):\n"
+            "warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / factor, total_iters=5 * steps // 90)\n"
+            "warmup.step()  # after every optimizer.step(); steps are those of the whole training"
+        )
+
+
+def _factor(rule: str, batch: int, present: int) -> float:
+    ratio, noise = batch / present, _noise_scale(rule)
+    if noise is None:
+        return math.pow(ratio, EXPONENTS[rule])
+    return ratio * (noise + present) / (noise + batch)
+
+
+def _noise_scale(rule: str) -> float | None:
+    """The one that a rule names, if it is that rule."""
+    return float(rule.partition(":")[2]) if rule.startswith(MEASURED) else None
 
 
 @contextmanager

@@ -204,6 +204,23 @@ def test_a_training_loop_in_a_thread_is_watched() -> None:
     assert len(steps) == 3 and "forward" in steps[-1].phases_ns
 
 
+def test_a_forward_is_watched_whatever_its_module_calls_id_and_type() -> None:
+    names: dict[str, Any] = {"nn": nn, "id": "run-1", "type": "net"}
+    exec(
+        "class Net(nn.Linear):\n    def forward(self, inputs):\n        return inputs @ self.weight.T\n",
+        names,
+    )
+    watch, steps = watched()
+    watch.install()
+    model = names["Net"](2, 1)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        model(torch.ones(4, 2)).sum().backward()
+        sgd.step()
+    watch.remove()
+    assert [(step.root_samples, "forward" in step.phases_ns) for step in steps] == [(4, True)] * 2
+
+
 def compiled_graphs(is_watched: bool) -> tuple[int, bool | None]:
     """Graphs that dynamo makes of a program that compiles its own step, and whether that was seen."""
     from torch._dynamo.utils import counters

@@ -7,6 +7,7 @@ from builders import a_loader, a_profile, an_optimizer
 
 from advisor.profiles.profile import Profile, RunFacts
 from advisor.profiles.run import Run
+from advisor.tuners.goodput import learning_rate_factor
 from advisor.tuners.knob import AnyKnob, Refused
 from advisor.tuners.knobs.batch_size import BatchSize
 from advisor.tuners.knobs.lr_scaling import LrScaling
@@ -106,3 +107,54 @@ def test_without_an_optimizer_or_a_batch_size_there_is_nothing_to_scale(
 ) -> None:
     with pytest.raises(Refused, match=reason):
         LrScaling().choices(profile)
+
+
+@pytest.mark.parametrize(("noise_scale", "moved"), [(32, -0.1 * 4 * 64 / 160), (10**9, -0.4), (0.001, -0.1)])
+def test_by_the_noise_scale_a_rate_is_linear_far_below_it_and_constant_far_above(
+    noise_scale: float, moved: float
+) -> None:
+    parameter = a_parameter()
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    with a_configured(f"noise_scale:{noise_scale}", 128).step(optimizer):
+        optimizer.step()
+    assert parameter.item() == pytest.approx(moved, rel=1e-3)
+
+
+def test_that_rule_is_the_one_by_which_goodput_counts() -> None:
+    run = a_configured("noise_scale:420", 96)
+    optimizer = torch.optim.SGD([a_parameter()], lr=1.0)
+    with run.step(optimizer):
+        expected = learning_rate_factor("noise-scale", 96, 32, 420)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["noise_scale", "noise_scale:", "noise_scale:0", "noise_scale:-3"])
+def test_a_rule_of_the_noise_scale_without_one_is_told_how_to_name_it(text: str) -> None:
+    assert LrScaling().parse("noise_scale:12.5") == "noise_scale:12.5"
+    with pytest.raises(ValueError, match="`noise_scale:400` for one of 400 samples"):
+        LrScaling().parse(text)
+
+
+def test_the_rule_of_the_noise_scale_is_for_means_and_sgd() -> None:
+    sgd = known(optimizers=(an_optimizer("SGD"),))
+    LrScaling().check("noise_scale:400", sgd)
+    with pytest.raises(Refused, match="summed over the batch"):
+        LrScaling().check("noise_scale:400", replace(sgd, run=RunFacts(sum_reduced_loss=True)))
+    with pytest.raises(Refused, match="updates by AdamW"):
+        LrScaling().check("noise_scale:400", known())
+    assert LrScaling().choices(sgd) == ["none", "linear", "sqrt"]
+
+
+@pytest.mark.parametrize(("rule", "factor"), [("linear", 4.0), ("sqrt", 2.0), ("noise_scale:32", 1.6)])
+def test_the_code_to_adopt_warms_up_to_the_rate_of_the_rule(rule: str, factor: float) -> None:
+    optimizer = torch.optim.SGD([a_parameter()], lr=0.1 * factor)
+    names: dict[str, Any] = {"k": 4, "B": 32, "lr": 0.1, "steps": 36, "torch": torch, "optimizer": optimizer}
+    code, _, each_step = LrScaling().change(rule).snippet.rpartition("\n")
+    exec(code, names)
+    assert names["lr"] == pytest.approx(0.1 * factor)
+    rates = []
+    for _ in range(3):  # of which two are the warm-up
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        exec(each_step, names)
+    assert rates == pytest.approx([0.1, 0.1 * (1 + factor) / 2, 0.1 * factor])

@@ -1,0 +1,66 @@
+"""The form of the one optimizer, and programs in which that would be a guess."""
+
+import pytest
+from edit_tables import Case, check
+
+from advisor.edits.optimizer_arguments import OptimizerArguments
+
+FUSED = {"optimizer_implementation": ("default", "fused")}
+PLAIN = {"optimizer_implementation": ("fused", "default")}
+
+CASES: dict[str, Case] = {
+    "a keyword is added": Case(
+        "import torch\noptimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)\n",
+        "import torch\noptimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)\n",
+    ),
+    "an imported class": Case(
+        "from torch.optim import SGD as Descent\noptimizer = Descent(p, 0.1)\n",
+        "from torch.optim import SGD as Descent\noptimizer = Descent(p, 0.1, fused=True)\n",
+    ),
+    "an imported package": Case(
+        "import torch.optim as optim\nself.optimizer = optim.Adam(p)\n",
+        "import torch.optim as optim\nself.optimizer = optim.Adam(p, fused=True)\n",
+    ),
+    "the other form goes": Case(
+        "import torch\noptimizer = torch.optim.Adam(p, foreach=True, lr=0.1)\n",
+        "import torch\noptimizer = torch.optim.Adam(p, lr=0.1, fused=True)\n",
+    ),
+    "back to torch's choice": Case(
+        "import torch\noptimizer = torch.optim.Adam(p, lr=0.1, fused=True)\n",
+        "import torch\noptimizer = torch.optim.Adam(p, lr=0.1)\n",
+        asked=PLAIN,
+    ),
+    "one loop over parameters": Case(
+        "import torch\noptimizer = torch.optim.Adam(p)\n",
+        "import torch\noptimizer = torch.optim.Adam(p, foreach=False)\n",
+        asked={"optimizer_implementation": ("default", "for-loop")},
+    ),
+    "a workload's factory": Case(
+        "import torch\nw = Workload(optimizer=lambda p: torch.optim.SGD(p, 0.05), batch=2)\n",
+        "import torch\nw = Workload(optimizer=lambda p: torch.optim.SGD(p, 0.05, fused=True), batch=2)\n",
+        kind="workload",
+    ),
+    "two optimizers": Case(
+        "import torch\na = torch.optim.Adam(p)\nb = torch.optim.Adam(q)\n", refusal="made at 2 places"
+    ),
+    "none of torch's": Case("optimizer = Mine(p)\n", refusal="made nowhere in this file"),
+    "no such form": Case("import torch\no = torch.optim.RMSprop(p)\n", refusal="RMSprop has no fused form"),
+    "unpacked arguments": Case("import torch\no = torch.optim.Adam(p, **how)\n", refusal="are unpacked"),
+    "a computed form": Case(
+        "import torch\no = torch.optim.Adam(p, fused=torch.cuda.is_available())\n",
+        refusal="fused is computed",
+    ),
+    "a form in a dictionary": Case(
+        "import torch\nhow = {'fused': False}\no = torch.optim.Adam(p)\n",
+        refusal="set by name somewhere else",
+    ),
+    "one function that makes several": Case(
+        "import torch\ndef make(m):\n    return torch.optim.Adam(m.parameters())\na, b = make(g), make(d)\n",
+        refusal="make() makes several optimizers",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_one_optimizer_is_edited_and_no_other(case: Case) -> None:
+    check(OptimizerArguments(), case, **FUSED)

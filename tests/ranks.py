@@ -1,0 +1,129 @@
+"""Runs a workload under a strategy in real processes, and tells what each of them computed."""
+
+import multiprocessing
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from advisor.workload import Workload
+
+PRELOAD = ["torch", "torch._dynamo", "advisor.tuners.loop", "advisor.tuners.strategies"]
+
+
+@dataclass
+class Told:
+    """What one worker told: its losses per micro-batch, the parameters at the end, the strategy's report."""
+
+    rank: int
+    losses: list[float] = field(default_factory=list)
+    parameters: dict[str, list[float]] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+def run_ranks(
+    strategy: str,
+    workload: Callable[[], Workload],
+    folder: Path,
+    *,
+    steps: int = 10,
+    workers: int = 2,
+    servers: int = 0,
+    config: Mapping[str, int | str] | None = None,
+    learning: bool = True,
+    limit_s: float = 120.0,
+) -> list[Told]:
+    """Train for ``steps`` micro-batches in ``workers`` processes beside ``servers``; what the workers told.
+
+    Args:
+        strategy: Its id.
+        workload: A function at the top level of a module, which makes what is trained.
+        folder: Where the processes meet; empty.
+        steps: Micro-batches.
+        workers: Processes that train.
+        servers: Processes that serve them.
+        config: Values of the strategy's settings.
+        learning: All ranks draw whole batches and take their shares, as for comparing numbers.
+        limit_s: After it every process is killed and the test fails.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    answers = context.Queue()
+    made = {"strategy": strategy, "ranks": workers, **(config or {})}
+    processes = [
+        context.Process(
+            target=_rank,
+            args=(answers, strategy, workload, str(folder), rank, workers, servers, made, steps, learning),
+            daemon=True,
+        )
+        for rank in range(workers + servers)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        told = [answers.get(timeout=limit_s) for _ in range(workers)]
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+    errors = [each.error for each in told if each.error]
+    assert not errors, errors[0]
+    return sorted(told, key=lambda each: each.rank)
+
+
+def _rank(
+    answers: Any,
+    strategy: str,
+    workload: Callable[[], Workload],
+    folder: str,
+    rank: int,
+    workers: int,
+    servers: int,
+    config: Mapping[str, int | str],
+    steps: int,
+    learning: bool,
+) -> None:
+    import torch
+
+    from advisor.tuners.loop import train
+    from advisor.tuners.place import HERE, Place
+    from advisor.tuners.strategies import STRATEGIES
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    told = Told(rank)
+    try:
+        HERE.place = Place(rank, workers, servers, f"{folder}/rendezvous", learning=learning)
+        HERE.config = config
+        HERE.join()
+        used = STRATEGIES[strategy]
+        described = workload()
+        if HERE.place.serves:
+            used.serve(described)
+            return
+        models: list[torch.nn.Module] = []
+        wrap, forward_backward = used.wrap, used.forward_backward
+
+        def keep(model: torch.nn.Module) -> torch.nn.Module:
+            models.append(wrap(model))
+            return models[-1]
+
+        def note(loss: Any, model: Any, batch: Any, divisor: float) -> None:
+            def noted(*arguments: Any) -> torch.Tensor:
+                value: torch.Tensor = loss(*arguments)
+                told.losses.append(float(value))
+                return value
+
+            forward_backward(noted, model, batch, divisor)
+
+        used.wrap, used.forward_backward = keep, note  # type: ignore[method-assign]
+        train(described, "cpu", steps, used)
+        told.report = used.report()
+        for name, value in models[0].named_parameters():
+            whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+            told.parameters[name.removeprefix("module.")] = whole.detach().flatten().tolist()
+    except BaseException:  # the test shows it
+        told.error = traceback.format_exc()
+    answers.put(told)

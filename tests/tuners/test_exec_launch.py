@@ -1,0 +1,236 @@
+"""Ranks that a launcher starts come to the tuner, are measured as others are, and leave nothing behind."""
+
+import json
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+from supervised import until
+
+from advisor.errors import UsageError
+from advisor.tuners.adoption import Adoption
+from advisor.tuners.exec_launch import ARMING, NO_PROGRAM, ExecLaunch
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.group import RankGroup
+from advisor.tuners.session import Limits, Session, SessionEnded
+from advisor.tuners.spec import Target, TrialSpec
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
+    pytest.mark.usefixtures("no_process_remains"),
+]
+
+TRAIN = """
+import os, sys
+import torch
+import torch.distributed as dist
+if "RANK" in os.environ:
+    dist.init_process_group("gloo")
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range({steps}):
+    optimizer.zero_grad()
+    loss = model(torch.ones(8, 4)).sum()
+    loss.backward()
+    if dist.is_initialized():
+        dist.all_reduce(model.weight.grad)
+    optimizer.step()
+    {body}
+"""
+RANKS = ("torchrun", "--nproc-per-node", "2")
+
+
+def silent(what: str, seconds: float) -> None:
+    """Wait without saying so."""
+
+
+@dataclass
+class Owner:
+    """What a session needs of its launcher."""
+
+    limits: Limits = field(default_factory=lambda: Limits(start_s=60.0, step_s=0.05))
+    adoption: Adoption = field(default_factory=Adoption)
+    waiting: Callable[[str, float], None] = silent
+    forgotten: list[Session] = field(default_factory=list)
+
+    def forget(self, session: Session) -> None:
+        self.forgotten.append(session)
+
+    def end_orphans(self) -> None:
+        self.adoption.end_orphans()
+
+
+@contextmanager
+def a_launch(folder: Path, *command: str, **variables: str) -> Iterator[ExecLaunch]:
+    """A command that runs in ``folder``; torch's scripts are those of this Python."""
+    trial = folder / "trial"
+    trial.mkdir(mode=0o700)
+    bin_folder = os.path.dirname(sys.executable)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {**bare, "OMP_NUM_THREADS": "1", "PATH": f"{bin_folder}:{os.environ['PATH']}", **variables}
+    spec = TrialSpec(0, Target("exec", command[0], command[1:], str(folder)), str(trial))
+    launch = ExecLaunch(command, spec, environment)
+    try:
+        yield launch
+    finally:
+        launch.close()
+
+
+def a_program(folder: Path, body: str = "pass", steps: int = 100_000, name: str = "train.py") -> None:
+    indented = textwrap.indent(textwrap.dedent(body).strip(), "    ").strip()
+    (folder / name).write_text(TRAIN.format(body=indented, steps=steps))
+
+
+def sessions_of(launch: ExecLaunch, owner: Owner, limit_s: float = 60.0) -> list[Session]:
+    return [
+        Session(owner, rank.spec, rank.folder, rank.channel, rank.status, rank.control, None)
+        for rank in launch.ranks(limit_s, owner.waiting)
+    ]
+
+
+def failure_of(launch: ExecLaunch, limit_s: float = 30.0) -> Failure:
+    with pytest.raises(TrialFailed) as raised:
+        launch.ranks(limit_s, silent)
+    assert not psutil.pid_exists(launch.supervisor)
+    return raised.value.failure
+
+
+def test_a_command_that_starts_no_python_is_told(tmp_path: Path) -> None:
+    with a_launch(tmp_path, "sh", "-c", "exit 0") as launch:
+        assert failure_of(launch) == Failure("user_error", NO_PROGRAM)
+
+
+def test_the_last_words_of_a_command_that_fails_before_are_told(tmp_path: Path) -> None:
+    with a_launch(tmp_path, "sh", "-c", "echo no data here >&2; exit 3") as launch:
+        assert failure_of(launch) == Failure("user_error", f"{NO_PROGRAM} (exit status 3: no data here)")
+
+
+def test_a_command_that_cannot_start_is_named(tmp_path: Path) -> None:
+    with a_launch(tmp_path, "no-such-launcher") as launch:
+        failure = failure_of(launch)
+    assert failure.cause == "environment"
+    assert "no-such-launcher: No such file or directory" in failure.message
+
+
+def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
+    a_program(tmp_path)
+    with a_launch(tmp_path, "sh", "-c", "sleep 60; python train.py") as launch:
+        failure = failure_of(launch, limit_s=0.3)
+    assert failure.cause == "timeout"
+    assert failure.message.startswith("the command did not start train.py in ")
+
+
+def test_a_rank_that_never_comes_is_waited_for_until_the_deadline(tmp_path: Path) -> None:
+    a_program(tmp_path)
+    with a_launch(tmp_path, sys.executable, "train.py", RANK="0", WORLD_SIZE="2") as launch:
+        failure = failure_of(launch, limit_s=1.0)
+    assert failure.cause == "timeout"
+    assert failure.message.startswith("only 1 of 2 ranks had started in ")
+
+
+def test_ranks_that_would_be_restarted_are_refused(tmp_path: Path) -> None:
+    a_program(tmp_path)
+    variables = {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_MAX_RESTARTS": "3"}
+    with (
+        a_launch(tmp_path, sys.executable, "train.py", **variables) as launch,
+        pytest.raises(UsageError, match=r"restarts failed ranks \(3 times\)"),
+    ):
+        launch.ranks(30.0, silent)
+
+
+def test_ranks_on_other_machines_are_refused(tmp_path: Path) -> None:
+    a_program(tmp_path)
+    variables = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+    with a_launch(tmp_path, sys.executable, "train.py", **variables) as launch:
+        failure = failure_of(launch)
+    assert failure.cause == "environment"
+    assert "of 4 ranks not all are on this machine" in failure.message
+
+
+@pytest.mark.slow
+def test_ranks_of_torchrun_are_measured_one_by_one(tmp_path: Path) -> None:
+    a_program(tmp_path, "print(os.environ.get('ADVISOR_ARMING'), os.environ.get('PYTHONPATH'), flush=True)")
+    owner = Owner()
+    with a_launch(tmp_path, *RANKS, "train.py", "--lr", "1") as launch:
+        sessions = sessions_of(launch, owner)
+        assert [session.spec.place.rank for session in sessions] == [0, 1]
+        assert launch.target == Target("script", "train.py", ("--lr", "1"), str(tmp_path.resolve()))
+        group = RankGroup(sessions)
+        assert group.first_step() > 0
+        assert len(group.slot(5, drop=1).step_s) == 5
+        outcome = group.stop()
+    assert (outcome["state"], outcome["failure"]) == ("stopped", None)
+    assert all(
+        json.loads((session.folder / "outcome.json").read_text())["steps"] == 7 for session in sessions
+    )
+    assert set((tmp_path / "trial" / "stdout.log").read_text().split()) == {"None"}
+    assert owner.forgotten == sessions
+
+
+@pytest.mark.slow
+def test_a_program_before_the_target_of_a_shell_script_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "prepare.py").write_text(
+        "import atexit\natexit.register(lambda: open('prepared', 'w').write('at its end'))\n"
+    )
+    a_program(tmp_path, steps=4)
+    (tmp_path / "run.sh").write_text("set -e\npython prepare.py\ntest -f prepared\npython train.py\n")
+    with a_launch(tmp_path, "bash", "run.sh") as launch:
+        (session,) = sessions_of(launch, Owner())
+        session.first_step()
+        with pytest.raises(SessionEnded) as ended:
+            session.slot(10)
+    assert (ended.value.outcome["state"], ended.value.outcome["steps"]) == ("ended", 4)
+    assert (tmp_path / "prepared").read_text() == "at its end"
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_ends_the_others(tmp_path: Path) -> None:
+    a_program(tmp_path)
+    with a_launch(tmp_path, *RANKS, "train.py") as launch:
+        ranks = launch.ranks(60.0, silent)
+        owner = Owner()
+        sessions = [
+            Session(owner, each.spec, each.folder, each.channel, each.status, each.control, None)
+            for each in ranks
+        ]
+        for session in sessions:
+            session.first_step()
+        os.kill(ranks[1].pid, signal.SIGKILL)
+        with pytest.raises(TrialFailed):
+            sessions[1].slot(5)
+        with pytest.raises(TrialFailed):
+            sessions[0].slot(5)
+        assert not any(psutil.pid_exists(rank.pid) for rank in ranks)
+
+
+@pytest.mark.slow
+def test_a_session_that_is_killed_ends_the_whole_command(tmp_path: Path) -> None:
+    a_program(tmp_path)
+    with a_launch(tmp_path, *RANKS, "train.py") as launch:
+        sessions = sessions_of(launch, Owner())
+        sessions[0].first_step()
+        sessions[0].kill()
+        until(lambda: not psutil.pid_exists(launch.supervisor))
+        sessions[1].kill()
+
+
+@pytest.mark.slow
+def test_a_python_that_cannot_load_the_tuner_says_so(tmp_path: Path) -> None:
+    a_program(tmp_path)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "advisor.py").write_text("raise ImportError('not this one')\n")
+    path = f"PYTHONPATH={ARMING}:{broken}"
+    with a_launch(tmp_path, "env", path, sys.executable, "train.py") as launch:
+        (session,) = sessions_of(launch, Owner())
+        with pytest.raises(TrialFailed) as raised:
+            session.first_step()
+    assert raised.value.failure.cause == "environment"
+    assert "cannot load advisor: " in raised.value.failure.message

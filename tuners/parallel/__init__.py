@@ -1,0 +1,1 @@
+"""Machinery of the strategies: nothing here is tried by itself."""
