@@ -1,7 +1,7 @@
 """The result put together from what the stages found."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -37,6 +37,7 @@ from advisor.result import (
 from advisor.rules import RULES
 from advisor.settings import Settings
 from advisor.tuners.duel import Arena
+from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search import StoppedBy
 from advisor.tuners.space import NotTried, Space
@@ -69,7 +70,7 @@ def result(
     profile = baseline.profile
     sampled = bool(profile.run and profile.run.samples_per_step)
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
-    recommendation.proposals += estimates(trials, profile)
+    recommendation.proposals += estimates(trials, profile, space.present)
     untried = _untried(not_tried, outcome, space)
     judged = with_outcomes(findings, recommendation, trials, untried, space.present)
     return ResultData(
@@ -182,12 +183,12 @@ def _adopted(name: str, outcome: Outcome, space: Space) -> Adopted:
     )
 
 
-def estimates(trials: Sequence[Trial], profile: Profile) -> list[Proposal]:
+def estimates(trials: Sequence[Trial], profile: Profile, present: Mapping[str, Value]) -> list[Proposal]:
     """Of several ranks under a script that knows nothing of them: the fastest, if it is faster at all."""
     measured = [
         (trial.against_baseline, trial)
         for trial in trials
-        if trial.against_baseline is not None and int(trial.config.get("ranks", 1)) > 1
+        if trial.against_baseline is not None and trial.config.get("ranks", 1) != present.get("ranks", 1)
     ]
     if profile.target_kind != "script" or not measured:
         return []

@@ -8,6 +8,7 @@ from advisor.profiles.profile import Profile
 from advisor.tuners.knob import Refused
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.optim import Optimizer
 
 UNSUPPORTED = ("LBFGS", "SparseAdam")  # torch itself keeps these from being compiled
@@ -70,17 +71,37 @@ def compile_update(optimizer: "Optimizer", **how: Any) -> None:
 
 
 class _Compiled:
-    """An update that was compiled without what torch puts around it to allow for differentiable ones."""
+    """A compiled update, without what torch puts around updates to allow for differentiable ones.
+
+    It meets each learning rate in a tensor, for torch compiles anew for every number that changes.
+    """
 
     def __init__(self, update: Any) -> None:
-        import torch
-
         self._update = update
-        self._no_grad = torch.no_grad
+        self._rates: dict[tuple[int, int], Tensor] = {}
 
     def __call__(self, optimizer: "Optimizer", *args: Any, **kwargs: Any) -> Any:
-        with self._no_grad():
-            return self._update(optimizer, *args, **kwargs)
+        import torch
+
+        numbers = []
+        for at, group in enumerate(optimizer.param_groups):
+            if isinstance(group.get("lr"), int | float) and group["params"]:
+                numbers.append((group, group["lr"]))
+                group["lr"] = self._in_tensor(group["lr"], (id(optimizer), at), group["params"][0])
+        try:
+            with torch.no_grad():
+                return self._update(optimizer, *args, **kwargs)
+        finally:
+            for group, rate in numbers:
+                group["lr"] = rate
+
+    def _in_tensor(self, rate: float, place: tuple[int, int], parameter: "Tensor") -> "Tensor":
+        """The rate of one group, always in the same tensor."""
+        import torch
+
+        if place not in self._rates:
+            self._rates[place] = torch.tensor(rate, dtype=torch.float64, device=parameter.device)
+        return self._rates[place].fill_(rate)
 
 
 def _cell(kind: "type[Optimizer]") -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from advisor.profiles.machine import read_machine
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.measure import Slot
 from advisor.tuners.session import (
@@ -141,6 +142,9 @@ class RankGroup:
                 own["path"] = str(session.folder / Path(own["path"]).name)
             session.tell(command, **own)
         messages = self._await(event, wait_s)
+        if event == "facts":
+            for message in messages:
+                message["profile"]["machine"].update(_whole_machine())
         return {**messages[0], "ranks": messages}
 
     def settle(self, present: Mapping[str, int | str]) -> None:
@@ -366,6 +370,12 @@ def together(outcomes: Sequence[Mapping[str, Any]], losses: Losses) -> dict[str,
         whole["failure"] = whole["failure"] or outcome["failure"]
     whole["ranks"] = [outcome.get("report", {}) for outcome in outcomes]
     return whole
+
+
+def _whole_machine() -> dict[str, Any]:
+    """What a rank that is bound to its own cores cannot see."""
+    machine = read_machine()
+    return {"cpus_allowed": machine.cpus_allowed, "numa_nodes": machine.numa_nodes}
 
 
 def _agree(norms: Sequence[Sequence[float]]) -> bool:

@@ -212,7 +212,8 @@ class Launcher:
             return []
         scratch = (self.scratch or self.folder) / folder.relative_to(self.folder)
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        options = ["--overlay", self.target.cwd, "--scratch", str(scratch), "--keep", str(folder)]
+        kept = folder.parent if folder.parent != self.folder else folder  # ranks meet in the trial's folder
+        options = ["--overlay", self.target.cwd, "--scratch", str(scratch), "--keep", str(kept)]
         if self.compile_cache is not None:
             options += ["--keep", str(self.compile_cache)]
         return options

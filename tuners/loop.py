@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from advisor.tuners.joined_loss import JOINING
 from advisor.tuners.micro_batches import SPLITTING
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Strategy
@@ -143,8 +144,7 @@ def _loss(workload: Workload, model: "torch.nn.Module", batch: Any) -> "torch.Te
         loss = workload.step(model, batch)
     else:
         assert workload.loss is not None  # Workload refuses to be made without both
-        inputs, target = batch
-        loss = workload.loss(model(inputs), target)
+        loss = JOINING.loss(workload.loss, model, batch, evaluates=workload.evaluate is not None)
     return check_loss(loss)
 
 

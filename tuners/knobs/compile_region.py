@@ -33,7 +33,8 @@ class CompileRegion(Knob[str]):
     out. It is tried on workload files only, where the loss is a function of its own and the model is not
     called elsewhere. `optimizer` leaves the model as it is and compiles the optimizer's update, which fuses
     the small operations of each parameter. It takes torch's own optimizers, but no fused update, closure or
-    sparse gradient. A learning rate that changes costs one more compilation, at its first change.
+    sparse gradient. The learning rate is handed over in a tensor: of a number, each new value would be
+    compiled anew, and after eight torch goes back to eager.
 
     It acts only together with an `execution` that compiles. `model+loss` and `optimizer` are tried only
     when they are named. No figure of our own.
@@ -115,6 +116,7 @@ class CompileRegion(Knob[str]):
                 )
             case "optimizer":
                 return Change(
+                    "optimizer = Optimizer(..., lr=torch.tensor(lr))  # each number is compiled anew\n"
                     "@torch.compile\n"
                     "def update():\n"
                     "    optimizer.step()\n"
