@@ -53,6 +53,7 @@ class StrategyRow:
         numbers: What is known about the numbers it computes.
         sent: Bytes that each rank sends per step.
         told: What else it reported.
+        batch: The arithmetic by which the global batch is kept.
         training: What is learnt can differ.
     """
 
@@ -65,6 +66,7 @@ class StrategyRow:
     numbers: str
     sent: str
     told: str
+    batch: str
     training: bool
     trial: int
 
@@ -197,6 +199,8 @@ def short(row: StrategyRow) -> str:
     said = [row.ratio, row.semantics, row.numbers]
     if row.sent:
         said.append(f"{row.sent} sent per step and rank")
+    if row.batch:
+        said.append(f"batch {row.batch}")
     return f"{row.strategy}, {ranks_in_words(row.ranks)}: {', '.join(text for text in said if text)}"
 
 
@@ -255,6 +259,7 @@ def _row(trial: Trial, ratio: Interval | None, alone: Trial | None, result: Resu
         numbers=_numbers(trial, result),
         sent="" if trial.ranks is None else amount(trial.ranks.bytes_per_step),
         told=shown(", ".join(_told(name, value) for name, value in report.items()), 300),
+        batch=shown(report.get("global_batch", ""), 80),
         training=ran(trial) and changes_learning(trial.config),
         trial=trial.number,
     )

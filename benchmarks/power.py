@@ -56,6 +56,7 @@ SHARES = (0.0, 0.02, 0.05, 0.10, 0.30)
 KNOB, PRESENT, CHANGED = "gc_freeze", "off", "manual"
 BUDGET_S = 180.0  # of the run whose confirmation this is
 REPEATS, REPLAYS = 5, 1000
+SOON_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,7 @@ def _row(share: float, loaded: bool, rows: Sequence[Found]) -> dict[str, Any]:
         "runs": len(rows),
         "detected": len(seen) / len(rows),
         "detected_95": share_interval(len(seen), len(rows)),
+        f"detected_within_{SOON_S:.0f}_s": sum(seconds <= SOON_S for seconds in seen) / len(rows),
         "recommendable": recommendable / len(rows),
         "recommendable_95": share_interval(recommendable, len(rows)),
         "confirmed": sum(row.verdict == "confirmed" for row in rows) / len(rows),

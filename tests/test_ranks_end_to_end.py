@@ -99,6 +99,33 @@ def test_a_script_says_how_strategies_can_be_tried(tmp_path: Path) -> None:
     assert ["advisor init" in entry["reason"] for entry in result["not_tried"]] == [True]
 
 
+STRAGGLER = """
+import time
+import torch
+import torch.distributed as dist
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 512
+    def __getitem__(self, index):
+        if dist.is_initialized() and dist.get_rank() == 1:
+            time.sleep(0.001)
+        return torch.randn(32), index % 4
+"""
+
+
+@pytest.mark.slow
+def test_a_rank_that_others_wait_for_is_found(tmp_path: Path) -> None:
+    workload = WORKLOAD.replace("BATCH", "32").replace("dataset=lambda: DATA", "dataset=Data")
+    (tmp_path / "work.py").write_text(STRAGGLER + workload)
+    arguments = ("--ranks", "2", "--budget", "40s", "--format", "json")
+    code, out, err = run(tmp_path, "profile", "work.py", *arguments)
+    assert code == 0, err
+    (found,) = [finding for finding in json.loads(out)["findings"] if finding["rule"] == "straggler"]
+    assert found["state"] in ("opportunity", "diagnostic")
+    assert "rank 1" in found["title"]
+
+
 @pytest.mark.slow
 def test_a_profile_of_ranks_shows_each_of_them(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORKLOAD.replace("BATCH", "32"))

@@ -35,6 +35,7 @@ from advisor.tuners.spec import TrialSpec, write_json
 from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.strategy import Strategy
 from advisor.tuners.tasks import Task
+from advisor.workload import Workload
 
 
 class Trial:
@@ -49,6 +50,7 @@ class Trial:
         self._finished = False
         HERE.place, HERE.config = spec.place, {**spec.present, **spec.config}
         self._strategy: Strategy | None = None
+        self._batch = ""
         knobs: dict[str, AnyKnob] = dict(KNOBS)
         if spec.place.workers > 1 and spec.target.kind in ("script", "module") and "strategy" in spec.config:
             from advisor.tuners.script_ranks import OwnRanks, ScriptRanks
@@ -111,7 +113,7 @@ class Trial:
             self.watch.remove()  # its updates are no steps of a training loop
             STRATEGIES[name].serve(workload)
             return
-        self._strategy = STRATEGIES[name]
+        self._strategy, self._batch = STRATEGIES[name], _arithmetic(workload, STRATEGIES[name])
         try:
             train(workload, self._spec.device, self._learning_batches(), self._strategy)
         except Refused as reason:  # of the model, the same on every rank: each goes on alone
@@ -225,13 +227,23 @@ class Trial:
         if self._strategy is None or HERE.place.processes == 1:
             return {}
         try:
-            return self._strategy.report()
+            return {"global_batch": self._batch, **self._strategy.report()}
         except Exception as error:  # the trial itself has gone well
-            return {"error": f"{type(error).__name__}: {error}"}
+            return {"global_batch": self._batch, "error": f"{type(error).__name__}: {error}"}
 
     def _on_compile(self, running: bool) -> None:
         self.clock.flag("compile")
         self._channel.send(event="phase", name="compile" if running else "steps")
+
+
+def _arithmetic(workload: Workload, strategy: Strategy) -> str:
+    """``64 samples x 2 ranks x 4 micro-batches = 512``: how the batch of an update is kept."""
+    ranks, parts = HERE.place.workers, workload.accumulation
+    size = int(HERE.config.get("batch_size", workload.batch_size))
+    factors = [f"{size // ranks} samples", f"{ranks} ranks"] if strategy.splits_batch else [f"{size} samples"]
+    factors += [f"{parts} micro-batches"] if parts > 1 else []
+    whole = "" if strategy.splits_batch else ", all of them on every rank"
+    return f"{' x '.join(factors)} = {size * parts}{whole}" if len(factors) > 1 else f"{size} samples{whole}"
 
 
 def _device_peak() -> int | None:

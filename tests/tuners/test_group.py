@@ -1,6 +1,7 @@
 """Several processes as one trial: commanded together, and the one at fault is named."""
 
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ WORKLOAD = """
 import os, signal, time
 import torch
 import torch.distributed as dist
+from advisor.tuners.place import HERE
 from advisor.workload import Workload
 
 torch.manual_seed(0)
@@ -43,8 +45,13 @@ def model():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
 
-workload = Workload(model=model, dataset=lambda: DATA, step=step, batch_size=16,
-                    optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+def optimizer(parameters):
+    if HERE.place.serves:
+        with open("server.pid", "w") as file:
+            file.write(str(os.getpid()))
+    return torch.optim.SGD(parameters, lr=0.1)
+
+workload = Workload(model=model, dataset=lambda: DATA, step=step, batch_size=16, optimizer=optimizer)
 """
 
 
@@ -126,7 +133,35 @@ def test_a_rank_that_hangs_is_named_with_its_place(tmp_path: Path) -> None:
             group.slot(30)
     failure = raised.value.failure
     assert failure.cause == "hang_collective"
-    assert failure.message.startswith("rank 1: the others waited for it") and "train.py:15" in failure.message
+    assert failure.message.startswith("rank 1: the others waited for it") and "train.py:16" in failure.message
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs")
+def test_a_server_that_is_killed_is_named_and_the_search_goes_on(tmp_path: Path) -> None:
+    at_fault = "os.kill(int(open('server.pid').read()), signal.SIGKILL)"
+    with a_launcher(tmp_path, at_fault) as launcher:
+        group = launcher.start(1, {**TWO, "strategy": "parameter_server"}, ALONE)
+        group.first_step()
+        with pytest.raises(TrialFailed) as raised:
+            group.slot(30)
+        assert "server 0" in raised.value.failure.message
+        assert not group.alive
+        again = launcher.start(2, ALONE, ALONE)
+        assert again.first_step() > 0
+        again.stop()
+
+
+def test_the_arithmetic_of_the_batch_is_told(tmp_path: Path) -> None:
+    with a_launcher(tmp_path) as launcher:
+        told = {}
+        for strategy in ("ddp", "tensor_parallel"):
+            group = launcher.start(1, {**TWO, "strategy": strategy}, ALONE)
+            group.first_step()
+            told[strategy] = group.stop()["ranks"][0]["global_batch"]
+    assert told == {
+        "ddp": "8 samples x 2 ranks = 16",
+        "tensor_parallel": "16 samples, all of them on every rank",
+    }
 
 
 def test_cores_are_divided_and_servers_share_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
