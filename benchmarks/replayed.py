@@ -99,7 +99,7 @@ class Program:
         self.threads = series.threads
         self.processes = [Steps.of(process) for process in series.processes]
         run = RunFacts(num_threads=series.threads)
-        self.facts = {"profile": asdict(Profile(MACHINE, run=run)), "missing_patches": []}
+        self.facts = {"profile": asdict(Profile(MACHINE, run=run)), "missing_patches": [], "losses": []}
 
     @property
     def step_s(self) -> float:

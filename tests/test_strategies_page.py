@@ -389,5 +389,6 @@ def test_a_full_table_of_strategies_beside_a_thousand_ranks_stays_within_the_bud
 
 
 def test_one_row_in_short() -> None:
-    row = StrategyRow("ddp", 1, [], "1.10x (1.05 to 1.15)", "rounding", "", "", "", "", False, 3)
-    assert short(row) == "ddp, 1 rank: 1.10x (1.05 to 1.15), rounding"
+    ratio, batch = "1.10x (1.05 to 1.15)", "8 samples x 2 ranks = 16"
+    row = StrategyRow("ddp", 2, [], ratio, "rounding", "", "", "", "", batch, False, 3)
+    assert short(row) == f"ddp, 2 ranks: {ratio}, rounding, batch {batch}"

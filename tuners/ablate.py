@@ -35,7 +35,7 @@ def without(winner: Mapping[str, Value], base: Mapping[str, Value], knob: str) -
         config.update(
             {name: base[name] for name in ("prefetch_factor", "persistent_workers") if name in base}
         )
-    config.update({name: base[name] for name in base if KNOBS[name].follows == knob})
+    config.update({name: base[name] for name in base if name in KNOBS and KNOBS[name].follows == knob})
     return config
 
 
