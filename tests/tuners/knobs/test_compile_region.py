@@ -171,10 +171,11 @@ def test_a_compiled_update_computes_the_same_under_a_falling_rate(
         return model
 
     own = train(None)
+    torch._dynamo.reset()  # what other tests compiled is forgotten
     counters.clear()
     ours = train(a_run_with("compile", "optimizer"))
     assert 0 < counters["stats"]["unique_graphs"] <= 2  # without state and with it; none for another rate
-    assert counters["frames"]["total"] < 6  # not one for each rate
+    assert counters["frames"]["total"] <= 2
     for one, other in zip(ours.parameters(), own.parameters(), strict=True):
         torch.testing.assert_close(one, other)
 
