@@ -57,7 +57,7 @@ class Launcher:
     adoption: Adoption = field(default_factory=Adoption)
     _sessions: list[Session] = field(default_factory=list)
     _commands: list[ExecLaunch] = field(default_factory=list)
-    _groups: list[OwnGroup] = field(default_factory=list)
+    _groups: dict[Path, OwnGroup] = field(default_factory=dict)
 
     def __enter__(self) -> "Launcher":
         self.adoption.open()
@@ -74,7 +74,7 @@ class Launcher:
             session.kill()
         for command in self._commands:
             command.close()
-        for group in self._groups:
+        for group in self._groups.values():
             group.close()
         if self._zygote is not None:
             self._zygote.close()
@@ -115,7 +115,7 @@ class Launcher:
         """Start a process for each rank, and the servers that their strategy has."""
         strategy = STRATEGIES[str(spec.config.get("strategy", "single"))]
         sessions: list[Session] = []
-        own = self._own_group(workers)
+        own = self._own_group(Path(spec.folder), workers)
         try:
             for place in places(spec, workers, strategy.servers(spec.config)):
                 folder = Path(spec.folder) / f"rank-{place.rank}"
@@ -132,12 +132,12 @@ class Launcher:
             raise
         return RankGroup(sessions[:workers], sessions[workers:], strategy.losses, strategy.splits_batch)
 
-    def _own_group(self, workers: int) -> OwnGroup | None:
+    def _own_group(self, folder: Path, workers: int) -> OwnGroup | None:
         """What a script that makes its process group itself reads from its environment."""
         if self.target.kind != "script" or not wants_own_group(Path(self.target.name)):
             return None
         group = OwnGroup(workers, threads=max(1, len(os.sched_getaffinity(0)) // workers))
-        self._groups.append(group)
+        self._groups[folder] = group
         return group
 
     def _command(self, spec: TrialSpec, environment: Mapping[str, str]) -> Running:
@@ -178,6 +178,9 @@ class Launcher:
         """A session has ended; what it wrote and where it connected is remembered."""
         if session in self._sessions:
             self._sessions.remove(session)
+        trial = session.folder.parent
+        if trial in self._groups and not any(other.folder.parent == trial for other in self._sessions):
+            self._groups.pop(trial).close()
         if session.outcome is not None:
             self.files.update(session.outcome["files"])
             self.connections.update(session.outcome["connections"])
