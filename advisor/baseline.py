@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from advisor.errors import TargetError, UsageError
 from advisor.profiles.profile import Profile, StepPhases
 from advisor.settings import Settings, Value
-from advisor.tuners.duel import Arena
+from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena, queue_depth
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.gate import parse_losses
 from advisor.tuners.group import Running
@@ -74,6 +74,17 @@ class Baseline:
     def step_s(self) -> float:
         """Median seconds of a step."""
         return median([value for slot in self.slots for value in slot.step_s])
+
+    def teach(self, arena: Arena) -> None:
+        """Tell an arena what comparisons of this program need."""
+        arena.max_steps = self.max_steps
+        arena.sigma = max(self.aa_sigma, FLOOR)
+        arena.queue_depth = queue_depth
+        arena.threads = self.profile.run.num_threads if self.profile.run else 1
+        memory = self.profile.memory
+        if memory is not None:
+            free = self.profile.machine.memory_bytes
+            arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
 
     def as_record(self, config: Mapping[str, Value]) -> TrialRecord:
         """Trial 0."""

@@ -8,11 +8,10 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from advisor import assemble
 from advisor.advise import advise
-from advisor.baseline import FLOOR, Baseline, run_baseline, target_error
+from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.batches import Batches
 from advisor.batching import expected_s
 from advisor.confirmation import Confirmation, Outcome, reserve_s
@@ -32,7 +31,7 @@ from advisor.settings import Progress, Settings
 from advisor.signals import StopRequests
 from advisor.study import Study
 from advisor.tuners.constraints import SAVE_MEMORY
-from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena
+from advisor.tuners.duel import Arena
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -166,14 +165,7 @@ class _Tuning:
         except Interrupted:
             raise TargetError("interrupted before the baseline was measured", code="interrupted") from None
         arena.training_dataset = baseline.profile.loader.dataset if baseline.profile.loader else None
-        arena.max_steps = baseline.max_steps
-        arena.sigma = max(baseline.aa_sigma, FLOOR)
-        arena.queue_depth = queue_depth
-        arena.threads = baseline.profile.run.num_threads if baseline.profile.run else 1
-        memory = baseline.profile.memory
-        if memory is not None:
-            free = baseline.profile.machine.memory_bytes
-            arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
+        baseline.teach(arena)
         if baseline.thread_collapse:
             self._warn(
                 "threads collapse under other load on this machine; times are not those of a quiet one"
@@ -384,8 +376,3 @@ class _Tuning:
         if text not in self.warnings:
             self.warnings.append(text)
             self.progress.warn(text)
-
-
-def queue_depth(config: Mapping[str, Any]) -> int:
-    """How many batches the loader's workers can run ahead under ``config``."""
-    return int(config.get("num_workers", 0)) * int(config.get("prefetch_factor", 2) or 2)

@@ -15,7 +15,7 @@ from typing import Any
 
 from advisor.apply_result import Verdict, Verification
 from advisor.applying import Patch, legal_value
-from advisor.baseline import FLOOR, Baseline, run_baseline, target_error
+from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.comparability import machine_differences, refuse
 from advisor.confirmation import instance_quads
 from advisor.durations import write_duration
@@ -28,7 +28,7 @@ from advisor.settings import Progress, Settings, Value
 from advisor.signals import StopRequests
 from advisor.stand_in import write_stand_in
 from advisor.tuners import gate
-from advisor.tuners.duel import BATON, MEMORY_SHARE_FOR_TWO, WINDOWS, Arena
+from advisor.tuners.duel import BATON, WINDOWS, Arena
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.isolation import remove
@@ -203,14 +203,7 @@ class _Verifying:
         baseline = run_baseline(arena.launcher, arena, self.settings)
         if baseline.session is not None:
             baseline.session.kill()
-        arena.max_steps = baseline.max_steps
-        arena.sigma = max(baseline.aa_sigma, FLOOR)
-        arena.queue_depth = queue_depth
-        arena.threads = baseline.profile.run.num_threads if baseline.profile.run else 1
-        memory = baseline.profile.memory
-        if memory is not None:
-            free = baseline.profile.machine.memory_bytes
-            arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
+        baseline.teach(arena)
         if baseline.contended:
             self._warn("other processes use this machine; small differences cannot be told")
         return baseline
@@ -338,11 +331,6 @@ def judged(measured: Ratio, promised: Ratio | None) -> Verdict:
     if promised is not None and measured.high < promised.low:
         return "missed"
     return "met" if measured.low > 1 else "not_shown"
-
-
-def queue_depth(config: Mapping[str, Any]) -> int:
-    """How many batches the loader's workers can run ahead under ``config``."""
-    return int(config.get("num_workers", 0)) * int(config.get("prefetch_factor", 2) or 2)
 
 
 def _told(failed: TrialFailed) -> str:

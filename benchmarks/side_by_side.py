@@ -10,12 +10,12 @@ from pathlib import Path
 
 from grids import WORKLOADS, Cell
 
-from advisor.baseline import FLOOR, run_baseline
+from advisor.baseline import run_baseline
 from advisor.diagnosis import Diagnosis
 from advisor.profiles.profile import Profile
 from advisor.progress import PlainProgress
 from advisor.settings import Settings, TargetRequest
-from advisor.tuners.duel import LIVE, MEMORY_SHARE_FOR_TWO, Arena
+from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -24,7 +24,6 @@ from advisor.tuners.measure import Estimate, Slot, between
 from advisor.tuners.race import DUEL_QUADS
 from advisor.tuners.session import Session
 from advisor.tuners.spec import Target
-from advisor.tuning import queue_depth
 
 BASELINE_S = 120.0  # the budget whose share a baseline's comparison with itself takes
 DIAGNOSIS_S = 45.0
@@ -168,13 +167,7 @@ def bench(workload: str) -> Iterator[Bench]:
                 baseline.session.kill()
             profile = baseline.profile
             arena.training_dataset = profile.loader.dataset if profile.loader else None
-            arena.max_steps = baseline.max_steps
-            arena.sigma = max(baseline.aa_sigma, FLOOR)
-            arena.queue_depth = queue_depth
-            arena.threads = profile.run.num_threads if profile.run else 1
-            if profile.memory is not None:
-                free = profile.machine.memory_bytes
-                arena.two_fit = 2 * profile.memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
+            baseline.teach(arena)
             if baseline.contended:
                 print(f"{workload}: other processes use this machine; the figures are worth little")
             running = Bench(workload, arena, profile)

@@ -13,9 +13,9 @@ from advisor.apply_result import Verification
 from advisor.applying import make_patch
 from advisor.errors import UsageError
 from advisor.result import Value
-from advisor.tuners.duel import BATON, WINDOWS
+from advisor.tuners.duel import BATON, WINDOWS, queue_depth
 from advisor.tuners.knobs import KNOBS
-from advisor.verifying import ORIGINAL, PATCHED, MemoryPrograms, Programs, judged, queue_depth, refuse_promise
+from advisor.verifying import ORIGINAL, PATCHED, MemoryPrograms, Programs, judged, refuse_promise
 from advisor.verifying import PROGRAM as NAME
 
 PROMISED = a_ratio(1.42, 1.38, 1.46)

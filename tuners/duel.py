@@ -355,6 +355,11 @@ def _add(environment: dict[str, str], more: Mapping[str, str]) -> None:
         environment["LD_PRELOAD"] = ":".join(preloaded)
 
 
+def queue_depth(config: Mapping[str, Any]) -> int:
+    """How many batches the loader's workers can run ahead under ``config``."""
+    return int(config.get("num_workers", 0)) * int(config.get("prefetch_factor", 2) or 2)
+
+
 def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
     """Whether a step of one configuration does more work than a step of the other."""
     return first.get("batch_size") != second.get("batch_size")
