@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.tuners.joined_loss import JOINING
 from advisor.tuners.micro_batches import SPLITTING
+from advisor.tuners.parallel.dealt_evaluation import DealtEvaluation
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Strategy
 from advisor.workload import Workload
@@ -51,7 +52,10 @@ def train(
     loader = make_loader(workload, plain=batches is not None)
     share_out = batches is not None and parallel.splits_batch and HERE.place.workers > 1
     count = len(loader) if batches is None and hasattr(loader.dataset, "__len__") else None
-    passes = _passes(workload, model, loader, batches, lambda: parallel.epoch(model, optimizer, count))
+    evaluate = None if batches is not None else _evaluation(workload, parallel)
+    passes = _epochs(loader, evaluate, model, lambda: parallel.epoch(model, optimizer, count))
+    if batches is not None:
+        passes = itertools.islice(passes, batches)
     pending = 0
     for batch in passes:
         mine = _to(HERE.share(batch) if share_out else batch, device)
@@ -93,17 +97,18 @@ def make_loader(workload: Workload, *, plain: bool = False) -> "torch.utils.data
     return DataLoader(dataset, **arguments)
 
 
-def _passes(
-    workload: Workload,
-    model: "torch.nn.Module",
-    loader: Iterable[Any],
-    count: int | None,
-    around: Callable[[], AbstractContextManager[Any]],
-) -> Iterator[Any]:
-    if count is not None:
-        yield from itertools.islice(_epochs(loader, None, model, around), count)
-        return
-    yield from _epochs(loader, workload.evaluate, model, around)
+def _evaluation(workload: Workload, strategy: Strategy) -> "Callable[[torch.nn.Module], Any] | None":
+    """The user's evaluation, shared by the workers where each of them has the whole model."""
+    evaluate, place = workload.evaluate, HERE.place
+    if evaluate is None or place.workers == 1 or not strategy.splits_batch:
+        return evaluate
+    share = DealtEvaluation(place.rank, place.workers)
+
+    def shared(model: "torch.nn.Module") -> Any:
+        with share():
+            return evaluate(model)
+
+    return shared
 
 
 def _epochs(
