@@ -13,11 +13,13 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from advisor.tuners.loop import train
+from advisor.tuners.parallel.sent_bytes import all_reduce
 from advisor.tuners.place import HERE, Place
 from advisor.tuners.strategies import STRATEGIES
 from advisor.workload import Workload
 
 BATCH, WIDTHS = 64, (512, 1024, 1024, 10)
+SMALL_ONES, FEW = 100, 64  # all-reduces that are counted, and their values
 
 
 def workload() -> Workload:
@@ -55,6 +57,8 @@ def run(spec: dict[str, Any]) -> None:
         strategy.serve(workload())
         return
     counted, updated = Counted(spec), strategy.updated
+    if spec["strategy"] == "ddp":
+        counted.heads = heads_of_a_collective(counted)
 
     def count(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         updated(model, optimizer)
@@ -62,6 +66,18 @@ def run(spec: dict[str, Any]) -> None:
 
     strategy.updated = count  # type: ignore[method-assign]
     train(workload(), "cpu", spec["warmup"] + spec["steps"] + 100, strategy)
+
+
+def heads_of_a_collective(counted: "Counted") -> float:
+    """Bytes that the interface sends for one small all-reduce beside its values: heads, acknowledgements."""
+    small = torch.zeros(FEW)
+    for _ in range(5):
+        torch.distributed.all_reduce(small)
+    _, before = counted.now()
+    for _ in range(SMALL_ONES):
+        torch.distributed.all_reduce(small)
+    _, after = counted.now()
+    return (after - before) / SMALL_ONES - all_reduce(small.nbytes, 2)
 
 
 class Counted:
@@ -72,21 +88,23 @@ class Counted:
         self._warmup, self._steps = spec["warmup"], spec["steps"]
         self._updates = 0
         self._before = (0.0, 0)
+        self.heads = 0.0
 
     def update(self, report: Any) -> None:
         """One more; ends the process after the last."""
         self._updates += 1
         if self._updates == self._warmup:
-            self._before = self._now()
+            self._before = self.now()
         if self._updates < self._warmup + self._steps:
             return
-        spent = [(b - a) / self._steps for a, b in zip(self._before, self._now(), strict=True)]
-        told = {"step_s": spent[0], "sent": spent[1], "report": report()}
+        spent = [(b - a) / self._steps for a, b in zip(self._before, self.now(), strict=True)]
+        told = {"step_s": spent[0], "sent": spent[1], "heads": self.heads, "report": report()}
         print(json.dumps(told), flush=True)
         time.sleep(1.0)  # the other worker still needs this one's last message
         os._exit(0)
 
-    def _now(self) -> tuple[float, int]:
+    def now(self) -> tuple[float, int]:
+        """Seconds, and bytes sent by the interface so far."""
         return time.perf_counter(), int((self._folder / "tx_bytes").read_text())
 
 

@@ -53,8 +53,9 @@ class Row:
     """One strategy at one speed of the network.
 
     ``sent`` are bytes per update at both hosts' interfaces, ``predicted`` what the strategy says that a
-    worker sends: as a mean over workers where they differ. Of a parameter server the second worker counts, as
-    its server is on the other host. ``error`` is relative.
+    worker sends, as a mean over workers where they differ; with ddp also, for each of its collectives, the
+    ``heads``: what small all-reduces on the same network sent beside their values before training. Of a
+    parameter server the second worker counts, as its server is on the other host. ``error`` is relative.
     """
 
     case: str
@@ -63,6 +64,7 @@ class Row:
     slowest_ms: float
     sent: tuple[float, float]
     predicted: float
+    heads: float
     error: float
     report: dict[str, Any]
 
@@ -135,7 +137,9 @@ def measure(case: str, rate: str) -> Row:
                 process.kill()
                 process.wait()
     sent = (told[0]["sent"], told[1]["sent"])
-    predicted = float(told[1]["report"]["bytes_per_step"])
+    report = told[1]["report"]
+    heads = statistics.fmean(each["heads"] for each in told)
+    predicted = report["bytes_per_step"] + heads * report.get("collectives_per_update", 0)
     counted = sent[1] if servers else statistics.fmean(sent)
     return Row(
         case,
@@ -144,8 +148,9 @@ def measure(case: str, rate: str) -> Row:
         slowest_ms=1000 * max(each["step_s"] for each in told),
         sent=sent,
         predicted=predicted,
+        heads=heads,
         error=counted / predicted - 1,
-        report=told[1]["report"],
+        report=report,
     )
 
 

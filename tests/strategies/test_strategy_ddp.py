@@ -187,6 +187,7 @@ def test_two_ranks_learn_what_one_process_does(
         assert told.report == {
             "buckets": 1,
             "bytes_per_step": BYTES,
+            "collectives_per_update": 1,
             "communication_hook": "none",
             "exchanges_per_update": 1,
             "find_unused_parameters": "find_unused_parameters" in config,

@@ -219,6 +219,15 @@ def sent_by(hook: str, workers: int, parameters: "Iterable[Tensor]", buckets: It
     return all_reduce(whole, workers)
 
 
+def collectives(hook: str, buckets: int) -> int:
+    """How many collectives average all gradients once: each costs its messages' heads beside its values.
+
+    PowerSGD sends what it leaves whole, the first and the second factors of a bucket one after the other;
+    8 bits go to the worker that averages them and from it to all.
+    """
+    return buckets * {"powersgd": 3, "int8": 2}.get(hook, 1)
+
+
 def topk_bytes(size: int) -> int:
     """Of the message for a bucket of ``size`` values: a float and a place for each one chosen."""
     return 8 * number_chosen(size)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.parallel.compression import HOOKS, register, sent_by
+from advisor.tuners.parallel.compression import HOOKS, collectives, register, sent_by
 from advisor.tuners.parallel.divided_batch import refuse_dividing_batch
 from advisor.tuners.parallel.missing_gradients import average_gradients
 from advisor.tuners.parallel.sent_bytes import all_gather
@@ -149,14 +149,15 @@ class Ddp(Strategy):
     def report(self) -> dict[str, Any]:
         """Bytes sent per update (mean over the ranks) and how they travel.
 
-        The bytes of one exchange are those of ``sent_by``, and (n-1)/n times those of the buffers. Sparse
-        gradients have no fixed size, so then there is no figure.
+        The bytes of one exchange are those of ``sent_by``, and (n-1)/n times those of the buffers, without
+        the heads of messages. Sparse gradients have no fixed size, so then there is no figure.
         """
         if self._model is None:
             return {}
         sizes = _buckets(self._model)
         told = {
             "buckets": len(sizes),
+            "collectives_per_update": self._per_update * collectives(self._hook, len(sizes)),
             "communication_hook": self._hook,
             "exchanges_per_update": self._per_update,
             "find_unused_parameters": bool(self._model.find_unused_parameters),
