@@ -18,7 +18,7 @@ from advisor.apply_result import Instruction, Setting
 from advisor.contract import digest_of_target
 from advisor.edit import Asked, CannotEdit
 from advisor.errors import EnvironmentProblem, UsageError, clean
-from advisor.result import Adopted, ResultData, Value
+from advisor.result import Adopted, Proposal, ResultData, Value
 from advisor.tuners.knobs import KNOBS
 
 if TYPE_CHECKING:
@@ -109,6 +109,21 @@ def make_patch(result: ResultData, folder: Path | None = None) -> Patch:
             *(rest for change in made if (rest := _beside_edit(change)) is not None),
         ],
     )
+
+
+def proposed_diff(result: ResultData, proposal: Proposal, folder: Path | None = None) -> str:
+    """What a proposal would change in the target, for reading; empty where no edit is certain.
+
+    Raises:
+        UsageError: The target is not here, or has changed since.
+        EnvironmentProblem: It cannot be read.
+    """
+    change = Adopted.model_validate({
+        "knob": proposal.knob, "from": result.baseline.config[proposal.knob], "to": proposal.to,
+        "semantics": KNOBS[proposal.knob].semantics.value,
+    })  # fmt: skip
+    recommendation = result.recommendation.model_copy(update={"verdict": "change", "changes": [change]})
+    return make_patch(result.model_copy(update={"recommendation": recommendation}), folder).diff
 
 
 def find_target(name: str, folder: Path | None = None) -> Path:

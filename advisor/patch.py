@@ -6,10 +6,11 @@ that ``git apply`` finds nothing to do and a shell runs nothing.
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from advisor.apply_result import Instruction, Setting
 from advisor.errors import AdvisorError, clean
-from advisor.result import Adopted, ResultData
+from advisor.result import Adopted, Proposal, ResultData
 
 NOTHING = "# Nothing to change: keep what you have.\n"
 
@@ -18,9 +19,14 @@ def changes_patch(result: ResultData) -> str:
     """One block per change that is made by hand: knob, from, to, the code to write, the environment to set.
 
     Then the diff of the others, where the target can be read and is still what was tuned. Under ``keep`` it
-    is one line that says there is nothing to change. Ends with a newline; user text in comments holds no
-    control characters and cannot start a line of its own.
+    is one line that says there is nothing to change. What is proposed but not recommended follows as a diff
+    in comments, where it can be written at all. Ends with a newline; user text in comments holds no control
+    characters and cannot start a line of its own.
     """
+    return _recommended(result) + "".join(map(partial(_proposed, result), result.recommendation.proposals))
+
+
+def _recommended(result: ResultData) -> str:
     changes = result.recommendation.changes
     if result.recommendation.verdict == "keep" or not changes:
         return NOTHING
@@ -34,6 +40,21 @@ def changes_patch(result: ResultData) -> str:
         reason = f"advisor failed at it ({type(error).__name__})"
         return patch_text(result.target.path, [], [_by_hand(change, reason) for change in changes], "")
     return patch_text(patch.name, patch.edited, patch.instructions, patch.diff)
+
+
+def _proposed(result: ResultData, proposal: Proposal) -> str:
+    """Nothing where the target is not as it was, or no edit is certain."""
+    from advisor.applying import proposed_diff
+
+    try:
+        diff = proposed_diff(result, proposal)
+    except Exception:  # as above; a proposal is no part of the recommendation
+        return ""
+    if not diff:
+        return ""
+    head = f"proposed, not recommended: {clean(proposal.knob)} -> {clean(str(proposal.to))}"
+    lines = ["", head, clean(proposal.reason), "", *map(clean, diff.splitlines())]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
 def patch_text(name: str, edited: Sequence[Setting], instructions: Sequence[Instruction], diff: str) -> str:

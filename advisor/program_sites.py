@@ -77,6 +77,11 @@ def training_loader(source: Source) -> Site[cst.Call]:
     return training[0]
 
 
+def training_loops(source: Source, loader: Site[cst.Call]) -> list[Site[cst.For]]:
+    """Loops over what a loader's call makes in which the model is trained."""
+    return [loop for loop in _loops(source, loader) if _Trains(source)(loop)]
+
+
 def only_optimizer(source: Source) -> Site[cst.Call]:
     """The call that makes the program's one optimizer.
 

@@ -9,6 +9,7 @@ from result_builder import a_hostile_result, a_keep, a_recommendation, a_result
 
 from advisor import applying
 from advisor.patch import changes_patch
+from advisor.result import Proposal, ResultData
 
 
 def test_each_change_is_a_block_of_knob_values_code_and_environment() -> None:
@@ -93,3 +94,41 @@ def test_an_edit_that_fails_costs_the_report_no_more_than_itself(monkeypatch: py
     text = changes_patch(a_result())
     assert text.startswith("# 2 changes for train.py, to be made by hand.\n")
     assert text.count("# why not edited: advisor failed at it (TypeError)\n") == 2
+
+
+def beside_one_process(result: ResultData) -> ResultData:
+    config = {**result.baseline.config, "strategy": "single", "ranks": 1}
+    return result.model_copy(update={"baseline": result.baseline.model_copy(update={"config": config})})
+
+
+DDP = Proposal(knob="strategy", to="ddp", reason="an estimate of the throughput of 2 ranks")
+
+
+@pytest.mark.parametrize("verdict", ["keep", "change"])
+def test_what_is_only_proposed_is_a_diff_in_comments(
+    verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM.replace(", shuffle=True", ""))
+    changes = [a_change("num_workers", 0, 2)] if verdict == "change" else []
+    found = {"verdict": verdict, "proposals": [DDP]}
+    text = changes_patch(beside_one_process(a_result_for(file, *changes, recommendation=found)))
+    own, head, shown = text.partition("#\n# proposed, not recommended: strategy -> ddp\n")
+    assert own.startswith("# Nothing" if verdict == "keep" else "# 1 change for train.py") and head
+    assert "# +torch.distributed.init_process_group()\n" in shown
+    assert "# +model = torch.nn.parallel.DistributedDataParallel(model)\n" in shown
+    assert all(line.startswith("#") for line in shown.splitlines())
+
+
+def test_a_proposal_that_cannot_be_written_safely_adds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM)  # it shuffles, and has no epochs in which to deal samples out anew
+    found = {"verdict": "keep", "proposals": [DDP]}
+    result = beside_one_process(a_result_for(file, recommendation=found))
+    assert changes_patch(result) == "# Nothing to change: keep what you have.\n"
+    file.write_text("print(1)\n")  # nor is it what was measured
+    assert changes_patch(result) == "# Nothing to change: keep what you have.\n"

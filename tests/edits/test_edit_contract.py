@@ -28,6 +28,7 @@ WANTED = asked(
     execution=("eager", "compile"), flush_denormal=("off", "on"), lr_scaling=("none", "linear"),
     matmul_precision=("highest", "medium"), num_threads=(1, 2), num_workers=(2, 4),
     optimizer_implementation=("default", "fused"), persistent_workers=("off", "on"),
+    strategy=("single", "ddp"),
 )  # fmt: skip
 
 
