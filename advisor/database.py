@@ -4,28 +4,44 @@ Creating tables happens under a lock, for many processes may start at once.
 """
 
 import os
+import shlex
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
+from zlib import crc32
 
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 from sqlalchemy.pool import StaticPool
 
 from advisor.errors import EnvironmentProblem, clean
-from advisor.storage_error import told
+from advisor.storage_error import holder_of, problem, sqlite_error, told
 from advisor.storage_url import StorageUrl
 
 T = TypeVar("T")
 
 NOTICE_S = 5.0  # no write of ours takes as long, so the message means another program
 LIMIT_S = 60.0
+LIMIT_VARIABLE = "ADVISOR_STORAGE_WAIT"  # seconds in place of LIMIT_S; for tests
 SCHEMA_LOCK = 0x61647669  # "advi": the advisory lock of PostgreSQL under which tables are created
+
+
+def limit_s() -> float:
+    """How long to wait for another writer: a minute, or what a test says."""
+    try:
+        return max(0.1, float(os.environ.get(LIMIT_VARIABLE, LIMIT_S)))
+    except ValueError:
+        return LIMIT_S
+
+
+def notice_s() -> float:
+    """After how long a writer that waits says so."""
+    return min(NOTICE_S, limit_s() / 2)
 
 
 @dataclass(frozen=True)
@@ -34,8 +50,8 @@ class Patience:
 
     shown: str
     warn: Callable[[str], None]
-    notice_s: float = NOTICE_S
-    limit_s: float = LIMIT_S
+    notice_s: float = field(default_factory=notice_s)
+    limit_s: float = field(default_factory=limit_s)
 
     def retry(self, action: Callable[[], T], may_retry: Callable[[], bool]) -> T:
         """Repeat an action while the file is busy and nothing of it was done yet.
@@ -95,13 +111,28 @@ class Database:
         url: Where it is.
         engine: SQLAlchemy's engine for our tables.
         options: What ``create_engine`` needs besides the URL, for Optuna's engine; holds the password.
+        rescue: Called when the file is gone while we still read it; returns where its studies are now.
     """
 
-    def __init__(self, url: StorageUrl, engine: sa.Engine, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        url: StorageUrl,
+        engine: sa.Engine,
+        options: dict[str, Any],
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self.url = url
         self.engine = engine
         self.options = options
+        self.rescue: Callable[[], str | None] = lambda: None
+        self._warn = warn
         self._identity: tuple[int, int] | None = None
+        self._rescued: str | None = None
+
+    def has_open_connection(self) -> bool:
+        """A connection is kept that reads the file even after it was removed."""
+        pool = self.engine.pool
+        return isinstance(pool, sa.QueuePool) and pool.checkedin() > 0
 
     def close(self) -> None:
         """Give back all connections."""
@@ -122,9 +153,11 @@ class Database:
         """
         self._identity = self._identity or _identity(self.url.path)
         if _identity(self.url.path) != self._identity:
+            self._rescued = rescued = self._rescued or self.rescue()
+            saved = rescued and f"`advisor studies import {shlex.quote(rescued)}` brings back what it held"
             raise EnvironmentProblem(
                 f"{self.url.shown} was removed or replaced while in use",
-                hint="move it back, or start another study",
+                hint=saved or "move it back, or start another study",
                 code="storage",
             )
         with told(self.url), self.engine.begin() as connection:
@@ -132,10 +165,37 @@ class Database:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
+    @contextmanager
+    def rebuilding(self) -> Iterator[sa.Connection]:
+        """A transaction that may replace whole tables: what refers to them is checked at its end.
+
+        Raises:
+            EnvironmentProblem: As for ``writing``, or a row refers to one that is not there.
+        """
+        if self.url.dialect != "sqlite":
+            with self.writing() as connection:
+                yield connection
+            return
+        with told(self.url), self.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA foreign_keys=OFF")  # SQLite ignores it inside a transaction
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+                broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+                if broken is not None:
+                    raise problem(sqlite_error(sqlite3.SQLITE_CORRUPT), self.url)
+                connection.commit()
+            finally:
+                connection.rollback()
+                connection.exec_driver_sql("PRAGMA foreign_keys=ON")
+
     def replace(self, table: sa.Table, keys: dict[str, Any], values: dict[str, Any]) -> None:
         """Insert a row, or change the one with these keys."""
         same = sa.and_(*(table.c[name] == value for name, value in keys.items()))
         with self.writing() as connection:
+            if self.url.dialect == "postgresql":  # two that insert the same key at once would collide
+                number = crc32(table.name.encode()) & 0x7FFFFFFF
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SCHEMA_LOCK, number)))
             if connection.execute(table.update().where(same).values(values)).rowcount == 0:
                 connection.execute(table.insert().values({**keys, **values}))
 
@@ -146,10 +206,10 @@ class Database:
         Raises:
             EnvironmentProblem: The lock was not free within a minute.
         """
-        if self.url.in_memory:
-            yield
+        if self.url.in_memory or (self.url.path is not None and _is_unwritable(self.url.path)):
+            yield  # nobody can create anything
         elif self.url.path is not None:
-            with file_lock(self.url, self.url.path):
+            with file_lock(self.url, self.url.path, self._warn):
                 yield
         else:
             with self.reading() as plain:
@@ -167,12 +227,26 @@ def engine_options(url: StorageUrl, patience: Patience) -> dict[str, Any]:
         shared = connect(":memory:", patience)
         return {"creator": lambda: shared, "poolclass": StaticPool}
     if url.path is not None:
-        location = file_uri(url.path, "mode=rw")
-        return {"creator": lambda: connect(location, patience)}
+        path = url.path
+        return {"creator": lambda: connect(file_uri(path, _access(path)), patience)}
     arguments: dict[str, Any] = {"connect_timeout": 10, **dict(url.query)}
     if url.password is not None:
         arguments["password"] = url.password
-    return {"connect_args": arguments, "pool_pre_ping": True, "pool_size": 2}
+    return {"connect_args": arguments, "pool_pre_ping": True, "pool_size": 1}
+
+
+def in_use(path: Path) -> bool:
+    """A log stands beside the file: somebody has it open, or was killed."""
+    return any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
+
+
+def _access(path: Path) -> str:
+    """How SQLite is to open a file: without write access it could not even make what reading a WAL takes."""
+    return "mode=ro&immutable=1" if _is_unwritable(path) and not in_use(path) else "mode=rw"
+
+
+def _is_unwritable(path: Path) -> bool:
+    return path.exists() and not os.access(path, os.W_OK)
 
 
 def engine_address(url: StorageUrl) -> str:
@@ -200,20 +274,25 @@ def lock_path(path: Path) -> Path:
 
 
 @contextmanager
-def file_lock(url: StorageUrl, path: Path) -> Iterator[None]:
+def file_lock(url: StorageUrl, path: Path, warn: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock beside a SQLite file; not to be nested.
 
     Raises:
         EnvironmentProblem: It was not free within a minute, or its file cannot be written.
     """
-    lock = FileLock(lock_path(path), timeout=LIMIT_S, mode=0o600)
+    lock = FileLock(lock_path(path), mode=0o600)
     with writing_to(url):
         try:
-            lock.acquire()
+            lock.acquire(timeout=notice_s())
         except Timeout:
-            raise EnvironmentProblem(
-                f"{url.shown} is being set up by another process", hint="end that process", code="storage"
-            ) from None
+            holder = holder_of(lock_path(path)) or "another process"
+            warn(f"waiting for {url.shown}: {holder} is setting it up")
+            try:
+                lock.acquire(timeout=limit_s() - notice_s())
+            except Timeout:
+                raise EnvironmentProblem(
+                    f"{url.shown} is being set up by {holder}", hint="end that process", code="storage"
+                ) from None
     try:
         yield
     finally:

@@ -25,13 +25,16 @@ from advisor.database import (
     engine_options,
     file_lock,
     file_uri,
+    in_use,
     lock_path,
     writing_to,
 )
 from advisor.errors import AdvisorError, EnvironmentProblem, UsageError, clean
+from advisor.fault_points import hit
+from advisor.migrations import newest, upgrade
 from advisor.storage_error import UNTOUCHED, problem, sqlite_error, told
 from advisor.storage_url import StorageUrl
-from advisor.tables import SCHEMA, metadata, version
+from advisor.tables import version
 
 SMALLEST_BYTES = 512  # SQLite takes a smaller file for an empty one, and writes over it
 QUICK_CHECK_BYTES = 64 * 2**20  # checking reads every page: about 0.2 s for this many
@@ -78,6 +81,20 @@ def prepare_file(url: StorageUrl, create: bool) -> None:
             )
         if not os.access(path, os.R_OK):
             raise EnvironmentProblem(f"cannot read {url.shown}: permission denied", code="storage")
+        _refuse_logs_of_others(url, path)
+
+
+def _refuse_logs_of_others(url: StorageUrl, path: Path) -> None:
+    """What another user left beside our file keeps us from it; SQLite only says that it cannot open it."""
+    for ending in ("-wal", "-shm", "-journal"):
+        log = path.with_name(path.name + ending)
+        if log.exists() and not os.access(log, os.R_OK | os.W_OK) and os.access(path, os.W_OK):
+            raise EnvironmentProblem(
+                f"{url.shown}{ending} belongs to another user",
+                cause=f"it is of user {log.stat().st_uid}, who had the database open last",
+                hint=f"have them end what uses it, then `chown $USER {shlex.quote(url.shown)}*`",
+                code="storage",
+            )
 
 
 def create_file(url: StorageUrl) -> bool:
@@ -106,8 +123,7 @@ def reading(url: StorageUrl) -> Iterator[sa.Engine]:
         EnvironmentProblem: Not a database, or a damaged one.
     """
     assert url.path is not None
-    in_use = any(url.path.with_name(url.path.name + ending).exists() for ending in ("-wal", "-journal"))
-    location = file_uri(url.path, "mode=ro" if in_use else "mode=ro&immutable=1")
+    location = file_uri(url.path, "mode=ro" if in_use(url.path) else "mode=ro&immutable=1")
     patience = Patience(url.shown, warn=lambda text: None)
     engine = sa.create_engine("sqlite://", creator=lambda: connect(location, patience), poolclass=NullPool)
     with told(url):
@@ -145,24 +161,33 @@ def refuse_foreign_tables(url: StorageUrl, tables: frozenset[str]) -> None:
 def open_database(url: StorageUrl, *, create: bool, warn: Callable[[str], None]) -> Database:
     """Open a database, and create file and tables where they are missing and ``create`` says so.
 
+    Tables of an older advisor are brought up to date, whoever opens them.
+
     Raises:
         UsageError: Nothing is there, or it belongs to another program.
         EnvironmentProblem: It cannot be used: not a database, damaged, newer, others can write to it.
     """
     prepare_file(url, create)
-    if _is_ready_file(url):
-        return _database(url, warn)
-    if not create and url.path is not None:
+    held = _schema_of_file(url, warn)
+    if held is None and not create and url.path is not None:
         raise _nothing_there(url)
     database = _database(url, warn)
+    if held == newest():
+        return database
     try:
         with told(url):
-            if url.dialect == "postgresql" and _is_ready(url, database.engine):
-                return database
-            if not create and not url.in_memory:
+            if url.dialect == "postgresql":
+                held = _schema(url, database.engine)
+                if held == newest():
+                    return database
+            if held is None and not create and not url.in_memory:
                 raise _nothing_there(url)
+            if held is not None and url.path is not None:
+                _refuse_unwritable(url, url.path)
             with database.schema_lock():
-                _create_schema(database)
+                hit("schema.before")
+                _make_tables(database)
+                hit("schema.after")
     except BaseException:
         database.close()
         raise
@@ -172,64 +197,79 @@ def open_database(url: StorageUrl, *, create: bool, warn: Callable[[str], None])
 def _database(url: StorageUrl, warn: Callable[[str], None]) -> Database:
     options = engine_options(url, Patience(url.shown, warn))
     to_json = functools.partial(json.dumps, allow_nan=False)
-    return Database(url, sa.create_engine(engine_address(url), json_serializer=to_json, **options), options)
+    engine = sa.create_engine(engine_address(url), json_serializer=to_json, **options)
+    return Database(url, engine, options, warn)
 
 
-def _is_ready_file(url: StorageUrl) -> bool:
-    """A SQLite file that holds our tables; anything else but an empty one is refused."""
+def _schema_of_file(url: StorageUrl, warn: Callable[[str], None]) -> int | None:
+    """The schema of our tables in a SQLite file, ``None`` for an empty file or none; others are refused."""
     path = url.path
     if path is None or not path.exists():
-        return False
+        return None
     try:
         return _look(url, path)
     except AdvisorError:
         if not lock_path(path).exists():
             raise
     # Another process may be creating the tables, and until then the file looks like anything.
-    with file_lock(url, path):
+    with file_lock(url, path, warn):
         return _look(url, path)
 
 
-def _look(url: StorageUrl, path: Path) -> bool:
+def _look(url: StorageUrl, path: Path) -> int | None:
     size = path.stat().st_size
     if size == 0:
-        return False
+        return None
     if size < SMALLEST_BYTES:
         raise problem(sqlite_error(sqlite3.SQLITE_NOTADB), url)
     with reading(url) as engine:
-        return _is_ready(url, engine)
+        return _schema(url, engine)
 
 
-def _is_ready(url: StorageUrl, engine: sa.Engine) -> bool:
-    """Whether our tables are there; refuses newer ones and those of another program."""
+def _schema(url: StorageUrl, engine: sa.Engine) -> int | None:
+    """The schema of our tables, ``None`` where there are none; refuses newer and another program's."""
     tables = tables_of(engine)
     if version.name not in tables:
         refuse_foreign_tables(url, tables)
-        return False
+        return None
     with engine.connect() as connection:
         row = connection.execute(sa.select(version).order_by(version.c.schema.desc())).first()
-    if row is not None and row.schema > SCHEMA:
+    if row is None:  # it is written together with the tables
+        raise problem(sqlite_error(sqlite3.SQLITE_CORRUPT), url)
+    if row.schema > newest():
         raise EnvironmentProblem(
-            f"{url.shown} was made by advisor {clean(row.advisor)}, this is {_this_version()}",
+            f"{url.shown} was made by advisor {clean(row.advisor)}, this is {_this_version()}; {UNTOUCHED}",
             hint="`pip install --upgrade torch-advisor`",
             code="newer_schema",
         )
-    return row is not None
+    return int(row.schema)
 
 
-def _create_schema(database: Database) -> None:
-    """Create our tables, all or none; the lock is held."""
+def _refuse_unwritable(url: StorageUrl, path: Path) -> None:
+    """Tables of an older advisor must be brought up to date, also for who only reads."""
+    if not os.access(path, os.W_OK):
+        raise EnvironmentProblem(
+            f"{url.shown} was made by an older advisor and must be brought up to date",
+            cause="it cannot be written here",
+            hint="copy it to a folder of yours, and give `--storage sqlite:///COPY`",
+            code="older_schema",
+        )
+
+
+def _make_tables(database: Database) -> None:
+    """Create our tables or bring them up to date, all or none; the lock is held."""
     url = database.url
     made = url.path is not None and create_file(url)
     try:
-        if not made and (_look(url, url.path) if url.path else _is_ready(url, database.engine)):
+        held = None if made else _look(url, url.path) if url.path else _schema(url, database.engine)
+        if held == newest():
             return
-        if url.path is not None:
+        if held is None and url.path is not None:
             with database.engine.connect() as connection:
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-        with database.writing() as connection:
-            metadata.create_all(connection)
-            connection.execute(version.insert().values(schema=SCHEMA, advisor=_this_version()))
+        with database.rebuilding() as connection:
+            upgrade(connection, held)
+            connection.execute(version.insert().values(schema=newest(), advisor=_this_version()))
     except BaseException:
         if made:
             database.close()

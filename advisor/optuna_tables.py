@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from advisor.database import Database, engine_address
 from advisor.errors import EnvironmentProblem, UsageError, clean
+from advisor.fault_points import hit
 from advisor.storage_error import problem, told
 from advisor.storage_url import StorageUrl
 
@@ -28,7 +29,7 @@ def open_study(
     """
     import optuna
 
-    storage = _storage(database)
+    storage = optuna_storage(database)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -57,13 +58,16 @@ def end_running(database: Database, name: str, values: Mapping[int, float | None
 
     with told_by_optuna(database.url):
         try:
-            study = optuna.load_study(study_name=name, storage=_storage(database))
+            study = optuna.load_study(study_name=name, storage=optuna_storage(database))
         except KeyError:
             return
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             value = values.get(trial.number)
             state = TrialState.FAIL if value is None else TrialState.COMPLETE
             study.tell(trial.number, value, state=state)
+        # Queued by one that was killed before it took it: the next to ask would be given it for another.
+        for _ in study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            study.tell(study.ask(), state=TrialState.FAIL)
 
 
 @contextmanager
@@ -83,7 +87,7 @@ def told_by_optuna(url: StorageUrl) -> Iterator[None]:
             ) from error
 
 
-def _storage(database: Database) -> "optuna.storages.RDBStorage":
+def optuna_storage(database: Database) -> "optuna.storages.RDBStorage":
     """Optuna's storage on our connections; it creates its tables where they are missing.
 
     The schema lock is held here: of many processes that create them at once most would fail.
@@ -94,7 +98,10 @@ def _storage(database: Database) -> "optuna.storages.RDBStorage":
     with database.schema_lock():
         try:
             with told(database.url):
-                return optuna.storages.RDBStorage(address, engine_kwargs=dict(database.options))
+                hit("optuna_schema.before")
+                storage = optuna.storages.RDBStorage(address, engine_kwargs=dict(database.options))
+                hit("optuna_schema.after")
+                return storage
         except RuntimeError as error:
             if isinstance(error, EnvironmentProblem):
                 raise

@@ -1,11 +1,10 @@
-"""Our tables, beside Optuna's in the same database, with a version of their own."""
+"""Our tables as the last step of ``advisor.migrations`` leaves them, beside Optuna's in one database."""
 
 import sqlalchemy as sa
 
-SCHEMA = 1
-
 metadata = sa.MetaData()
 
+# A row for each schema that the database was brought to, and the version of advisor that did it.
 version = sa.Table(
     "advisor_version",
     metadata,
@@ -75,5 +74,3 @@ results = sa.Table(
     sa.Column("verdict", sa.String(20), nullable=False),
     sa.Column("data", sa.JSON, nullable=False),
 )
-
-TABLES = frozenset(metadata.tables)

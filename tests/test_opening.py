@@ -80,7 +80,7 @@ def newer(file: Path) -> None:
     a_database(
         file,
         "CREATE TABLE advisor_version (schema INTEGER, advisor TEXT)",
-        "INSERT INTO advisor_version VALUES (2, '3.1')",
+        "INSERT INTO advisor_version VALUES (9999, '3.1')",
     )
 
 
@@ -102,7 +102,8 @@ def newer(file: Path) -> None:
         ),
         (
             newer, EnvironmentProblem,
-            f"x.db was made by advisor 3.1, this is {VERSION}", "`pip install --upgrade torch-advisor`",
+            f"x.db was made by advisor 3.1, this is {VERSION}; left untouched",
+            "`pip install --upgrade torch-advisor`",
         ),
     ],
 )  # fmt: skip
