@@ -1,15 +1,17 @@
 """A launcher for the target of a request: its files shipped, its writes kept apart."""
 
 import hashlib
-import tempfile
+import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from advisor.contract import digest_of_target
+from advisor.contract import default_study_name, digest_of_target
+from advisor.device_lock import Held, holding, measured_names
+from advisor.profiles.machine import read_machine
+from advisor.scratch import make_scratch
 from advisor.settings import Settings, TargetRequest, Value
 from advisor.tuners.exec_command import find_wanted
-from advisor.tuners.isolation import remove
 from advisor.tuners.launch import Launcher, can_isolate
 from advisor.tuners.rank_environment import wants_own_group
 from advisor.tuners.spec import Target
@@ -21,8 +23,9 @@ def make_launcher(
     stack: ExitStack,
     waiting: Callable[[str, float], None],
     warn: Callable[[str], None],
+    say: Callable[[str], None] | None = None,
 ) -> Launcher:
-    """A launcher that keeps its trials in ``folder``; not yet entered.
+    """A launcher that keeps its trials in ``folder``; not yet entered. The device is ours from now on.
 
     Args:
         settings: What to run.
@@ -30,7 +33,12 @@ def make_launcher(
         stack: Removes what is made elsewhere.
         waiting: Called while waiting; may raise ``Interrupted``.
         warn: Is told when files that the program writes cannot be kept apart.
+        say: Is told who else measures on the device, while we wait for it; ``warn`` by default.
+
+    Raises:
+        EnvironmentProblem: Another tuner has the device for longer than the budget.
     """
+    held = stack.enter_context(_device(settings, waiting, say or warn))
     request = settings.target
     payload = None
     if request.payload is not None:
@@ -41,8 +49,7 @@ def make_launcher(
     name = (
         request.name if request.kind in ("module", "objects", "exec") else str(Path(request.name).absolute())
     )
-    scratch = Path(tempfile.mkdtemp(prefix="advisor-"))
-    stack.callback(remove, scratch)
+    scratch = make_scratch(stack)
     cache = folder / "compile-cache"
     cache.mkdir(mode=0o700)
     return Launcher(
@@ -54,6 +61,8 @@ def make_launcher(
         compile_cache=cache,
         scratch=scratch,
         waiting=waiting,
+        held=held.descriptors,
+        waited_s=held.waited_s,
     )
 
 
@@ -78,6 +87,20 @@ def with_own_group(
         {"strategy": "ddp", "ranks": several} if wants_own_group(Path(request.name)) else {}
     )
     return {**own, **fixed}
+
+
+def _device(
+    settings: Settings, waiting: Callable[[str, float], None], say: Callable[[str], None]
+) -> AbstractContextManager[Held]:
+    """Hold what is measured on, alone on this host."""
+    gpus = () if settings.device == "cpu" else read_machine().gpus
+    return holding(
+        measured_names(settings.device, [gpu.uuid for gpu in gpus], os.environ.get("CUDA_VISIBLE_DEVICES")),
+        study=settings.study or default_study_name(settings.target.name),
+        limit_s=settings.budget_s,
+        waiting=waiting,
+        say=say,
+    )
 
 
 def _isolate(request: TargetRequest, scratch: Path, warn: Callable[[str], None]) -> bool:

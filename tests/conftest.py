@@ -1,14 +1,17 @@
-"""What tests share: no process is left behind, and nothing was compiled before."""
+"""What tests share: no process is left behind, nothing was compiled before, no other run has the device."""
 
 import os
 import signal
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from supervised import MARK, marked
+
+from advisor.device_lock import FOLDER_VARIABLE
 
 
 @pytest.fixture
@@ -21,6 +24,28 @@ def no_process_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for pid, _ in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _locks_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Locks of devices for fixtures that outlive a test; other test runs on this machine have theirs."""
+    before = os.environ.get(FOLDER_VARIABLE)
+    folder = tmp_path_factory.mktemp("locks")
+    os.environ[FOLDER_VARIABLE] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ[FOLDER_VARIABLE]
+    else:
+        os.environ[FOLDER_VARIABLE] = before
+
+
+@pytest.fixture(autouse=True)
+def device_locks(monkeypatch: pytest.MonkeyPatch, _locks_of_this_session: Path) -> Path:
+    """The folder for locks of devices of one test: what an earlier test left may still be ending."""
+    folder = _locks_of_this_session / uuid.uuid4().hex
+    folder.mkdir()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -79,6 +79,7 @@ class ExecLaunch:
         spec: Of the trial; each rank that comes gets its own target, folder and place.
         environment: Of the command, without what arms it.
         isolating: Options of the supervisor that isolate what the command writes.
+        held: Descriptors that the supervisor inherits, and the command does not.
 
     Attributes:
         wanted: Which program of the command is to be measured.
@@ -91,10 +92,12 @@ class ExecLaunch:
         spec: TrialSpec,
         environment: Mapping[str, str],
         isolating: Sequence[str] = (),
+        held: Sequence[int] = (),
     ) -> None:
         self.wanted = find_wanted(command, Path(spec.target.cwd))
         self.target: Target | None = None
         self._spec = spec
+        self._held = tuple(held)
         self._logs = Path(spec.folder)
         self._relay: Relay | None = None
         self._began = time.monotonic()
@@ -172,8 +175,8 @@ class ExecLaunch:
         ]  # fmt: skip
         try:
             self._process = subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, pass_fds=(status, control), cwd=self._spec.target.cwd,
-                env=environment, start_new_session=True,
+                line, stdin=subprocess.DEVNULL, pass_fds=(status, control, *self._held),
+                cwd=self._spec.target.cwd, env=environment, start_new_session=True,
             )  # fmt: skip
         except BaseException:
             os.close(self._status)

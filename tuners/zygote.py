@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,7 +29,7 @@ DESCRIPTORS = 3  # channel, status, control
 
 
 class Zygote:
-    """The parent's handle on the warm process.
+    """The parent's handle on the warm process; its supervisor inherits the descriptors ``held``.
 
     Raises:
         TrialFailed: The workload cannot be loaded; the failure holds the user's traceback.
@@ -41,6 +41,7 @@ class Zygote:
         folder: Path,
         environment: Mapping[str, str],
         waiting: Callable[[str, float], None],
+        held: Sequence[int] = (),
     ) -> None:
         log = folder / "zygote"
         log.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ class Zygote:
         ]  # fmt: skip
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, env=dict(environment), cwd=target.cwd, start_new_session=True,
-            pass_fds=(theirs.fileno(), status_write, control_read),
+            pass_fds=(theirs.fileno(), status_write, control_read, *held),
         )  # fmt: skip
         theirs.close()
         os.close(status_write)
