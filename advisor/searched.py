@@ -1,0 +1,36 @@
+"""The space that settings ask for: the same for the tuner of a study and for its workers."""
+
+from dataclasses import replace
+
+from advisor.batches import Batches
+from advisor.profiles.profile import Profile
+from advisor.settings import Settings
+from advisor.tuners.constraints import SAVE_MEMORY
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.memory_model import limited
+from advisor.tuners.space import Space, build_space
+
+
+def searched_space(settings: Settings, batches: Batches, profile: Profile, detectable: float) -> Space:
+    """Everything that may be tried on a program.
+
+    Args:
+        settings: What the user asks for.
+        batches: Where the batch size stands in this run.
+        profile: The program as it is.
+        detectable: Smallest gain that can be told from noise; 0 leaves nothing out for it.
+    """
+    space = build_space(
+        KNOBS,
+        limited(profile, settings.max_memory),
+        named=settings.knobs,
+        fixed=settings.fixed,
+        keep_batch=not batches.searched,
+        max_batch=settings.max_batch,
+        detectable=detectable,
+        planned_steps=settings.steps_planned,
+        ranks=settings.ranks,
+    )
+    if settings.objective == "memory":  # saving it is no habit of need alone
+        space = replace(space, named=space.named | SAVE_MEMORY.keys())
+    return batches.complete(space)

@@ -1,0 +1,341 @@
+"""Workers of one study: what they take, what they refuse, and how they are told apart."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from postgresql import MISSING, a_database, a_server
+from result_builder import a_result
+from scripted_worker import ScriptedBench, a_machine, a_worker
+
+from advisor.errors import EnvironmentProblem, NoValidTrial, UsageError
+from advisor.lease_tables import leases
+from advisor.lease_times import VARIABLE, LeaseTimes
+from advisor.result import Trial
+from advisor.storage_url import parse_storage
+from advisor.store import Store
+from advisor.tuners.knob import Value
+from advisor.tuners.record import TrialRecord
+
+SCRIPT = Path(__file__).with_name("scripted_worker.py")
+DEADLINE_S = 400.0
+SMALL: dict[str, list[Value]] = {"alpha": [0, 1, 2], "beta": [0, 1]}
+needs_postgresql = pytest.mark.skipif(bool(MISSING), reason="no PostgreSQL")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with a_server() as running:
+        yield running.get_uri()
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n")
+    return path
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'studies.db'}"
+
+
+def opened(url: str) -> Store:
+    return Store.open(parse_storage(url), create=False, warn=lambda text: None)
+
+
+def started(url: str, target: Path, *more: str, **environment: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(SCRIPT), "--url", url, "--study", "train", "--target", str(target), *more]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )  # fmt: skip
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=DEADLINE_S)
+    return process.returncode, out, err
+
+
+def states(url: str, name: str = "train@") -> list[str]:
+    """States of Optuna's trials in all groups."""
+    import optuna
+
+    with opened(url) as store:
+        names = [f"train@{row.fingerprint[:12]}" for row in groups_of(store)]
+        found: list[optuna.trial.FrozenTrial] = []
+        for each in names:
+            found += store.optuna_study(each, None).trials
+    return sorted(trial.state.name for trial in found)
+
+
+def groups_of(store: Store) -> list[Any]:
+    from advisor.groups import read_groups
+
+    return list(read_groups(store.database, "train"))
+
+
+def hostile(url: str, fingerprint: str, config: Any) -> None:
+    """A row that somebody else wrote into the shared database."""
+    with opened(url) as store, store.database.writing() as connection:
+        connection.execute(
+            leases.insert().values(
+                study="train", fingerprint=fingerprint, number=900, attempt=1, fence=0, state="queued",
+                key="hostile", config=config, told=False,
+            )
+        )  # fmt: skip
+
+
+def test_a_worker_begins_a_study_measures_its_space_and_reports_the_best(target: Path, url: str) -> None:
+    bench = ScriptedBench(choices=SMALL)
+    report = a_worker(url, "train", target, bench).run()
+    assert (report.trials, report.stopped_by, bench.closed) == (6, "converged", True)
+    assert report.best is not None and report.best.config == {"alpha": 2, "beta": 0}
+    assert states(url) == ["COMPLETE"] * 6
+    with opened(url) as store:
+        (group,) = store.require_result("train").groups
+        assert (group.trials, group.best and group.best.config) == (6, {"alpha": 2, "beta": 0})
+        assert [study.status for study in store.studies()] == ["complete"]
+
+
+def test_a_second_worker_goes_on_where_the_first_one_ended(target: Path, url: str) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=2).run()
+    second = ScriptedBench(choices=SMALL)
+    assert a_worker(url, "train", target, second, create=False).run().trials == 4
+    assert len({json.dumps(config) for config in second.run}) == 4
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"alpha": 2, "beta": 0, "command": "rm -rf ~"},
+        {"alpha": 2},
+        {"alpha": 99, "beta": 0},
+        {"alpha": True, "beta": 0},
+        {"alpha": "../../etc/passwd", "beta": 0},
+        ["alpha", 2],
+        "alpha",
+    ],
+    ids=["unknown knob", "missing knob", "outside", "other type", "path", "list", "text"],
+)
+def test_a_foreign_configuration_is_refused_recorded_and_never_run(
+    target: Path, url: str, config: Any
+) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    hostile(url, a_machine().fingerprint, config)
+    bench = ScriptedBench(choices=SMALL)
+    report = a_worker(url, "train", target, bench).run()
+    assert (report.refused, report.trials) == (1, 5)
+    assert config not in bench.run
+    with opened(url) as store:
+        rows = [row for row in _rows(store) if row.number == 900]
+    assert [(row.state, row.data["message"].split(":")[0]) for row in rows] == [("pruned", "refused")]
+
+
+@needs_postgresql
+def test_machines_of_two_kinds_have_groups_of_their_own(target: Path, server: str) -> None:
+    url = a_database(server, f"groups{time.monotonic_ns()}")
+    for model in ("one", "other"):
+        bench = ScriptedBench(a_machine(model), choices=SMALL)
+        assert a_worker(url, "train", target, bench).run().trials == 6  # none was measured for it before
+    with opened(url) as store:
+        groups = store.require_result("train").groups
+    assert [group.trials for group in groups] == [6, 6]
+    assert {group.machine.split(",")[0] for group in groups} == {"one", "other"}
+
+
+RIGHTS = """
+CREATE ROLE {role} LOGIN;
+GRANT USAGE ON SCHEMA public TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
+GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {role};
+REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+"""
+
+
+@needs_postgresql
+def test_once_the_tables_are_made_a_worker_needs_no_right_to_make_any(target: Path, server: str) -> None:
+    import psycopg
+
+    url, role = a_database(server, f"rights{time.monotonic_ns()}"), f"worker{time.monotonic_ns()}"
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(RIGHTS.format(role=role).encode())
+    theirs = url.replace("postgres:@", f"{role}@")
+    other = ScriptedBench(a_machine("other"), choices=SMALL)
+    assert a_worker(theirs, "train", target, other, create=False).run().trials == 6
+    with psycopg.connect(theirs) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("CREATE TABLE mine (a int)")
+
+
+def test_sqlite_serves_one_machine(target: Path, url: str) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    other = a_worker(url, "train", target, ScriptedBench(a_machine("other"), choices=SMALL))
+    with pytest.raises(UsageError, match="SQLite serves one machine"):
+        other.run()
+
+
+def test_another_program_or_arguments_are_refused_with_all_differences(target: Path, url: str) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    target.write_text("import os\n")
+    bench = ScriptedBench(choices=SMALL)
+    with pytest.raises(UsageError, match="2 differences") as refused:
+        a_worker(url, "train", target, bench, args=("--fast",)).run()
+    assert "file train.py" in str(refused.value) and "--fast" in str(refused.value)
+    assert bench.run == []
+
+
+def test_another_space_on_a_machine_of_the_same_kind_is_refused(target: Path, url: str) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    other = ScriptedBench(choices={"alpha": [0, 1], "beta": [0, 1]})
+    with pytest.raises(UsageError, match="knob alpha"):
+        a_worker(url, "train", target, other).run()
+
+
+def test_a_study_that_is_not_there_is_only_begun_when_asked(target: Path, url: str) -> None:
+    a_worker(url, "other", target, ScriptedBench(choices=SMALL), trials=1).run()
+    with pytest.raises(UsageError, match="no study 'train'"):
+        a_worker(url, "train", target, ScriptedBench(), create=False).run()
+
+
+def test_failures_keep_their_cause_and_a_group_of_nothing_else_says_so(target: Path, url: str) -> None:
+    bench = ScriptedBench(choices={"alpha": [0, 1], "beta": [1]}, failing=1)
+    with pytest.raises(NoValidTrial, match="all 2 trials failed: oom_device"):
+        a_worker(url, "train", target, bench).run()
+    assert states(url) == ["FAIL", "FAIL"]
+
+
+def test_a_result_of_a_tuner_is_not_replaced(target: Path, url: str) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    with opened(url) as store:
+        store.save_result("train", a_result())
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    with opened(url) as store:
+        assert store.require_result("train").command == a_result().command
+
+
+class CuttingBench(ScriptedBench):
+    """From its first measurement on nothing reaches the database."""
+
+    away = False
+
+    def measure(self, record: TrialRecord, deadline: float) -> Trial:
+        self.away = True
+        return super().measure(record, deadline)
+
+
+@dataclass
+class CutCalls:
+    """Calls that fail once the bench says so."""
+
+    calls: Any
+    bench: CuttingBench
+
+    def __call__(self, action: Any) -> Any:
+        if self.bench.away:
+            raise EnvironmentProblem("the database does not answer", code="storage")
+        return self.calls(action)
+
+    def close(self) -> None:
+        self.calls.close()
+
+
+def test_what_waits_in_the_spool_is_delivered_by_the_next_worker(target: Path, url: str) -> None:
+    bench = CuttingBench(choices=SMALL)
+    worker = a_worker(url, "train", target, bench, trials=1)
+    worker._calls = CutCalls(worker._calls, bench)  # type: ignore[assignment]  # as far as it is used here
+    with pytest.raises(EnvironmentProblem) as lost:
+        worker.run()
+    assert lost.value.exit_code == 5 and "1 results are safe in" in str(lost.value.hint)
+    assert str(worker._spool.path) in str(lost.value.hint)
+    rest = a_worker(url, "train", target, ScriptedBench(choices=SMALL)).run()
+    assert rest.trials == 5 and rest.lost == 0
+    assert states(url) == ["COMPLETE"] * 6
+
+
+def test_a_stopped_worker_loses_its_lease_and_its_late_result(target: Path, url: str) -> None:
+    times = {VARIABLE: "period_s=0.2,expiry_s=1"}
+    slow = started(url, target, "--trials", "1", "--seconds", "4", **times)
+    try:
+        wait_until(lambda: Path(url.removeprefix("sqlite:///")).exists() and _running(url) == 1)
+        slow.send_signal(signal.SIGSTOP)
+        quick = a_worker(url, "train", target, ScriptedBench(), trials=3, times=LeaseTimes(0.2, 1.0, 30, 60))
+        wait_until(lambda: _reaped(url) == [1])
+        report = quick.run()
+        slow.send_signal(signal.SIGCONT)
+        code, out, err = ended(slow)
+    finally:
+        slow.kill()
+    assert (code, json.loads(out)["lost"]) == (0, 1), err
+    assert report.lost == 0
+    with opened(url) as store:
+        rows = {row.number: row for row in _rows(store)}
+    assert (rows[1].state, rows[1].data["cause"]) == ("failed", "lost_lease")
+    assert (rows[2].state, rows[2].attempt, rows[2].key) == ("complete", 2, rows[1].key)
+    assert "RUNNING" not in states(url)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
+def test_sixteen_workers_at_once_start_on_an_empty_database(
+    target: Path, url: str, kind: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "postgresql":
+        url = a_database(request.getfixturevalue("server"), f"sixteen{time.monotonic_ns()}")
+    workers = [started(url, target, "--trials", "1") for _ in range(16)]
+    try:
+        results = [ended(worker) for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert [code for code, _, _ in results] == [0] * 16, [err for code, _, err in results if code]
+    with opened(url) as store:
+        rows = _rows(store)
+    assert len(rows) == 16 == len({row.key for row in rows})
+    assert {row.state for row in rows} == {"complete"}
+    assert states(url) == ["COMPLETE"] * 16
+
+
+def wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def _rows(store: Store) -> list[Any]:
+    with store.database.reading() as connection:
+        return list(connection.execute(leases.select().order_by(leases.c.number)).all())
+
+
+def _running(url: str) -> int:
+    try:
+        with opened(url) as store:
+            return sum(row.state == "running" for row in _rows(store))
+    except (UsageError, EnvironmentProblem):
+        return 0
+
+
+def _reaped(url: str) -> list[int]:
+    """What expires while its worker is stopped, seen by a reaper with that worker's times."""
+    from advisor.leases import TrialLeases
+
+    with opened(url) as store:
+        group = TrialLeases(store.database, "train", a_machine().fingerprint, LeaseTimes(0.2, 1.0))
+        return group.reap()
+
+
+def test_no_worker_is_left(target: Path) -> None:
+    marked = [one for one in psutil.process_iter(["cmdline"]) if str(target) in (one.info["cmdline"] or [])]
+    assert marked == []
