@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from advisor.errors import AdvisorError, EnvironmentProblem, UsageError, clean
+from advisor.fault_points import hit
 
 BACKUP, RECORD = ".advisor-backup", ".advisor-backup.json"
 MAX_RECORD = 10_000  # bytes
@@ -184,7 +185,9 @@ def _replace(file: Path, before: bytes, after: bytes, status: os.stat_result) ->
             raise UsageError(
                 f"{clean(file.name)} was changed meanwhile: nothing written", code="target_changed"
             )
+        hit("patch.rename.before")
         temporary.replace(file)
+        hit("patch.rename.after")
     finally:
         temporary.unlink(missing_ok=True)
     _sync(file.parent)
@@ -193,6 +196,7 @@ def _replace(file: Path, before: bytes, after: bytes, status: os.stat_result) ->
 def _create(file: Path, content: bytes, status: os.stat_result) -> None:
     """A new file that is whole as soon as it is there; one that is there already stays."""
     temporary = _temporary(file, content, status)
+    hit("backup.rename.before")
     try:
         os.link(temporary, file, follow_symlinks=False)
     except FileExistsError:
@@ -203,6 +207,7 @@ def _create(file: Path, content: bytes, status: os.stat_result) -> None:
         temporary.rename(file)
     finally:
         temporary.unlink(missing_ok=True)
+    hit("backup.rename.after")
     _sync(file.parent)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from advisor.baseline import phases_of
+from advisor.errors import AdvisorError
 from advisor.profiles.observed import HostFacts, StepSeries
 from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
 from advisor.profiles.rank_times import ranks_of
@@ -28,7 +29,7 @@ from advisor.profiles.trace_file import read_trace
 from advisor.rank_facts import with_facts
 from advisor.settings import Progress
 from advisor.tuners.duel import Arena
-from advisor.tuners.failures import TrialFailed
+from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.measure import slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
@@ -190,7 +191,7 @@ class Diagnosis:
         session = self._live()
         period = profile.run.period if profile.run is not None else 1
         pilot = self._window(session, period, shapes=False, places=False)
-        events = len(read_trace(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
+        events = len(_written(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
         timed, *others = plan(events, period)
         around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
         before = session.slot(around, drop=1)
@@ -209,8 +210,9 @@ class Diagnosis:
 
     def _trace(self, message: Mapping[str, Any]) -> Trace:
         path = Path(message["path"])
+        trace = _written(path)
         self.traces.append(path)
-        return read_trace(path)
+        return trace
 
     def _window(self, session: Running, steps: int, *, shapes: bool, places: bool) -> dict[str, Any]:
         path = session.folder / f"trace-{len(list(session.folder.glob('trace-*')))}.json"
@@ -374,3 +376,15 @@ def syncs_of(profile: Profile, trace: Trace) -> Any:
 def no_replays(reason: str) -> Replays:
     """For runs that cannot be replayed."""
     return Replays(refused=(("all", reason),))
+
+
+def _written(path: Path) -> Trace:
+    """The trace that a process was to write: torch does not notice when a disk is full.
+
+    Raises:
+        TrialFailed: It is not there, or not whole.
+    """
+    try:
+        return read_trace(path)
+    except AdvisorError as error:
+        raise TrialFailed(Failure("disk_full", f"the trace was not written: {error.message}")) from None

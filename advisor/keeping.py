@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from advisor.fault_points import hit
 from advisor.result import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.settings import Progress
 from advisor.store import Store
@@ -16,6 +17,16 @@ from advisor.tuners.record import TrialRecord
 WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
 
 
+class SharedTrials(Protocol):
+    """Where trials go that workers of the same study see too."""
+
+    def begin(self, config: Mapping[str, Value]) -> None:
+        """A trial of this configuration runs from now on."""
+
+    def record(self, trial: Trial) -> None:
+        """The trial that was begun last has ended."""
+
+
 @dataclass
 class Keeping:
     """Keeps every trial of one run, and in the store if there is one.
@@ -25,6 +36,7 @@ class Keeping:
         deadline: Monotonic time at which the search ends, for the display.
         sampled: Work is counted in samples (else in steps).
         kept: Called after each trial.
+        shared: Workers that take part in the study, if they can.
     """
 
     progress: Progress
@@ -36,6 +48,8 @@ class Keeping:
     sampled: bool = True
     trials: list[Trial] = field(default_factory=list)
     kept: Callable[[], None] = lambda: None
+    shared: SharedTrials | None = None
+    _begun: tuple[TrialRecord, str] | None = None
 
     def begin(self, trial: TrialRecord, key: str, score: float) -> None:
         """Note that a trial runs, so that it is not lost when we are killed."""
@@ -43,18 +57,38 @@ class Keeping:
         text = ", ".join(f"{name}={value}" for name, value in different.items()) or "the baseline"
         best = f"{math.exp(score):.2f}x (unconfirmed)" if score > 0 else "the baseline"
         self.progress.trial(trial.number, text, best, max(0.0, self.deadline - self.clock()))
+        self._begun = trial, key
         if self.store is not None:
+            hit("begin.before")
             self.store.begin(self.study, trial.number, trial.config, key, trial.stage)
+            hit("begin.after")
+        if self.shared is not None:
+            self.shared.begin(trial.config)
 
     def record(
         self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
     ) -> None:
         """Keep a finished trial; when this returns it is acknowledged."""
         kept = as_trial(trial, self.sampled)
+        self._begun = None
         self.trials.append(kept)
         if self.store is not None:
+            hit("commit.before")
             self.store.record(self.study, kept, key, asked=asked, value=value)
+            hit("commit.after")
+        if self.shared is not None:
+            self.shared.record(kept)
         self.kept()
+
+    def interrupted(self) -> None:
+        """Keep the trial that ran when the user asked to stop as a killed one; Optuna is told so too."""
+        if self._begun is None:
+            return
+        trial, key = self._begun
+        trial.state, trial.cause, trial.message = "failed", "killed", "interrupted"
+        self.record(trial, key)
+        if self.store is not None:
+            self.store.reap(self.study)
 
     def keep_instances(self, number: int, key: str, instances: list[list[float]]) -> None:
         """Keep the log ratios of a confirmation, by process, for when the study is taken up again."""

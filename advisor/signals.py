@@ -40,6 +40,8 @@ class StopRequests:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None and number == signal.SIGHUP:
+            return  # of a closed terminal it comes twice: to the session's leader and to the group
         if self.received is not None:
             os._exit(128 + number)  # supervisors see that we are gone and end their trees
         self.received = number

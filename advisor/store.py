@@ -4,6 +4,7 @@ A call that returns has committed. Optuna's tables stand beside ours in the same
 touched, and Optuna only imported, by ``optuna_study`` and ``reap``.
 """
 
+import functools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +19,15 @@ import sqlalchemy as sa
 from advisor.contract import Value, check_study_name, no_such_study
 from advisor.database import Database
 from advisor.errors import NoValidTrial, UsageError, clean
+from advisor.fault_points import hit
+from advisor.groups import read_groups
 from advisor.lease import Leases, Worker
 from advisor.opening import open_database
 from advisor.optuna_tables import Direction, end_running, open_study, told_by_optuna
 from advisor.profiles.machine import Machine
 from advisor.result import ResultData, Trial
 from advisor.storage_url import StorageUrl
+from advisor.study_export import rescue
 from advisor.tables import comparisons, machines, profiles, results, studies, trials
 
 if TYPE_CHECKING:
@@ -74,6 +78,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        database.rescue = functools.partial(rescue, database)
         self._leases = Leases(database)
 
     @classmethod
@@ -100,14 +105,21 @@ class Store:
         self.close()
 
     @property
+    def database(self) -> Database:
+        """The open database, for tables that others keep."""
+        return self._database
+
+    @property
     def url(self) -> StorageUrl:
         """Where the database is."""
         return self._database.url
 
     def close(self) -> None:
         """Release every study that was claimed, and give back all connections."""
+        hit("release.before")
         try:
             self._leases.release_all()
+            hit("release.after")
         finally:
             self._database.close()
 
@@ -289,7 +301,11 @@ class Store:
         """What the study found, if it got that far."""
         with self._database.reading() as connection:
             data = connection.execute(sa.select(results.c.data).where(results.c.study == study)).scalar()
-        return None if data is None else ResultData.model_validate(data)
+        if data is None:
+            return None
+        found = ResultData.model_validate(data)
+        found.groups = read_groups(self._database, study)
+        return found
 
     def require_result(self, study: str) -> ResultData:
         """What the study found.

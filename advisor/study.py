@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.baseline import PROFILE
 from advisor.contract import (
@@ -19,7 +19,9 @@ from advisor.contract import (
     study_contract,
 )
 from advisor.errors import TargetError, UsageError
+from advisor.fault_points import hit
 from advisor.launching import request_digest
+from advisor.profiles.machine import Machine
 from advisor.profiles.profile import Profile
 from advisor.result import ResultData, Trial
 from advisor.settings import Settings, Value
@@ -57,7 +59,7 @@ class Study:
         wanted = settings.study or default_study_name(settings.target.name)
         if settings.storage is None:
             return cls(
-                settings, None, wanted, _folder(wanted, Path(tempfile.mkdtemp(prefix="advisor-study-")))
+                settings, None, wanted, study_folder(wanted, Path(tempfile.mkdtemp(prefix="advisor-study-")))
             )
         url = parse_storage(settings.storage)
         for text in url.warnings:
@@ -71,9 +73,11 @@ class Study:
             raise UsageError(
                 f"there is a study '{wanted}' already", hint="`--resume`, or another `--study NAME`"
             )
+        hit("lease.before")
         store.claim(wanted)
+        hit("lease.after")
         base = Path(".advisor") if url.path is None else Path(url.path).parent
-        return cls(settings, store, wanted, _folder(wanted, base / "studies"))
+        return cls(settings, store, wanted, study_folder(wanted, base / "studies"))
 
     def join(
         self, profile: Profile, choices: Mapping[str, Sequence[Value]], say: Callable[[str], None]
@@ -93,24 +97,12 @@ class Study:
         """
         if self.store is None:
             return {}
-        request = self.settings.target
-        contract = study_contract(
-            objective=self.settings.objective,
-            direction="maximize",
-            space=choices,
-            target=request.name,
-            files=self._digests(),
-            machine=profile.machine,
-            advisor_version=version("torch-advisor"),
-            args=request.args,
-            fix=self.settings.fixed,
-            strategy=str(self.settings.fixed.get("strategy", "single")),
-            ranks=self.settings.ranks or (1,),
-            seed=self.settings.seed,
-        )
+        contract = contract_of(self.settings, profile.machine, choices)
         stored = self.store.load_study(self.name)
         if stored is None:
+            hit("contract.before")
             self.store.create_study(self.name, contract)
+            hit("contract.after")
         else:
             refuse_if_changed(self.name, stored.contract, contract)
             self.store.mark_status(self.name, "running")
@@ -168,7 +160,9 @@ class Study:
         """Keep the result."""
         if self.store is None:
             return
+        hit("result.before")
         self.store.save_result(self.name, result)
+        hit("result.after")
         stopped = result.budget.stopped_by == "interrupted"
         self.store.mark_status(self.name, "interrupted" if stopped else "complete")
 
@@ -177,14 +171,31 @@ class Study:
         if self.store is not None:
             self.store.save_result(self.name, result)
 
-    def _digests(self) -> dict[str, str]:
-        request = self.settings.target
-        if request.kind in ("script", "workload"):
-            return digests_of_target(Path(request.name))
-        return {request.name: self.digest()}
+
+def contract_of(
+    settings: Settings, machine: Machine, choices: Mapping[str, Sequence[Value]]
+) -> dict[str, Any]:
+    """What a study of these settings is about, on one machine and in one search space."""
+    request = settings.target
+    is_file = request.kind in ("script", "workload")
+    return study_contract(
+        objective=settings.objective,
+        direction="maximize",
+        space=choices,
+        target=request.name,
+        files=digests_of_target(Path(request.name)) if is_file else {request.name: request_digest(request)},
+        machine=machine,
+        advisor_version=version("torch-advisor"),
+        args=request.args,
+        fix=settings.fixed,
+        strategy=str(settings.fixed.get("strategy", "single")),
+        ranks=settings.ranks or (1,),
+        seed=settings.seed,
+    )
 
 
-def _folder(study: str, base: Path) -> Path:
+def study_folder(study: str, base: Path) -> Path:
+    """A new folder of a study's logs below ``base`` (0700)."""
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     return Path(tempfile.mkdtemp(prefix=f"{study}-{stamp}-", dir=base)).absolute()

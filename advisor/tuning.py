@@ -5,9 +5,9 @@ returned. Only a confirmation on fresh processes can recommend.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from advisor import assemble
 from advisor.advise import advise
@@ -19,28 +19,28 @@ from advisor.diagnosis import Diagnosis
 from advisor.durations import write_duration
 from advisor.errors import NoValidTrial, TargetError
 from advisor.finding import Finding
+from advisor.first_line import first_line
 from advisor.guidance import priorities
-from advisor.keeping import Keeping
+from advisor.keeping import Keeping, SharedTrials
 from advisor.launching import make_launcher
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
 from advisor.report import write_report
 from advisor.result import ResultData
 from advisor.rules import RULES
+from advisor.searched import searched_space
 from advisor.settings import Progress, Settings
 from advisor.signals import StopRequests
 from advisor.study import Study
-from advisor.tuners.constraints import SAVE_MEMORY
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
 from advisor.tuners.memory_duel import MemoryArena
-from advisor.tuners.memory_model import limited
 from advisor.tuners.search import Search, StoppedBy
 from advisor.tuners.session import Interrupted, SessionEnded
-from advisor.tuners.space import NotTried, Space, build_space
+from advisor.tuners.space import NotTried, Space
 
 SHOWN = 10  # names in a warning
 DIAGNOSIS_SHARE = 0.1  # of the budget
@@ -49,6 +49,7 @@ LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learn
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
 LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
+LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
 def tune(settings: Settings, progress: Progress) -> ResultData:
@@ -117,6 +118,9 @@ class _Tuning:
                 self._result(study, arena, baseline, space, unconfirmed, keeping, space.not_tried)
             )
 
+        keeping.shared = self._shared(study, baseline, lambda: self._result(
+            study, arena, baseline, space, Outcome(dict(space.present)), keeping, space.not_tried
+        ))  # fmt: skip
         keeping.kept = partial
         keeping.record(baseline.as_record(space.present), space.key(space.present))
         outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
@@ -135,24 +139,25 @@ class _Tuning:
             self.batches.find_largest(arena, baseline.profile, outcome.config, end)
         except Interrupted:
             self.stopped_by = "interrupted"
+            keeping.interrupted()
         not_tried = [*space.not_tried, *search.not_tried]
         return self._finish(study, arena, baseline, space, outcome, keeping, not_tried)
 
     def _begin(self) -> None:
         machine = read_machine()
-        gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
-        limit = "" if self.settings.trials is None else f"{self.settings.trials} trials or "
-        self.progress.begin(
-            f"{self.settings.target.name}, {self.settings.target.kind}, {machine.cpus_allowed} CPUs, {gpus}: "
-            f"up to {limit}{write_duration(self.settings.budget_s)}"
-        )
+        trials = "" if self.settings.trials is None else f"{self.settings.trials} trials or "
+        limit = f"up to {trials}{write_duration(self.settings.budget_s)}"
+        self.progress.begin(first_line(self.settings.target, machine, limit))
 
     def _baseline(self, study: Study) -> tuple[Launcher, Arena, Baseline]:
         self.progress.say("running it unchanged")
         try:
             launcher = self.stack.enter_context(
-                make_launcher(self.settings, study.folder, self.stack, self._waiting, self._warn)
+                make_launcher(
+                    self.settings, study.folder, self.stack, self._waiting, self._warn, self.progress.say
+                )
             )
+            self.began += launcher.waited_s
             arena = (MemoryArena if self._for_memory else Arena)(launcher, KNOBS, {})
             baseline = run_baseline(launcher, arena, self.settings)
         except TrialFailed as failed:
@@ -224,25 +229,25 @@ class _Tuning:
         return space
 
     def _build_space(self, profile: Profile, detectable: float) -> Space:
-        settings = self.settings
-        space = build_space(
-            KNOBS,
-            limited(profile, settings.max_memory),
-            named=settings.knobs,
-            fixed=settings.fixed,
-            keep_batch=not self.batches.searched,
-            max_batch=settings.max_batch,
-            detectable=detectable,
-            planned_steps=settings.steps_planned,
-            ranks=settings.ranks,
-        )
-        if self._for_memory:  # saving it is no habit of need alone
-            space = replace(space, named=space.named | SAVE_MEMORY.keys())
-        return self.batches.complete(space)
+        return searched_space(self.settings, self.batches, profile, detectable)
 
     @property
     def _for_memory(self) -> bool:
         return self.settings.objective == "memory"
+
+    def _shared(
+        self, study: Study, baseline: Baseline, result: Callable[[], ResultData]
+    ) -> SharedTrials | None:
+        """The leases that workers on a server share with us; none in a file, which we alone write."""
+        if study.store is None or study.store.url.dialect != "postgresql":
+            return None
+        from advisor.tuner_leases import TunerLeases
+
+        machine, space = baseline.profile.machine, self._build_space(baseline.profile, 0.0)
+        leases = TunerLeases(study.store.url, study.name, machine, space, self._waiting, self._warn)
+        self.stack.enter_context(leases)
+        leases.join(result().baseline.model_dump(mode="json", by_alias=True))
+        return leases
 
     def _search(
         self,
@@ -266,6 +271,7 @@ class _Tuning:
             study.optuna(baseline.step_s),
             keeping,
             deadline=self.began + end,
+            latest=self.began + LATEST_SHARE * self.settings.budget_s,
             max_trials=self.settings.trials,
             known=known,
             priorities=priorities(self.findings),
@@ -321,7 +327,7 @@ class _Tuning:
         if self.settings.out is not None:
             write_report(result, self.settings.out)
         tried = [trial for trial in result.trials if trial.number > 0]
-        if tried and all(trial.state == "failed" for trial in tried):
+        if tried and all(trial.state == "failed" and trial.cause != "killed" for trial in tried):
             causes = ", ".join(sorted({str(trial.cause) for trial in tried}))
             raise NoValidTrial(
                 f"all {len(tried)} trials failed: {causes}",

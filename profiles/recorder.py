@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from advisor.fault_points import hit
 from advisor.profiles.hooks.discovery import dynamo_at_work
 from advisor.profiles.hooks.markers import Markers
 
@@ -105,7 +106,9 @@ class Recorder:
         self._synchronise()
         self._profiler.stop()
         self._running = False
+        hit("artefact.before")
         self._profiler.export_chrome_trace(str(self._path))
+        hit("artefact.after")
 
     def abandon(self) -> None:
         """End at once, wherever the program is, and write nothing; also what failed to start or to stop."""

@@ -12,6 +12,8 @@ from advisor.tuners.measure import Slot
 TICK_S = 0.01  # of the kernel's CPU times
 TICKS = 3  # of error in the difference of two sums of such times
 THROTTLED = 0.05  # of the time that a slot took
+BESIDE_ONE = "interference: other processes ran beside one side of the comparison alone"
+HELD_DOWN = "throttled: the machine was held to lower speed"
 SET_APART = ("evaluation", "save", "epoch", "compile")  # flags of steps that a slot does not count
 
 
@@ -25,9 +27,17 @@ def disturbance(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> 
     """
     if abs(_other_cpus(first) - _other_cpus(second)) > _least_difference(first, second):
         return "thread_collapse" if threads > 1 and _collapsed(first, second, threads) else "other_load"
-    if abs(_throttled(first) - _throttled(second)) > THROTTLED:
+    if abs(_throttled(first) - _throttled(second)) > THROTTLED or _held_down(first) != _held_down(second):
         return "throttled"
     return None
+
+
+def marks(first: Sequence[Slot], second: Sequence[Slot]) -> list[str]:
+    """What is said of a trial that stayed disturbed though it was repeated, the cause first."""
+    reason = disturbance(first, second, threads=1)
+    if reason is None and not _held_down(second):
+        return []
+    return [BESIDE_ONE if reason == "other_load" else HELD_DOWN]
 
 
 def set_apart(slots: Sequence[Slot]) -> Counter[str]:
@@ -44,6 +54,11 @@ def _other_cpus(slots: Sequence[Slot]) -> float:
 
 def _throttled(slots: Sequence[Slot]) -> float:
     return sum(slot.throttled_s for slot in slots) / _seconds(slots)
+
+
+def _held_down(slots: Sequence[Slot]) -> bool:
+    """Whether the driver held the device's clocks down in any of them."""
+    return any(name == "throttled" for slot in slots for name, _ in slot.flags)
 
 
 def _collapsed(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from advisor.fault_points import hit
 from advisor.profiles.machine import read_machine
 from advisor.tuners import isolation
 from advisor.tuners.adoption import Adoption
@@ -39,6 +40,8 @@ class Launcher:
         launches: Processes started so far.
         files: What programs wrote, as they named it.
         connections: ``host:port`` outside this machine that programs reached out to.
+        held: Descriptors of the device's locks. Supervisors inherit them: a trial may outlive us a while.
+        waited_s: How long another tuner had the device.
     """
 
     target: Target
@@ -48,6 +51,8 @@ class Launcher:
     isolate: bool = False
     compile_cache: Path | None = None
     scratch: Path | None = None
+    held: tuple[int, ...] = ()
+    waited_s: float = 0.0
     waiting: Callable[[str, float], None] = lambda what, seconds: None
     limits: Limits = field(default_factory=Limits)
     launches: int = 0
@@ -63,7 +68,9 @@ class Launcher:
         self.adoption.open()
         try:
             if self.target.kind in ("workload", "objects"):
-                self._zygote = Zygote(self.target, self.folder, self._environment({}), self.waiting)
+                self._zygote = Zygote(
+                    self.target, self.folder, self._environment({}), self.waiting, self.held
+                )
         except BaseException:
             self.adoption.close()
             raise
@@ -144,7 +151,7 @@ class Launcher:
         """Start a launcher's command; returns when all ranks that it starts have come."""
         command = (self.target.name, *self.target.args)
         options = self._isolating(Path(spec.folder))
-        launch = ExecLaunch(command, spec, self._environment(environment), options)
+        launch = ExecLaunch(command, spec, self._environment(environment), options, self.held)
         self._commands.append(launch)
         sessions = [
             Session(self, rank.spec, rank.folder, rank.channel, rank.status, rank.control, None)
@@ -161,6 +168,7 @@ class Launcher:
         status_read, status_write = os.pipe()
         control_read, control_write = os.pipe()
         process: subprocess.Popen[bytes] | None = None
+        hit("spawn.before")
         try:
             if self._zygote is not None and self._zygote.can_fork and not environment:
                 self._zygote.fork(folder / "trial.json", theirs.fileno(), status_write, control_read)
@@ -172,6 +180,7 @@ class Launcher:
             os.close(control_read)
         session = Session(self, spec, folder, Channel(ours), status_read, control_write, process)
         self._sessions.append(session)
+        hit("spawn.after")
         return session
 
     def forget(self, session: Session) -> None:
@@ -205,8 +214,8 @@ class Launcher:
         command += [*self._isolating(folder), "--", sys.executable, "-P", "-m", "advisor.tuners.trial"]
         command += ["--spec", str(folder / "trial.json"), "--fd", str(channel)]
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, pass_fds=(channel, status, control), cwd=self.target.cwd,
-            env=self._environment(environment), start_new_session=True,
+            command, stdin=subprocess.DEVNULL, pass_fds=(channel, status, control, *self.held),
+            cwd=self.target.cwd, env=self._environment(environment), start_new_session=True,
         )  # fmt: skip
 
     def _isolating(self, folder: Path) -> list[str]:
@@ -242,6 +251,8 @@ def places(spec: TrialSpec, workers: int, servers: int) -> list[Place]:
     """
     cpus = sorted(os.sched_getaffinity(0))
     each = max(1, len(cpus) // workers)
+    compiles = str(spec.config.get("execution", "")).startswith("compile")
+    patience = Limits.compile_s if compiles else Place.timeout_s  # a rank may compile longer than the others
     gpus = [] if spec.device == "cpu" else [f"cuda:{number}" for number in range(len(read_machine().gpus))]
     return [
         Place(
@@ -253,6 +264,7 @@ def places(spec: TrialSpec, workers: int, servers: int) -> list[Place]:
             cpus=() if gpus or rank >= workers else tuple(cpus[rank * each : (rank + 1) * each]),
             learning=spec.learning_steps > 0,
             on_devices=bool(gpus),
+            timeout_s=patience,
         )
         for rank in range(workers + servers)
     ]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.tuners.disturbed import marks
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
@@ -76,6 +77,7 @@ class Race:
                 reuse=True,
             )
             instances.append(duel.log_ratios)
+            _mark(record, duel.first, duel.second)
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
             record.applied = duel.second_message.get("applied", [])
@@ -95,8 +97,9 @@ class Race:
         ratios: list[float] = []
         estimate: Estimate | None = None
         for quads in LIVE_LOOKS:
-            more, slots, message = self._live_quads(incumbent, config, quads - len(ratios), deadline)
+            more, (first, slots), message = self._live_quads(incumbent, config, quads - len(ratios), deadline)
             ratios += more
+            _mark(record, first, slots)
             record.slots += slots
             record.applied, record.refused = message["applied"], message["refused"]
             if ratios[0] < HOPELESS:
@@ -111,12 +114,12 @@ class Race:
 
     def _live_quads(
         self, incumbent: Config, config: Config, quads: int, deadline: float
-    ) -> tuple[list[float], list[Slot], dict[str, Any]]:
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], dict[str, Any]]:
         """Quads in the shared process; a program that came to its end is started again once."""
         for attempt in (0, 1):
             session = self._session(incumbent)
             try:
-                ratios, (_, slots), (_, message) = self.arena.quads(
+                ratios, slots, (_, message) = self.arena.quads(
                     (session, session), (incumbent, config), quads, deadline
                 )
             except SessionEnded as ended:
@@ -144,6 +147,11 @@ class Race:
 
     def _settled_part(self, config: Mapping[str, Value]) -> Config:
         return {name: value for name, value in config.items() if not self.arena.knobs[name].live}
+
+
+def _mark(record: TrialRecord, first: list[Slot], second: list[Slot]) -> None:
+    """Note what disturbed the trial though it was repeated."""
+    record.marks += [mark for mark in marks(first, second) if mark not in record.marks]
 
 
 def _check_outcome(record: TrialRecord) -> None:

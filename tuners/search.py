@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from advisor.fault_points import hit
 from advisor.profiles.profile import Profile
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Failure, TrialFailed
@@ -60,6 +61,7 @@ class Search:
 
     Attributes:
         deadline: Monotonic time at which the search must leave the rest to the confirmation.
+        latest: The same while nothing was found that would have to be confirmed; not before ``deadline``.
         max_trials: Trials at most, the baseline included.
         known: Scores of configurations measured in an earlier part of a resumed study, by key.
         priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
@@ -76,6 +78,7 @@ class Search:
     study: "optuna.Study"
     recorder: Recorder
     deadline: float
+    latest: float = 0.0
     max_trials: int | None = None
     known: Mapping[str, float] = field(default_factory=dict)
     priorities: Mapping[str, float] = field(default_factory=dict)
@@ -208,7 +211,9 @@ class Search:
         """Joint proposals of Optuna's sampler, until several in a row change nothing."""
         fruitless = 0
         while fruitless < FRUITLESS and self.space.size > len(self._seen):
+            hit("ask.before")
             trial = self.study.ask(self._distributions())
+            hit("ask.after")
             config = self.space.complete(dict(trial.params))
             key = self.space.key(config)
             if key in self._seen:
@@ -260,10 +265,13 @@ class Search:
         self.arena.log = None
         self.recorder.begin(record, key, self.score)
         if asked is None:
+            hit("ask.before")
             self.study.enqueue_trial({name: config[name] for name in self.space.choices})
+            hit("ask.between")
             asked = self.study.ask(self._distributions())
+            hit("ask.after")
         try:
-            estimate = self._race.run(self.incumbent, config, record, self.deadline)
+            estimate = self._race.run(self.incumbent, config, record, self._until)
             record.log = self.arena.log
         except TrialFailed as failed:
             record.log = self.arena.log
@@ -281,7 +289,9 @@ class Search:
         self._seen[key] = score
         self._failed_in_a_row = 0
         self.recorder.record(record, key, asked=asked.number, value=score)
+        hit("tell.before")
         self.study.tell(asked, score)
+        hit("tell.after")
         if not self._may_be_nominated(config):
             return None
         self._configs[key] = config
@@ -299,8 +309,13 @@ class Search:
             if config.get(name) != self.space.present.get(name)
         )
 
+    @property
+    def _until(self) -> float:
+        found = any(self._seen[key] > WORTH for key in self._configs)
+        return self.deadline if found else max(self.deadline, self.latest)
+
     def _afford(self) -> None:
-        if self.clock() > self.deadline:
+        if self.clock() > self._until:
             raise BudgetSpent("budget")
         if self.max_trials is not None and self.next_number >= self.max_trials:
             raise BudgetSpent("trials")
@@ -308,7 +323,9 @@ class Search:
     def _fail(self, record: TrialRecord, key: str, failure: Failure, asked: "optuna.trial.Trial") -> None:
         record.state, record.cause, record.message = "failed", failure.cause, failure.message
         self.recorder.record(record, key, asked=asked.number)
+        hit("tell.before")
         self.study.tell(asked, state=_state("FAIL"))
+        hit("tell.after")
         self._learn(record, failure)
         self._failed += 1
         self._failed_in_a_row += 1 if failure.cause in USER_CAUSES else -self._failed_in_a_row

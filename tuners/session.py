@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from advisor.fault_points import hit
 from advisor.tuners import supervise
 from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel, ChannelClosed
@@ -92,6 +93,7 @@ class Session:
         self._ended: Ended | None = None
         self._started = False
         self._asked = False
+        self._stopping = False
         self.startup_s: float | None = None
         self.last: dict[str, Any] = {}
 
@@ -208,11 +210,14 @@ class Session:
     def stop(self) -> dict[str, Any]:
         """End the program now and return its outcome."""
         if self._outcome is None:
-            self._channel_send(do="stop")
+            self._stopping = True
+            hit("outcome.read.before")
             try:
+                self._channel_send(do="stop")
                 self._await("outcome", STOP_GRACE_S)
             except SessionEnded as ended:
                 self._outcome = ended.outcome
+            hit("outcome.read.after")
         self._close()
         assert self._outcome is not None  # _await keeps it or raises
         return self._outcome
@@ -321,10 +326,18 @@ class Session:
         left = read_outcome(self.folder / "outcome.json")
         if left is not None and left.get("failure"):
             failure = Failure(**left["failure"])
+        elif left is not None and self._stopping:  # it was written whole; only its last words are missing
+            raise SessionEnded(left)
         if failure is None:
-            line = read_tail(self.folder / "stderr.log")
-            failure = from_exit(self._ended, line, started=self._started, asked=self._asked)
+            failure = self._from_outside(left is None and (self.folder / "outcome.json").exists())
         raise TrialFailed(failure)
+
+    def _from_outside(self, unreadable: bool) -> Failure:
+        """What is known of a trial that told nothing; ``unreadable``: its outcome is there and no outcome."""
+        if unreadable and not self._asked:
+            return Failure("internal", "its outcome.json cannot be read")
+        line = read_tail(self.folder / "stderr.log")
+        return from_exit(self._ended, line, started=self._started, asked=self._asked)
 
     def _last_words(self) -> Failure | None:
         """What the trial still said before it ended; a failure of ours if there was one."""

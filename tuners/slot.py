@@ -9,6 +9,7 @@ from typing import Any
 
 from advisor.profiles.hooks.clock import Step
 from advisor.profiles.run import Run
+from advisor.tuners.clocks import held_down
 
 CPU_STAT = Path("/sys/fs/cgroup/cpu.stat")
 FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
@@ -108,6 +109,8 @@ class SlotTask:
         for step in self._flagged:
             for name in step.flags:
                 flags[name] = flags.get(name, 0) + 1
+        if self._cuda and held_down(current_device()):
+            flags["throttled"] = len(steps)
         own, everyone = (after - before for after, before in zip(cpu_times(), self._load_before, strict=True))
         return {
             "wall_ns": wall,
@@ -168,6 +171,13 @@ def _cpu_ticks(pid: int) -> int:
     except OSError:  # it has ended meanwhile
         return 0
     return sum(int(field) for field in fields[11:15])
+
+
+def current_device() -> int:
+    """The CUDA device that this process works on."""
+    import torch
+
+    return int(torch.cuda.current_device())
 
 
 def cuda_in_use() -> bool:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from advisor.fault_points import hit
 from advisor.tuners.place import Place
 
 MAX_OUTCOME = 16 * 2**20  # bytes; more than that is not read
@@ -66,12 +67,16 @@ class TrialSpec:
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write a file that a reader sees whole or not at all, also after a crash."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary, name = path.with_name(f".{path.name}.{os.getpid()}"), path.stem
+    hit(f"{name}.write.before")
     with temporary.open("w") as stream:
         json.dump(data, stream)
         stream.flush()
+        hit(f"{name}.fsync.before")
         os.fsync(stream.fileno())
+        hit(f"{name}.fsync.after")
     temporary.rename(path)
+    hit(f"{name}.rename.after")
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

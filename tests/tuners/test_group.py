@@ -173,6 +173,16 @@ def test_cores_are_divided_and_servers_share_them(tmp_path: Path, monkeypatch: p
     assert len({place.rendezvous for place in workers}) == 1
 
 
+@pytest.mark.parametrize(("execution", "seconds"), [("eager", 60.0), ("compile", 300.0)])
+def test_ranks_wait_for_each_other_as_long_as_compiling_may_take(
+    execution: str, seconds: float, tmp_path: Path
+) -> None:
+    spec = TrialSpec(
+        1, Target("workload", "w.py"), str(tmp_path), device="cpu", config={"execution": execution}
+    )
+    assert {place.timeout_s for place in places(spec, 2, 0)} == {seconds}
+
+
 def a_message(**changed: Any) -> dict[str, Any]:
     plain = {
         "wall_ns": [100, 100], "cpu_ns": 150, "loader_samples": 8, "root_samples": 8, "own_cpu_s": 1.0,

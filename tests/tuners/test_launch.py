@@ -16,7 +16,7 @@ from supervised import marked, until
 
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.launch import Launcher, can_isolate
-from advisor.tuners.processes import children, is_subreaper
+from advisor.tuners.processes import children, is_subreaper, living_since
 from advisor.tuners.session import Session, SessionEnded
 from advisor.tuners.spec import Target
 
@@ -246,7 +246,7 @@ def test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on(
         with pytest.raises(TrialFailed) as raised:
             session.slot(100_000, limit_s=60)
         assert raised.value.failure == Failure("killed", "its supervisor was killed from outside")
-        assert not sleeper.is_running() and not psutil.pid_exists(trial)
+        assert living_since(sleeper.pid) is None and living_since(trial) is None
         assert len(other.slot(3).step_s) == 3
         assert other_sleeper.is_running() and bystander.poll() is None
         other.stop()

@@ -197,6 +197,22 @@ def test_what_was_found_before_the_budget_ended_is_kept() -> None:
     assert search.stopped_by == "budget"
 
 
+@pytest.mark.parametrize(("gain", "tried"), [(1.0, {2, 3, 4}), (2.0, {2})])
+def test_time_for_a_confirmation_is_kept_only_where_something_is_to_be_confirmed(
+    gain: float, tried: set[int]
+) -> None:
+    time_now = [0.0]
+
+    def speed(config: Mapping[str, Value]) -> float:
+        time_now[0] += 0.5
+        return gain if config["num_threads"] == 2 else 1.0
+
+    search, arena, _ = a_search(speed, {"num_threads": [1, 2, 3, 4]}, clock=lambda: time_now[0])
+    search.deadline, search.latest = 0.6, math.inf
+    search.run(None)
+    assert {config["num_threads"] for config in arena.measured} - {1} == tried
+
+
 def test_what_came_near_the_best_meets_it_once_more() -> None:
     speeds = {1: 1.0, 2: 1.1, 3: 1.26, 4: 1.3}
     search, arena, _ = a_search(lambda c: speeds[int(c["num_threads"])], {"num_threads": [1, 2, 3, 4]})

@@ -1,0 +1,115 @@
+"""A trial whose measurements are written down: the tuner's side of it is as real as it can be.
+
+It runs under the supervisor, obeys the commands of the session, and leaves its outcome as any trial. What
+it answers follows from the configuration alone, so two studies measure the same.
+"""
+
+import argparse
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import injector
+
+from advisor.tuners.channel import Channel
+from advisor.tuners.spec import TrialSpec, write_json
+
+STEP_S = 0.02
+SPEEDS = {"gc_freeze=freeze": 1.5, "gc_freeze=manual": 1.2}
+NOTHING_COMPILED: dict[str, Any] = {
+    "seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "recompiles": 0, "failures": [],
+}  # fmt: skip
+CANDIDATES = "ADVISOR_TEST_CANDIDATES"  # what befalls trials that change something: a cause, "nan", "garbage"
+EVERY = "ADVISOR_TEST_EVERY"  # of such trials, one in so many; by default each
+LOSSES = [repr(1.0 / (1 + step)) for step in range(64)]
+
+
+def step_s(config: dict[str, Any]) -> float:
+    """Seconds of a step under a configuration."""
+    speed = 1.0
+    for name, value in config.items():
+        speed *= SPEEDS.get(f"{name}={value}", 1.0)
+    return STEP_S / speed
+
+
+class ScriptedTrial:
+    """Answers the commands of one session."""
+
+    def __init__(self, spec: TrialSpec, channel: Channel, facts: dict[str, Any]) -> None:
+        self._spec = spec
+        self._channel = channel
+        self._facts = facts
+        self._live = dict(spec.config)
+        self._steps = 1
+        changes = any(value != spec.present.get(name) for name, value in spec.config.items())
+        chosen = int(Path(spec.folder).name) % int(os.environ.get(EVERY, "1")) == 0
+        self._fate = os.environ.get(CANDIDATES, "") if changes and chosen else ""
+
+    def run(self) -> None:
+        """Obey until told to stop."""
+        self._channel.send(event="phase", name="start", session=os.getsid(0))
+        if self._fate not in ("", "nan", "garbage"):
+            self._channel.send(event="failure", cause=self._fate, message="as it was written down")
+            return
+        self._channel.send(event="first_step", startup_s=0.1, kind="update")
+        while (command := self._channel.receive()) is not None:
+            match command["do"]:
+                case "slot":
+                    self._live = {**self._spec.config, **(command["config"] or {})}
+                    self._steps += command["steps"] + command["drop"]
+                    self._channel.send(event="slot", **self._slot(command["steps"]))
+                case "facts":
+                    self._channel.send(event="facts", profile=self._facts, missing_patches=[], losses=LOSSES)
+                case "stop":
+                    self._finish()
+                    return
+                case "present":
+                    pass
+                case _:
+                    return  # it cannot be profiled
+
+    def _slot(self, steps: int) -> dict[str, Any]:
+        wall = round(step_s(self._live) * 1e9)
+        part = wall * steps // 4
+        return {
+            "wall_ns": [wall] * steps, "cpu_ns": wall * steps, "flags": {}, "flagged_ns": [],
+            "phases_ns": {"input_wait": part, "forward": part, "backward": part, "optimizer": part},
+            "all_flagged": False, "loader_samples": 32 * steps, "root_samples": 32 * steps, "sequence": "",
+            "backwards": steps, "kind": "update", "seconds": wall * steps / 1e9, "other_cpu_s": 0.0,
+            "own_cpu_s": wall * steps / 1e9, "throttled_s": 0.0, "applied": sorted(self._live), "refused": {},
+            "unanswered": [],
+        }  # fmt: skip
+
+    def _finish(self) -> None:
+        outcome = {
+            "state": "stopped", "failure": None, "applied": sorted(self._live), "refused": {},
+            "unanswered": [], "steps": self._steps, "startup_s": 0.1, "compile": NOTHING_COMPILED,
+            "losses": LOSSES, "grad_norms": LOSSES, "peak_bytes": 2**28, "device_peak_bytes": None,
+            "files": [], "connections": [], "processes": [], "report": {},
+        }  # fmt: skip
+        if self._fate == "nan":
+            outcome["losses"] = ["1.0", "nan"]
+        file = Path(self._spec.folder) / "outcome.json"
+        if self._fate == "garbage":
+            file.write_bytes(b'{"state": "stopped", "losses": [\xff')
+            return
+        write_json(file, outcome)
+        self._channel.send(event="outcome", **outcome)
+
+
+def main() -> None:
+    """Entry of the child."""
+    injector.load()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--spec", type=Path, required=True)
+    parser.add_argument("--facts", type=Path, required=True)
+    parser.add_argument("--fd", type=int, required=True)
+    options = parser.parse_args()
+    channel = Channel(socket.socket(fileno=options.fd))
+    ScriptedTrial(TrialSpec.read(options.spec), channel, json.loads(options.facts.read_text())).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What stays disturbed although it was repeated is kept, and says so."""
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from advisor.tuners.clocks import held_down
+from advisor.tuners.disturbed import BESIDE_ONE, HELD_DOWN, disturbance, marks
+from advisor.tuners.measure import Slot
+from advisor.tuners.race import _mark
+from advisor.tuners.record import TrialRecord
+
+QUIET = [Slot((0.1,) * 5)]
+LOADED = [Slot((0.1,) * 5, other_cpu_s=0.5)]
+SLOWED = [Slot((0.1,) * 5, flags=(("throttled", 5),))]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
+    """Put a driver in place of NVML that tells these bits, or that does not answer."""
+    properties = SimpleNamespace(uuid="0000")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+
+    def put(bits: int | None) -> None:
+        nvml: Any = ModuleType("pynvml")
+        nvml.NVMLError = type("NVMLError", (Exception,), {})
+
+        def init() -> None:
+            if bits is None:
+                raise nvml.NVMLError("no driver")
+
+        nvml.nvmlInit, nvml.nvmlShutdown = init, lambda: None
+        nvml.nvmlDeviceGetHandleByUUID = {"GPU-0000": "handle"}.__getitem__
+        nvml.nvmlDeviceGetCurrentClocksEventReasons = {"handle": bits}.__getitem__
+        nvml.nvmlClocksEventReasonSwThermalSlowdown = 32
+        nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown = 128
+        monkeypatch.setitem(sys.modules, "pynvml", nvml)
+
+    return put
+
+
+def test_clocks_that_are_held_down_are_read_from_the_driver(driver: Callable[[int | None], None]) -> None:
+    driver(32 | 4)  # heat, and a power cap, which is no fault
+    assert held_down() == ("heat",)
+    driver(32 | 128)
+    assert held_down() == ("heat", "the power supply")
+    driver(4 | 1)
+    assert held_down() == ()
+
+
+def test_without_a_driver_nothing_is_said_of_clocks(driver: Callable[[int | None], None]) -> None:
+    driver(None)
+    assert held_down() == ()
+
+
+def test_a_slower_clock_under_one_arm_is_measured_again() -> None:
+    assert disturbance(QUIET, SLOWED, threads=1) == "throttled"
+    assert disturbance(SLOWED, SLOWED, threads=1) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        (QUIET, QUIET, []),
+        (QUIET, LOADED, [BESIDE_ONE]),
+        (LOADED, LOADED, []),
+        (QUIET, SLOWED, [HELD_DOWN]),
+        (SLOWED, SLOWED, [HELD_DOWN]),
+    ],
+    ids=["quiet", "load beside one", "load beside both", "one held down", "both held down"],
+)
+def test_a_trial_that_stays_disturbed_is_kept_and_marked(
+    first: list[Slot], second: list[Slot], told: list[str]
+) -> None:
+    assert marks(first, second) == told
+    record = TrialRecord(1, {}, "screen")
+    _mark(record, first, second)
+    _mark(record, first, second)
+    assert record.marks == told
