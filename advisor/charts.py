@@ -4,6 +4,7 @@ The numbers of each chart stand in a table beside it, drawn from ``Chart.columns
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import quantiles
@@ -19,6 +20,7 @@ from advisor.drawing import (
     MUTED,
     PHASES,
     SERIES_1,
+    TEXT,
     element,
     fixed,
     label,
@@ -32,6 +34,7 @@ from advisor.result import Interval, Trial
 
 MOST_POINTS = 500  # above it a chart of single points is neither readable nor small
 BANDS = 60
+MOST_CROSSES = 200  # of which each tells its own cause
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,10 @@ def phase_style(phase: str) -> tuple[str, str]:
 def progress(name: str, trials: Sequence[Trial], smallest_detectable: float) -> Chart:
     """Ratios to the baseline by trial number with their intervals; failures stand as crosses below.
 
-    More than 500 measured trials become bands of quantiles.
+    The thin line is the highest estimate so far. More than 500 measured trials become bands of quantiles.
     """
     measured = [trial for trial in trials if trial.against_baseline is not None]
-    failed = [trial.number for trial in trials if trial.state == "failed"]
+    failed = [trial for trial in trials if trial.state == "failed"]
     ends = [end for trial in measured if (r := trial.against_baseline) for end in (r.low, r.high)]
     frame = _Frame(
         last=max((trial.number for trial in trials), default=1),
@@ -123,19 +126,61 @@ def progress(name: str, trials: Sequence[Trial], smallest_detectable: float) -> 
         columns: tuple[str, ...] = ("trials", "lowest", "quarter", "median", "three quarters", "highest")
     else:
         drawn, rows = _points(frame, measured)
-        columns = ("trial", "stage", "estimate", "low", "high")
-    crosses = "".join(f"M{fixed(frame.x(n) - 3)} 243l6 6m0 -6l-6 6" for n in failed)
-    parts += drawn
-    if crosses:
-        parts.append(element("path", d=crosses, stroke=BAD, stroke_width="1.5", fill="none"))
+        columns = ("trial", "stage", "estimate", "low", "high", "cause of failure")
+        rows = sorted([*rows, *_failed_rows(failed)], key=lambda row: int(row[0]))
+    parts += [*drawn, *_best_so_far(frame, measured), *_crosses(frame, failed)]
     best = max((r.estimate for t in measured if (r := t.against_baseline)), default=None)
-    said = f"{len(measured)} measured ratios, {len(failed)} failed trials."
+    said = f"{len(measured)} measured ratios, {len(failed)} failed trials{_by_cause(failed)}."
     if best is not None:
         said += f" The highest estimate is {wording.plain(best)}x; only a confirmation decides."
     whole = svg_document(
         name, frame.WIDTH, 300, "Ratio to the baseline by trial, larger is better", said, parts
     )
     return Chart(whole, columns, rows)
+
+
+def _by_cause(failed: Sequence[Trial]) -> str:
+    """`` (timeout 2, oom_host 1)``."""
+    counts = Counter(trial.cause or "internal" for trial in failed)
+    listed = ", ".join(f"{cause} {count}" for cause, count in counts.most_common())
+    return f" ({listed})" if listed else ""
+
+
+def _failed_rows(failed: Sequence[Trial]) -> list[tuple[str, ...]]:
+    return [
+        (str(trial.number), trial.stage, "", "", "", trial.cause or "internal")
+        for trial in failed[:MOST_POINTS]
+    ]
+
+
+def _crosses(frame: "_Frame", failed: Sequence[Trial]) -> list[Markup]:
+    """One for each failure, which tells its cause; of very many one shape for each cause."""
+    grouped: dict[str, list[Trial]] = {}
+    for trial in failed:
+        cause = trial.cause or "internal"
+        name = f"trial {trial.number}: {cause}" if len(failed) <= MOST_CROSSES else cause
+        grouped.setdefault(name, []).append(trial)
+    return [
+        element(
+            "path", tooltip(name), stroke=BAD, stroke_width="1.5", fill="none",
+            d="".join(f"M{fixed(frame.x(trial.number) - 3)} 243l6 6m0 -6l-6 6" for trial in group),
+        )
+        for name, group in grouped.items()
+    ]  # fmt: skip
+
+
+def _best_so_far(frame: "_Frame", measured: Sequence[Trial]) -> list[Markup]:
+    """A thin line of steps through the highest estimate so far."""
+    best, path = -math.inf, ""
+    for trial in measured:
+        if (ratio := trial.against_baseline) is not None and ratio.estimate > best:
+            best = ratio.estimate
+            x, y = fixed(frame.x(trial.number)), fixed(frame.y(best))
+            path += f"H{x}V{y}" if path else f"M{x} {y}"
+    if not path:
+        return []
+    end = fixed(frame.WIDTH - frame.RIGHT)
+    return [element("path", d=f"{path}H{end}", stroke=TEXT, stroke_opacity="0.6", fill="none")]
 
 
 @dataclass(frozen=True)
@@ -212,7 +257,7 @@ def _points(frame: _Frame, measured: Sequence[Trial]) -> tuple[list[Markup], lis
         else:
             dots.append(element("circle", tip, cx=x, cy=y, r=3.5, fill=SERIES_1, stroke=BACKGROUND))
         low, estimate, high = wording.ratio_parts(ratio)
-        rows.append((str(trial.number), trial.stage, estimate, low, high))
+        rows.append((str(trial.number), trial.stage, estimate, low, high, ""))
     lines = [
         element(
             "path", d=path, stroke=GOOD if kind == "confirm" else SERIES_1, stroke_width="1.5", fill="none"

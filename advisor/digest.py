@@ -1,10 +1,17 @@
-"""The Markdown digest: verdict first, then tables; user text can neither link, mention nor break a row."""
+"""The Markdown digest: verdict first, then tables; user text can neither link, mention nor break a row.
+
+It fits a comment on a pull request: at most ten rows of a table, what is seldom read folded, whole sections
+left out where it would grow above 64 KB, one hidden line by which an earlier comment is found. The last
+section holds the same as JSON under stable names, see ``advisor/fields.py``.
+"""
 
 from collections.abc import Sequence
 
 from advisor import (
     conditions,
+    fields,
     findings_page,
+    groups_page,
     outlook,
     profile_page,
     rank_chart,
@@ -13,12 +20,22 @@ from advisor import (
     wording,
 )
 from advisor import page as pages
+from advisor.markdown import section
 from advisor.result import Document, ProfileData, ProfileSummary, ResultData
 
 MOST_NAME = 80
 MOST_TRIALS = 10
 MOST_FINDINGS = 10
+MOST_ROWS = 10  # of the tables that may be long
+MOST_FOLDED = 40  # of those that are folded
+MOST_BYTES = 64_000  # a comment on a pull request holds 65,536 characters
 MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again and updated
+LEAVE_OUT = (
+    "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Ranks", "Failures",
+    "One step",
+    "Not recommended by itself", "Fields", "Findings", "Measured", "Changes", "Notes", "Limits",
+)  # fmt: skip
+"""Sections in the order in which they are left out where the digest would be too large."""
 
 # Zero-width space after @ and # because GitHub looks for mentions and issues after decoding entities.
 ESCAPES = {c: f"&#{ord(c)};" for c in "&<>|`*_[]!~\\$"} | {"@": "&#64;&#8203;", "#": "&#35;&#8203;"}
@@ -41,22 +58,30 @@ def code(text: object, limit: int = MOST_NAME) -> str:
 
 def markdown(result: ResultData) -> str:
     """The digest of a result. Whole sections, never half a table; ends with a newline."""
-    sections = [
+    return _joined(
         [MARKER, f"**{escaped(wording.verdict(result), 1000)}**"],
-        _reason(result),
-        _changes(result),
-        _findings(result),
-        _facts(result),
-        _ranks(result.profile),
-        _strategies(result),
-        _scaling(result),
-        _trials(result),
-        _failures(result),
-        _proposals(result),
-        _not_tried(result),
-        ["### Limits", "", *(f"- {limit}" for limit in conditions.limits(result))],
-    ]
-    return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
+        {
+            "Notes": _reason(result),
+            "Changes": _changes(result),
+            "Findings": _findings(result),
+            "Measured": _facts(result),
+            "Ranks": _ranks(result.profile),
+            "Strategies": _strategies(result),
+            "Groups of workers": _groups(result),
+            "Scaling": _scaling(result),
+            "Trials": _folded("Trials", _trials(result)),
+            "Failures": _failures(result),
+            "Not recommended by itself": _proposals(result),
+            "Not tried": _folded("Not tried", _not_tried(result)),
+            "Limits": _folded("Limits", [f"- {limit}" for limit in conditions.limits(result)]),
+            "Fields": _folded("Fields", fields.block(result)),
+        },
+    )
+
+
+def _groups(result: ResultData) -> list[str]:
+    rows = [tuple(map(escaped, row.cells)) for row in groups_page.group_rows(result)]
+    return section("Groups of workers", groups_page.HEADINGS, rows[:MOST_ROWS]) if rows else []
 
 
 def profile_markdown(result: ProfileData) -> str:
@@ -70,16 +95,45 @@ def profile_markdown(result: ProfileData) -> str:
         for name, spent in sorted(phases.items(), key=lambda item: -item[1])
         if spent > 0
     ]
-    sections = [
+    notes = [*result.warnings, *result.profile.notes]
+    return _joined(
         [MARKER, f"**{escaped(title, 1000)}**"],
-        [f"- {escaped(text, 500)}" for text in [*result.warnings, *result.profile.notes]],
-        _findings(result),
-        _section("Measured", ("what", "value"), rows),
-        _section("One step", ("part", "time", "share"), parts),
-        _ranks(result.profile),
-        ["### Limits", "", *(f"- {limit}" for limit in profile_page.limits(result))],
-    ]
-    return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
+        {
+            "Notes": _notes(notes),
+            "Findings": _findings(result),
+            "Measured": section("Measured", ("what", "value"), rows),
+            "One step": section("One step", ("part", "time", "share"), parts),
+            "Ranks": _ranks(result.profile),
+            "Limits": _folded("Limits", [f"- {limit}" for limit in profile_page.limits(result)]),
+            "Fields": _folded("Fields", fields.block(result)),
+        },
+    )
+
+
+def _joined(opening: list[str], sections: dict[str, list[str]], most: int = MOST_BYTES) -> str:
+    """All sections, or as many as fit: those in ``LEAVE_OUT`` go first, each as a whole, and are named."""
+    left_out: list[str] = []
+    for name in [None, *LEAVE_OUT]:
+        if name is not None and sections.get(name):
+            left_out.append(name)
+        kept = [lines for title, lines in sections.items() if lines and title not in left_out]
+        said = f"Left out to fit a comment: {', '.join(left_out)}. Everything is in result.json."
+        text = "\n\n".join("\n".join(lines) for lines in [opening, *kept, *([[said]] if left_out else [])])
+        if len(text.encode()) < most:
+            break
+    return text + "\n"
+
+
+def _notes(texts: Sequence[str]) -> list[str]:
+    """The first ten as points, and how many more there are."""
+    said = [text for text in texts if wording.shown(text)]
+    more = [f"- {len(said) - MOST_ROWS} more are in result.json"] if len(said) > MOST_ROWS else []
+    return [*(f"- {escaped(text, 500)}" for text in said[:MOST_ROWS]), *more]
+
+
+def _folded(name: str, lines: list[str]) -> list[str]:
+    """Lines under a summary that opens them, none without lines."""
+    return [f"<details><summary>{name}</summary>", "", *lines, "", "</details>"] if lines else []
 
 
 def _findings(result: Document) -> list[str]:
@@ -98,14 +152,14 @@ def _findings(result: Document) -> list[str]:
             )
         )
     title = "Findings" if len(found) == len(rows) else f"Findings: {len(rows)} of {len(found)}"
-    return _section(title, ("severity", "finding", "gain", "advice", "outcome"), rows)
+    return section(title, ("severity", "finding", "gain", "advice", "outcome"), rows)
 
 
 def _reason(result: ResultData) -> list[str]:
     said = [result.recommendation.reason, *wording.disturbances(result), *result.warnings]
     more = (wording.pays_back(result), outlook.planned(result), outlook.batches(result))
     said += [each for each in more if each]
-    return [f"- {escaped(text, 500)}" for text in said if wording.shown(text)]
+    return _notes(said)
 
 
 def _changes(result: ResultData) -> list[str]:
@@ -124,7 +178,7 @@ def _changes(result: ResultData) -> list[str]:
                 " ".join(write),
             )
         )
-    return _section("Changes", ("knob", "from", "to", "semantics", "contribution", "write or set"), rows)
+    return section("Changes", ("knob", "from", "to", "semantics", "contribution", "write or set"), rows)
 
 
 def _facts(result: ResultData) -> list[str]:
@@ -136,7 +190,7 @@ def _facts(result: ResultData) -> list[str]:
     facts.append(("Machine", escaped(_machine(result))))
     facts.append(("Search", f"{wording.states(result.trials)}; {wording.STOPPED[result.budget.stopped_by]}"))
     facts.append(("Again", code(conditions.reproduce(result), 200)))
-    return _section("Measured", ("what", "value"), facts)
+    return section("Measured", ("what", "value"), facts)
 
 
 def _machine(result: ResultData) -> str:
@@ -151,7 +205,7 @@ def _ranks(summary: ProfileSummary) -> list[str]:
         for bar in bars[: rank_chart.MOST_LINES]
     ]
     title = "Ranks" if len(bars) == len(rows) else f"Ranks: {len(rows)} of {len(bars)}"
-    table = _section(title, ("rank", "step", "parts of it"), rows)
+    table = section(title, ("rank", "step", "parts of it"), rows)
     return [*table, "", escaped(rank_chart.sentence(bars), 1000)] if table else []
 
 
@@ -176,7 +230,7 @@ def _strategies(result: ResultData) -> list[str]:
         "sent per step and rank",
     )  # fmt: skip
     said = [escaped(text, 1000) for text in (part.never, *strategies_page.curves_said(result)) if text]
-    return [*_section("Strategies", head, rows), *(line for text in said for line in ("", text))]
+    return [*section("Strategies", head, rows), *(line for text in said for line in ("", text))]
 
 
 def _scaling(result: ResultData) -> list[str]:
@@ -202,35 +256,37 @@ def _trials(result: ResultData) -> list[str]:
         if len(measured) == len(rows)
         else f"Trials: {len(rows)} of {len(measured)} measured, by lower bound"
     )
-    return _section(title, ("trial", "stage", "changed", "against the baseline", "step"), rows)
+    return section(title, ("trial", "stage", "changed", "against the baseline", "step"), rows)
 
 
 def _failures(result: ResultData) -> list[str]:
     rows = [
         (group.cause, group.meaning, str(len(group.trials)), code(group.trials[0][2], 200))
-        for group in pages.failures(result.trials)
+        for group in pages.failures(result.trials)[:MOST_ROWS]
     ]
-    return _section("Failures", ("cause", "meaning", "trials", "first log"), rows)
+    return section("Failures", ("cause", "meaning", "trials", "first log"), rows)
 
 
 def _proposals(result: ResultData) -> list[str]:
     rows = [
         (code(p.knob), code(p.to), wording.short_ratio(p.measured), escaped(p.reason))
-        for p in result.recommendation.proposals
+        for p in result.recommendation.proposals[:MOST_ROWS]
     ]
-    return _section("Not recommended by itself", ("knob", "value", "measured", "why"), rows)
+    return section(
+        _of("Not recommended by itself", rows, result.recommendation.proposals),
+        ("knob", "value", "measured", "why"),
+        rows,
+    )
 
 
 def _not_tried(result: ResultData) -> list[str]:
     rows = [
         (code(u.knob), "any" if u.value is None else code(u.value), escaped(u.reason))
-        for u in result.not_tried
+        for u in result.not_tried[:MOST_FOLDED]
     ]
-    return _section("Not tried", ("knob", "value", "why"), rows)
+    return section(_of("Not tried", rows, result.not_tried), ("knob", "value", "why"), rows)
 
 
-def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    if not rows:
-        return []
-    lines = [head, ["---"] * len(head), *rows]
-    return [f"### {title}", "", *("| " + " | ".join(line) + " |" for line in lines)]
+def _of(title: str, rows: Sequence[object], every: Sequence[object]) -> str:
+    """``Not tried: 40 of 96`` where not all are shown."""
+    return title if len(rows) == len(every) else f"{title}: {len(rows)} of {len(every)}"

@@ -10,6 +10,8 @@ from advisor.result import Finding, Interval, Place
 from advisor.rules import RULES
 from advisor.wording import shown
 
+SEVERITIES = ("high", "medium", "low", "")
+
 
 @dataclass(frozen=True)
 class FindingRow:
@@ -24,6 +26,8 @@ class FindingRow:
     gain: str
     advice: str
     outcome: str
+    outcome_word: str
+    severity_rank: int
     evidence: str
     cause_of: str
     knobs: list[str]
@@ -61,7 +65,7 @@ def groups(findings: Sequence[Finding]) -> FindingGroups:
 def finding_row(finding: Finding) -> FindingRow:
     """One finding as text."""
     return FindingRow(
-        rule=shown(finding.rule),
+        rule=shown(finding.rule) or "(unnamed)",
         state=finding.state.replace("_", " "),
         kind=finding.kind,
         severity=finding.severity or "",
@@ -70,6 +74,8 @@ def finding_row(finding: Finding) -> FindingRow:
         gain=gain(finding),
         advice=shown(finding.advice, 1000),
         outcome=outcome(finding),
+        outcome_word=finding.outcome,
+        severity_rank=SEVERITIES.index(finding.severity or ""),
         evidence=", ".join(f"{shown(name, 80)} {as_json(value)}" for name, value in finding.evidence.items()),
         cause_of=shown(finding.explains or ""),
         knobs=[shown(knob, 80) for knob in finding.knobs],

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from advisor import charts, outlook, wording
 from advisor.charts import Bar, Chart
 from advisor.conditions import Fact, conditions, limits, machine, reproduce
+from advisor.effects_page import EffectsPart, effects
 from advisor.findings_page import FindingGroups, groups
+from advisor.groups_page import GroupRow, group_rows
+from advisor.moved import Moved, moved
 from advisor.rank_chart import RankPicture, rank_picture
-from advisor.result import Adopted, ProfileSummary, ResultData, Trial
+from advisor.result import Adopted, ProfileSummary, Recommendation, ResultData, Trial
+from advisor.share_chart import Limits, limits_part, rates
 from advisor.step_chart import step_bar
 from advisor.strategies_page import StrategiesPart, strategies
+from advisor.tradeoff_chart import TradeOff, tradeoff
 from advisor.wording import shown, shown_block
 
 MOST_ROWS = 2000  # what a browser sorts at once; the rest is in result.json
+UNNAMED = "(unnamed)"
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,7 @@ class Legend:
     """One part of the step in the legend of its bar."""
 
     name: str
-    ms: str
-    share: str
+    text: str
     colour: str
     pattern: str
 
@@ -90,6 +95,7 @@ class Page:
     planned: str | None
     batches: str | None
     next_step: str
+    apply: str
     reproduce: str
     disturbances: list[str]
     warnings: list[str]
@@ -100,15 +106,21 @@ class Page:
     confirmed: bool
     step: Chart
     legend: list[Legend]
+    moved: Moved | None
     periodic: list[Fact]
     ranks: RankPicture | None
+    machine_limits: Limits | None
+    rates: list[Fact]
     findings: FindingGroups
     strategies: StrategiesPart | None
+    worker_groups: list[GroupRow]
     trials: list[TrialRow]
     trials_total: int
     summary: str
     progress: Chart | None
     failures: list[Failures]
+    tradeoff: TradeOff | None
+    effects: EffectsPart | None
     proposals: list[tuple[str, str, str, str]]
     not_tried: list[tuple[str, str, str]]
     conditions: list[Fact]
@@ -126,7 +138,7 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
     """
     found = result.recommendation
     return Page(
-        target=shown(result.target.path) or "(unnamed)",
+        target=shown(result.target.path) or UNNAMED,
         sentence=wording.sentence(result),
         headline=wording.headline(result),
         found=found.verdict == "change",
@@ -134,7 +146,8 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         pays_back=wording.pays_back(result),
         planned=outlook.planned(result),
         batches=outlook.batches(result),
-        next_step=wording.next_step(result),
+        next_step=_without_ticks(wording.next_step(result)),
+        apply=wording.apply_command(result) if found.changes else "",
         reproduce=reproduce(result),
         disturbances=wording.disturbances(result),
         warnings=[text for text in (shown(warning, 500) for warning in result.warnings) if text],
@@ -144,19 +157,25 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         before_after=_before_after(result, prefix),
         confirmed=winner(result) is not None,
         step=step_bar(f"{prefix}step", result.profile.phases_ms, result.profile.phases_after_ms),
-        legend=legend(result.profile.phases_ms),
+        legend=legend(result.profile.phases_ms, result.profile.phases_after_ms),
+        moved=moved(result.profile),
         periodic=periodic(result.profile),
         ranks=rank_picture(f"{prefix}rank-times", result.profile.ranks),
+        machine_limits=limits_part(result.profile, prefix),
+        rates=rates(result.profile),
         findings=groups(result.findings),
         strategies=strategies(result, prefix),
+        worker_groups=group_rows(result),
         trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],
         trials_total=len(result.trials),
         summary=wording.states(result.trials),
         progress=_progress(result, prefix),
         failures=failures(result.trials),
+        tradeoff=tradeoff(f"{prefix}trade-off", result),
+        effects=effects(result, prefix),
         proposals=[
             (
-                shown(p.knob),
+                shown(p.knob) or UNNAMED,
                 wording.setting(p.to),
                 wording.ratio(p.measured),
                 _with_snippet(p.reason, p.snippet),
@@ -164,7 +183,11 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
             for p in found.proposals
         ],
         not_tried=[
-            (shown(u.knob), "any" if u.value is None else wording.setting(u.value), shown(u.reason, 500))
+            (
+                shown(u.knob) or UNNAMED,
+                "any" if u.value is None else wording.setting(u.value),
+                shown(u.reason, 500),
+            )
             for u in result.not_tried
         ],
         conditions=conditions(result),
@@ -173,10 +196,15 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
     )
 
 
+def _without_ticks(text: str) -> str:
+    """The sentence whose command is not marked as code here; names keep what they hold."""
+    return text.replace("`", "", 2) if text.startswith("`") else text
+
+
 def change_row(change: Adopted) -> ChangeRow:
     """One row of the table of changes."""
     return ChangeRow(
-        knob=shown(change.knob),
+        knob=shown(change.knob) or UNNAMED,
         before=wording.setting(change.from_),
         after=wording.setting(change.to),
         semantics=change.semantics,
@@ -214,7 +242,7 @@ def tiles(result: ResultData) -> list[Tile]:
     if after:
         throughput.append(("changed", wording.rate(after.throughput)))
         step.append(("changed", wording.interval(after.step_ms, "ms")))
-        memory.append(("changed", wording.mib(after.peak_bytes)))
+        memory.append(("changed", _memory_after(after, found)))
     if found.verdict == "change":
         last = Tile("Numbers the model computes", [("", wording.numerics(found))])
     else:
@@ -222,17 +250,34 @@ def tiles(result: ResultData) -> list[Tile]:
     return [Tile("Throughput", throughput), Tile("Time of a step", step), Tile("Peak memory", memory), last]
 
 
-def legend(phases: Mapping[str, float]) -> list[Legend]:
-    """The parts of a step, longest first."""
-    total = sum(phases.values())
+def _memory_after(after: Trial, found: Recommendation) -> str:
+    """Peak memory of the confirmation; where it kept none, the change against the baseline."""
+    if not after.peak_bytes and found.memory_ratio is not None:
+        return wording.memory(found.memory_ratio).removeprefix("peak memory ")
+    return wording.mib(after.peak_bytes)
+
+
+def legend(phases: Mapping[str, float], after: Mapping[str, float] | None = None) -> list[Legend]:
+    """The parts of a step, longest first; of both steps where there are two."""
+    parts = {
+        phase: max(phases.get(phase, 0.0), (after or {}).get(phase, 0.0))
+        for phase in {**phases, **(after or {})}
+    }
     return [
-        Legend(
-            charts.phase_words(phase), f"{wording.plain(ms)} ms", wording.share_of(ms, total),
-            *charts.phase_style(phase),
-        )
-        for phase, ms in sorted(phases.items(), key=lambda item: -item[1])
+        Legend(charts.phase_words(phase), _spent(phase, phases, after), *charts.phase_style(phase))
+        for phase, ms in sorted(parts.items(), key=lambda item: -item[1])
         if ms > 0
-    ]  # fmt: skip
+    ]
+
+
+def _spent(phase: str, *steps: Mapping[str, float] | None) -> str:
+    """``16.2 ms, 42 %``, and the same of the step after the change."""
+    told = []
+    for step in steps:
+        if step is not None:
+            spent = step.get(phase, 0.0)
+            told.append(f"{wording.plain(spent)} ms, {wording.share_of(spent, sum(step.values()))}")
+    return "; after: ".join(told)
 
 
 def trial_row(trial: Trial, result: ResultData) -> TrialRow:

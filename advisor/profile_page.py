@@ -7,23 +7,13 @@ from advisor import wording
 from advisor.charts import Chart
 from advisor.conditions import Fact, machine, reproduce
 from advisor.findings_page import FindingGroups, groups, times
+from advisor.moved import RATIOS, REPLAYS
 from advisor.page import Legend, legend, periodic
 from advisor.rank_chart import RankPicture, rank_picture
 from advisor.result import ProfileData
+from advisor.share_chart import Limits, limits_part, rates
 from advisor.step_chart import step_bar
 from advisor.wording import shown
-
-NAMES = {
-    "loader_free": "one cached batch in place of the loader",
-    "forward_only": "no backward and no update",
-    "optimizer_off": "no update",
-    "communication_off": "no communication",
-    "debug_off": "no anomaly detection",
-    "evaluation_without_graph": "evaluation without recording a graph",
-    "double_batch": "a batch of twice the size",
-    "half_batch": "a batch of half the size",
-}
-RATIOS = ("double_batch", "half_batch")
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,7 @@ class ProfilePage:
     findings: FindingGroups
     operators: list[OperatorRow]
     replays: list[Fact]
-    memory: list[Fact]
+    machine_limits: Limits | None
     rates: list[Fact]
     conditions: list[Fact]
     machine: list[Fact]
@@ -85,11 +75,8 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         findings=groups(result.findings),
         operators=operators(result),
         replays=replays(result),
-        memory=[
-            Fact(shown(name, 80).replace("_", " "), wording.mib(size))
-            for name, size in summary.memory_bytes.items()
-        ],
-        rates=_rates(result),
+        machine_limits=limits_part(summary, prefix),
+        rates=rates(summary),
         conditions=_conditions(result),
         machine=machine(result.machine),
         limits=limits(result),
@@ -132,14 +119,14 @@ def replays(result: ProfileData) -> list[Fact]:
     """What the step costs with one part left out, and why some could not be left out."""
     found = []
     for name, share in result.profile.replays.items():
-        what = NAMES.get(name, shown(name))
+        what = REPLAYS.get(name, shown(name))
         if name in RATIOS:
             found.append(Fact(what, f"time of a step: {times(share)}"))
         else:
             low, high = wording.percent(share.low), wording.percent(share.high)
             found.append(Fact(what, f"{wording.percent(share.estimate)} of the step goes ({low} to {high})"))
     refused = [
-        Fact(NAMES.get(name, shown(name)), f"not replayed: {shown(reason)}")
+        Fact(REPLAYS.get(name, shown(name)), f"not replayed: {shown(reason)}")
         for name, reason in result.profile.replays_refused.items()
     ]
     return found + refused
@@ -190,8 +177,6 @@ def _conditions(result: ProfileData) -> list[Fact]:
             Fact("Recorded", f"{recording.steps} steps, {_count(recording.events_per_step)} events each"),
             Fact("Recording added to a step", f"{cost}; taken off the times of operators"),
         ]
-    for name, share in summary.roofline.items():
-        facts.append(Fact(f"Share of the measured limit reached ({shown(name)})", wording.percent(share)))
     seed = "" if result.seed is None else str(result.seed)
     optional = (
         ("Digest of the target", result.target.digest),
@@ -202,20 +187,7 @@ def _conditions(result: ProfileData) -> list[Fact]:
     return facts + [Fact(name, text) for name, told in optional if (text := shown(told))]
 
 
-def _rates(result: ProfileData) -> list[Fact]:
-    return [
-        Fact(shown(name, 80).replace("_", " "), _si(value)) for name, value in result.profile.rates.items()
-    ]
-
-
 def _count(value: float) -> str:
     """How often per step: whole unless it differs from step to step."""
     text = wording.plain(value)
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _si(value: float) -> str:
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= size:
-            return f"{wording.plain(value / size)} {letter}"
-    return wording.plain(value)

@@ -2,28 +2,28 @@
 
 import base64
 import hashlib
-import json
-import os
+import re
 import textwrap
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from advisor import digest, outlook, rank_chart, strategies_page, wording
+from advisor import digest, groups_page, outlook, rank_chart, strategies_page, wording
 from advisor.conditions import reproduce
-from advisor.errors import EnvironmentProblem, UsageError, clean
+from advisor.errors import EnvironmentProblem, clean
 from advisor.page import change_row, page
 from advisor.patch import changes_patch
 from advisor.profile_page import profile_page
+from advisor.report_folder import FILES, check_folder, reason
 from advisor.result import ProfileData, ResultData, write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-FILES = ("report.html", "result.json", "report.md", "changes.patch")
+CODE = re.compile(r"(`+)([^`\n]+)\1")
 
 
 def render_html(result: ResultData | ProfileData) -> str:
@@ -73,15 +73,16 @@ def render_markdown(result: ResultData | ProfileData) -> str:
     return digest.markdown(result)
 
 
-def render_text(result: ResultData, width: int) -> str:
+def render_text(result: ResultData, width: int, folder: str | None = None) -> str:
     """The result for a terminal: verdict, changes, baseline and noise, next step; no colour codes.
 
     Args:
         result: What ``tune`` found.
         width: Longest line, at least 20 characters.
+        folder: Where the report lies; by default where the command that made it wrote it.
     """
     lines = [wording.verdict(result), *_reasons(result), *_changes(result)]
-    lines += [*strategies_page.lines(result), ""]
+    lines += [*strategies_page.lines(result), *groups_page.lines(result), ""]
     baseline = result.baseline
     lines += [
         f"Baseline: {wording.interval(baseline.step_ms, 'ms')} a step, {wording.rate(baseline.throughput)}, "
@@ -98,33 +99,8 @@ def render_text(result: ResultData, width: int) -> str:
             f"Not recommended by itself: {wording.shown(proposal.knob)}={wording.shown(proposal.to)}, "
             f"{wording.short_ratio(proposal.measured)}: {wording.shown(proposal.reason, 500)}"
         )
-    lines += ["", f"Next: {wording.next_step(result)}", f"Again: {reproduce(result)}"]
+    lines += ["", f"Next: {wording.next_step(result, folder)}", f"Again: {reproduce(result)}"]
     return "\n".join(_wrapped(line, max(width, 20)) for line in lines) + "\n"
-
-
-def check_folder(folder: Path) -> None:
-    """Make sure that a report may be written to ``folder``; writes nothing.
-
-    Raises:
-        UsageError: It is a file, or holds something that is not an earlier report.
-        EnvironmentProblem: Its parent does not exist, or it cannot be written to.
-    """
-    name = clean(str(folder))
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{name} is a file; --out is a directory", where="--out")
-        if not folder.exists():
-            _check_parent(folder)
-            return
-        entries = {entry.name for entry in folder.iterdir()}
-    except OSError as error:
-        raise EnvironmentProblem(f"cannot write to {name}", where="--out", cause=_reason(error)) from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise EnvironmentProblem(f"cannot write to {name}", where="--out")
-    if any(not _is_temporary(entry) for entry in entries) and not _has_ours(folder):
-        raise UsageError(
-            f"{name} exists and was not made by advisor", where="--out", hint="choose another --out"
-        )
 
 
 def write_report(result: ResultData | ProfileData, folder: Path) -> list[Path]:
@@ -152,38 +128,8 @@ def write_report(result: ResultData | ProfileData, folder: Path) -> list[Path]:
         for name in set(FILES) - contents.keys():
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise EnvironmentProblem(f"cannot write to {clean(str(folder))}", cause=_reason(error)) from None
+        raise EnvironmentProblem(f"cannot write to {clean(str(folder))}", cause=reason(error)) from None
     return [folder / name for name in FILES if name in contents]
-
-
-def _check_parent(folder: Path) -> None:
-    parent = folder.parent
-    if not parent.is_dir():
-        raise EnvironmentProblem(f"no such directory: {clean(str(parent))}", where="--out")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise EnvironmentProblem(f"cannot write to {clean(str(parent))}", where="--out")
-
-
-def _is_temporary(name: str) -> bool:
-    """A file that ``write_atomically`` left when it was killed."""
-    return name.endswith(".tmp") and any(name.startswith(f".{file}.") for file in FILES)
-
-
-def _has_ours(folder: Path) -> bool:
-    """Whether a report or a check was written here before."""
-    return any(_is_ours(folder / name) for name in ("result.json", "check.json"))
-
-
-def _is_ours(file: Path) -> bool:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(data, dict) and "schema_version" in data and "advisor_version" in data
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
 
 
 def _reasons(result: ResultData) -> list[str]:
@@ -219,7 +165,7 @@ def _asset(name: str) -> str:
 def _templates() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("advisor.templates", ""),
         autoescape=True,
         undefined=StrictUndefined,
@@ -227,6 +173,13 @@ def _templates() -> "Environment":
         lstrip_blocks=True,
         finalize=_harmless,
     )
+    environment.filters["prose"] = prose
+    return environment
+
+
+def prose(text: str) -> Markup:
+    """Text in which what stands between backticks is code; all of it is escaped first."""
+    return Markup(CODE.sub(r"<code>\2</code>", str(escape(wording.shown_block(text, 200_000)))))
 
 
 def _harmless(value: Any) -> Any:

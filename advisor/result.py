@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from advisor.errors import clean
+from advisor.fault_points import hit
 from advisor.tuners.failures import Cause
 
 SCHEMA_VERSION = 1
@@ -306,6 +307,20 @@ class Budget(Record):
     stopped_by: Literal["budget", "trials", "converged", "failures", "interrupted"]
 
 
+class Group(Record):
+    """Workers on machines of one fingerprint: their own baseline, and the best of their trials.
+
+    Each trial is compared with a baseline of its own machine. Numbers of different groups are never pooled.
+    """
+
+    fingerprint: str
+    machine: str
+    baseline: Baseline | None = None
+    trials: int = 0
+    failed: int = 0
+    best: Trial | None = None
+
+
 class Document(Record):
     """What every ``result.json`` holds."""
 
@@ -348,6 +363,7 @@ class ResultData(Document):
     recommendation: Recommendation
     planned: PlannedRun | None = None
     batch: BatchSizes | None = None
+    groups: list[Group] = []
     not_tried: list[Untried] = []
 
 
@@ -359,7 +375,9 @@ def write_atomically(path: Path, content: str) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
+        hit("report.rename.before")
         temporary.replace(path)
+        hit("report.rename.after")
     finally:
         temporary.unlink(missing_ok=True)
 

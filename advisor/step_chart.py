@@ -8,7 +8,7 @@ from advisor import drawing, wording
 from advisor.charts import Chart, phase_words
 
 WIDTH, TOP, HEIGHT, SIDE = 860, 30, 44, 14
-BETWEEN = 38  # two bars
+BETWEEN = 58  # two bars
 LETTER = 7.2  # width of one, for labels that fit
 
 
@@ -26,8 +26,13 @@ def step_bar(name: str, now: Mapping[str, float], after: Mapping[str, float] | N
     drawn = [drawing.patterns(name)]
     for number, bar in enumerate(bars):
         drawn += _bar(name, bar, TOP + number * (HEIGHT + BETWEEN), scale)
+    for number, (when, bar) in enumerate(
+        zip(("before", "after"), bars if after is not None else [], strict=False)
+    ):
+        text = f"{when}: {wording.plain(sum(_present(bar).values()))} ms"
+        drawn.append(drawing.label(SIDE, TOP + number * (HEIGHT + BETWEEN) + HEIGHT + 16, text))
     ticks = [tick for tick in drawing.round_ticks(0, longest) if tick <= longest]
-    bottom = TOP + len(bars) * HEIGHT + (len(bars) - 1) * BETWEEN
+    bottom = TOP + len(bars) * HEIGHT + (len(bars) - 1) * BETWEEN + (0 if after is None else 20)
     drawn += drawing.vertical_axis(
         ticks, lambda value: SIDE + value * scale, bottom, bottom + 6, "ms", WIDTH - SIDE
     )

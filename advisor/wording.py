@@ -5,7 +5,9 @@ that holds 1 is "no clear difference". User text enters through ``shown`` or ``s
 """
 
 import math
+import shlex
 from collections.abc import Mapping
+from itertools import pairwise
 
 from advisor.errors import clean
 from advisor.result import Interval, Rate, Ratio, Recommendation, ResultData, Trial, Value
@@ -14,6 +16,7 @@ from advisor.tuners.failures import Cause
 MIB = 2**20
 MISSING = "not measured"
 NO_DIFFERENCE = "no clear difference"
+DEFAULT_FOLDER = "advisor-report"
 
 CAUSES: dict[Cause, str] = {
     "user_error": "the program raised an exception",
@@ -270,8 +273,10 @@ def disturbances(result: ResultData) -> list[str]:
             "Comparisons against such a baseline flatter every change that uses fewer threads."
         )
     if result.noise.never_stable:
+        count = result.noise.never_stable
         said.append(
-            f"In {result.noise.never_stable} processes the time of a step had not settled when warm-up ended."
+            f"In {count} process{'' if count == 1 else 'es'} the time of a step had not settled when "
+            "warm-up ended."
         )
     said += _other_clock(result.recommendation)
     return said
@@ -330,16 +335,44 @@ def states(trials: list[Trial]) -> str:
     return f"{len(trials)} trial{'' if len(trials) == 1 else 's'}" + (f": {listed}" if listed else "")
 
 
-def next_step(result: ResultData) -> str:
-    """One action, and how to take it back."""
+def report_folder(result: ResultData) -> str:
+    """Where the report of a result lies by its command: what `--out` named, or the default."""
+    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
+    follow = [after for option, after in pairwise(own) if option == "--out"]
+    follow += [word.removeprefix("--out=") for word in own if word.startswith("--out=")]
+    return follow[-1] if follow else DEFAULT_FOLDER
+
+
+def apply_command(result: ResultData, folder: str | None = None) -> str:
+    """The command that shows the changes as a patch, as a shell takes it; in a notebook, what makes them.
+
+    Args:
+        result: What ``tune`` found.
+        folder: Where its report lies; by default where the command that made it wrote it.
+    """
+    if result.target.kind == "objects":
+        return "result.apply(model=..., loader_kwargs=..., optimizer=...)"
+    return shlex.join(["advisor", "apply", shown(folder or report_folder(result), 1000)])
+
+
+def next_step(result: ResultData, folder: str | None = None) -> str:
+    """One action, and how to take it back.
+
+    Args:
+        result: What ``tune`` found.
+        folder: Where its report lies, as in ``apply_command``.
+    """
     changes = result.recommendation.changes
     if result.budget.stopped_by == "interrupted" and not changes:
-        return "Nothing was confirmed before the interrupt; --resume goes on with the study."
+        again = "resume=True" if result.target.kind == "objects" else "--resume"
+        return f"Nothing was confirmed before the interrupt; {again} goes on with the study."
     if result.recommendation.verdict == "keep" or not changes:
         return "Nothing to change. A longer --budget sees smaller differences."
     back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
     edits = "the change" if len(changes) == 1 else f"the {len(changes)} changes"
-    return f"`advisor apply advisor-report` shows {edits} as a patch. To undo: {back}."
+    if result.target.kind == "objects":
+        return f"`{apply_command(result)}` makes {edits} here. To undo: {back}."
+    return f"`{apply_command(result, folder)}` shows {edits} as a patch. To undo: {back}."
 
 
 def _mib_number(count: float) -> str:

@@ -31,9 +31,9 @@ def throttling(profile: Profile) -> list[str]:
         return []
     said = []
     if host.throttled_share is not None and host.throttled_share > THROTTLED:
-        said.append(f"the cgroup's CPU quota was hit in {host.throttled_share:.0%} of its periods")
+        said.append(f"the cgroup's CPU quota was hit in {100 * host.throttled_share:.0f} % of its periods")
     if host.clock_share is not None and host.clock_share < CLOCK:
-        said.append(f"the device runs at {host.clock_share:.0%} of its clock")
+        said.append(f"the device runs at {100 * host.clock_share:.0f} % of its clock")
     if host.gpu_temperature_c is not None and host.gpu_temperature_c >= HOT_C:
         said.append(f"the device is at {host.gpu_temperature_c:.0f} degrees Celsius")
     return said

@@ -8,6 +8,16 @@
     return made;
   }
 
+  // What was sorted and filtered is remembered while the tab lives; without storage nothing is.
+  var key = "advisor:" + location.pathname;
+  var seen = {};
+  try { seen = JSON.parse(sessionStorage.getItem(key)) || {}; } catch (error) { seen = {}; }
+
+  function remember(part, what) {
+    seen[part] = what;
+    try { sessionStorage.setItem(key, JSON.stringify(seen)); } catch (error) { seen = {}; }
+  }
+
   // A missing value stands last in both directions.
   function compare(a, b, sign) {
     if (a === "" || b === "") return (a === "") - (b === "");
@@ -20,24 +30,37 @@
     return cell.hasAttribute("data-value") ? cell.getAttribute("data-value") : cell.textContent.trim();
   }
 
-  document.querySelectorAll("table.sortable").forEach(function (table) {
+  document.querySelectorAll("table.sortable").forEach(function (table, place) {
     var heads = Array.prototype.slice.call(table.tHead.rows[0].cells);
+    var part = "sort" + place;
+    var last = seen[part];
+
+    function sort(column, sign) {
+      heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
+      heads[column].setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
+      var body = table.tBodies[0];
+      var keyed = Array.prototype.map.call(body.rows, function (row) { return [value(row, column), row]; });
+      keyed.sort(function (a, b) { return compare(a[0], b[0], sign); });
+      var sorted = document.createDocumentFragment();
+      keyed.forEach(function (pair) { sorted.appendChild(pair[1]); });
+      body.appendChild(sorted);
+    }
+
     heads.forEach(function (head, column) {
       var text = head.textContent.trim();
       head.textContent = "";
       head.appendChild(button(text, function () {
         var sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-        heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
-        head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
-        var body = table.tBodies[0];
-        var keyed = Array.prototype.map.call(body.rows, function (row) { return [value(row, column), row]; });
-        keyed.sort(function (a, b) { return compare(a[0], b[0], sign); });
-        keyed.forEach(function (pair) { body.appendChild(pair[1]); });
+        sort(column, sign);
+        remember(part, [column, sign]);
       }));
     });
+    if (last && heads[last[0]]) sort(last[0], last[1]);
   });
 
-  document.querySelectorAll("table[data-filters]").forEach(function (table) {
+  document.querySelectorAll("table[data-filters]").forEach(function (table, place) {
+    var part = "filter" + place;
+    var last = seen[part] || {};
     var rows = Array.prototype.slice.call(table.tBodies[0].rows);
     var pressed = {};
     var bar = document.createElement("div");
@@ -72,9 +95,12 @@
           if (on) pressed[kind].push(word);
           else pressed[kind].splice(pressed[kind].indexOf(word), 1);
           show();
+          remember(part, pressed);
         });
         chip.className = "button";
-        chip.setAttribute("aria-pressed", "false");
+        var before = (last[kind] || []).indexOf(word) >= 0;
+        if (before) pressed[kind].push(word);
+        chip.setAttribute("aria-pressed", String(before));
         bar.appendChild(chip);
       });
     });

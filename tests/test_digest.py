@@ -1,5 +1,6 @@
 """The digest in Markdown and the text for a terminal."""
 
+import json
 import re
 from typing import Any
 
@@ -40,8 +41,17 @@ def test_hostile_names_leave_every_row_of_the_digest_one_row() -> None:
 
 def test_the_digest_holds_no_html_link_or_image_of_a_name() -> None:
     found = tokens(report.render_markdown(a_hostile_result()))
-    assert not [t for t in found if t.type in ("link_open", "image", "html_inline", "fence")]
-    assert [t.content for t in found if t.type == "html_block"] == ["<!-- advisor -->\n"]
+    assert not [t for t in found if t.type in ("link_open", "image", "html_inline")]
+    blocks = {t.content for t in found if t.type == "html_block"}
+    assert all(
+        re.fullmatch(
+            r"<!-- advisor -->\n|</details>|<details><summary>[A-Z][a-z ]+</summary>\n",
+            b.replace("</details>\n", "</details>"),
+        )
+        for b in blocks
+    )
+    fences = [t for t in found if t.type == "fence"]
+    assert len(fences) <= 1 and all(json.loads(fence.content) for fence in fences)
 
 
 def test_the_digest_mentions_nobody_and_no_issue() -> None:
@@ -50,7 +60,10 @@ def test_the_digest_mentions_nobody_and_no_issue() -> None:
 
 
 def test_the_digest_holds_no_bare_address_outside_code() -> None:
-    assert not re.search(r"://|www\.", re.sub(r"`[^`\n]*`", "", report.render_markdown(a_hostile_result())))
+    assert not re.search(
+        r"://|www\.",
+        re.sub(r"(?s)```json\n.*?\n```\n|`[^`\n]*`", "", report.render_markdown(a_hostile_result())),
+    )
 
 
 def test_the_digest_of_many_trials_names_how_many_it_shows() -> None:

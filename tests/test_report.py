@@ -4,6 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ from result_builder import (
 from advisor import report
 from advisor.errors import EnvironmentProblem, UsageError
 from advisor.reading import read_result
-from advisor.result import ResultData
+from advisor.report_folder import check_folder
+from advisor.result import ProfileData, ResultData, Value
 
 
 def test_a_change_shows_verdict_changes_trials_failures_and_conditions() -> None:
@@ -107,13 +109,15 @@ def test_a_number_that_is_not_in_result_json_would_be_noticed() -> None:
     }
 
 
-def strangers(html: str, result: ResultData) -> set[str]:
+def strangers(html: str, result: ResultData | ProfileData) -> set[str]:
     """Numbers in the visible text, ticks of axes aside, that no value of the result explains."""
     data = json.loads(result.to_json())
     words, numbers = set[str](), set[float]()
     collect(data, words, numbers)
-    phases = list(result.profile.phases_ms.values())
-    numbers |= {part / sum(phases) for part in phases}
+    for phases in (result.profile.phases_ms, result.profile.phases_after_ms or {}):
+        numbers |= {part / (sum(phases.values()) or 1.0) for part in phases.values()}
+        numbers.add(sum(phases.values()))
+    numbers |= summaries(result)
     numbers |= {float(count) for count in range(len(result.trials) + 1)}  # rows counted by state or cause
     numbers |= {float(part) for part in divmod(round(result.budget.seconds), 60)}
     known = " ".join(words)
@@ -124,6 +128,17 @@ def strangers(html: str, result: ResultData) -> set[str]:
         )
         if not re.search(rf"(?<![\d.]){re.escape(token)}(?![\d.])", known) and not explained(token, numbers)
     }
+
+
+def summaries(result: ResultData | ProfileData) -> set[float]:
+    """What the page makes of several values: medians by knob and value, quantiles by group of trials."""
+    measured = [t for t in result.trials if t.state == "complete" and t.number and t.against_baseline]
+    groups: dict[tuple[str, Value], list[float]] = {}
+    for trial in measured:
+        for setting in trial.config.items():
+            assert trial.against_baseline is not None
+            groups.setdefault(setting, []).append(trial.against_baseline.estimate)
+    return {median(group) for group in groups.values()}
 
 
 def visible(html: str) -> str:
@@ -183,13 +198,13 @@ def test_an_earlier_report_is_replaced_and_other_files_in_it_stay(tmp_path: Path
 
 def test_a_folder_with_leavings_of_a_killed_write_is_used(tmp_path: Path) -> None:
     (tmp_path / ".result.json.123.tmp").write_text("{")
-    report.check_folder(tmp_path)
+    check_folder(tmp_path)
 
 
 def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     with pytest.raises(UsageError, match=r"train\.py is a file; --out is a directory"):
-        report.check_folder(tmp_path / "train.py")
+        check_folder(tmp_path / "train.py")
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "result.json", "report.html"])
@@ -203,12 +218,12 @@ def test_a_folder_of_someone_else_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_folder_whose_parent_is_missing_is_refused_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem, match=f"no such directory: {tmp_path}/nonexistent"):
-        report.check_folder(tmp_path / "nonexistent" / "x")
+        check_folder(tmp_path / "nonexistent" / "x")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_checking_a_new_folder_does_not_make_it(tmp_path: Path) -> None:
-    report.check_folder(tmp_path / "new")
+    check_folder(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -216,7 +231,7 @@ def test_checking_a_new_folder_does_not_make_it(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(EnvironmentProblem, match="cannot write to"):
-        report.check_folder(tmp_path / "new")
+        check_folder(tmp_path / "new")
 
 
 def test_a_write_that_fails_keeps_the_files_it_did_not_reach(tmp_path: Path) -> None:

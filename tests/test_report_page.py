@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from html_tree import SVG, asset, controls, elements, parse, parse_fragment, structure, text_of
+from report_pages import a_full_result, of_many_trials
 from result_builder import (
     a_harmless_twin,
     a_hostile_result,
@@ -24,6 +25,7 @@ from advisor.result import ResultData
 
 KINDS: dict[str, Callable[[], ResultData]] = {
     "change": a_result,
+    "change with findings": a_full_result,
     "keep": a_keep,
     "empty": an_empty_result,
     "hostile": a_hostile_result,
@@ -103,8 +105,8 @@ def test_no_face_carries_control_or_direction_characters(render: Any) -> None:
     ("result", "most"),
     [
         (an_empty_result, 60_000),
-        (lambda: a_result(trials=many_trials(200)), 400_000),
-        (lambda: a_result(trials=many_trials(5000)), 1_500_000),
+        (lambda: of_many_trials(200), 400_000),
+        (lambda: of_many_trials(5000), 1_500_000),
     ],
     ids=["empty", "200 trials", "5000 trials"],
 )

@@ -183,3 +183,39 @@ def test_clocks_that_disagree_are_told() -> None:
     found = result.recommendation.model_copy(update={"cpu_speedup": a_ratio(0.9, 0.89, 0.91)})
     said = wording.disturbances(a_result(recommendation=found))
     assert any("clocks disagree" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("command", "applied"),
+    [
+        (["tune", "train.py"], "advisor apply advisor-report"),
+        (["tune", "train.py", "--out", "runs/first"], "advisor apply runs/first"),
+        (["tune", "--out=runs/first", "train.py"], "advisor apply runs/first"),
+        (["tune", "train.py", "--out", "a", "--out", "my runs"], "advisor apply 'my runs'"),
+        (["tune", "train.py", "--", "--out", "models"], "advisor apply advisor-report"),
+    ],
+)
+def test_the_next_step_names_the_folder_of_the_report(command: list[str], applied: str) -> None:
+    result = a_result(command=command)
+    assert wording.next_step(result).startswith(f"`{applied}` shows the 2 changes as a patch.")
+
+
+def test_a_folder_that_is_known_goes_before_the_one_of_the_command() -> None:
+    assert wording.apply_command(a_result(), "/tmp/elsewhere") == "advisor apply /tmp/elsewhere"
+
+
+def test_a_name_of_a_folder_cannot_run_anything_in_a_shell() -> None:
+    command = wording.apply_command(a_result(command=["tune", "t.py", "--out", "x; rm -rf $HOME"]))
+    assert command == "advisor apply 'x; rm -rf $HOME'"
+
+
+def test_live_objects_are_changed_and_taken_up_again_from_python() -> None:
+    target = a_result().target.model_copy(update={"kind": "objects"})
+    assert wording.next_step(a_result(target=target)).startswith(
+        "`result.apply(model=..., loader_kwargs=..., optimizer=...)` makes the 2 changes here."
+    )
+    stopped = a_keep(target=target)
+    stopped = stopped.model_copy(
+        update={"budget": stopped.budget.model_copy(update={"stopped_by": "interrupted"})}
+    )
+    assert "resume=True goes on with the study" in wording.next_step(stopped)

@@ -54,8 +54,9 @@ class BiasBeforeNorm(Rule):
         share = (seen_ms + hidden_ms + updated_ms) / phases.step_ms
         location = next((root.location for root in profile.roots if root.biases_before_norm), None)
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        biases = "1 bias" if len(names) == 1 else f"{len(names)} biases"
         return self.opportunity(
-            f"{percent(share)} of the step goes to {len(names)} biases that batch norm undoes",
+            f"{percent(share)} of the step goes to {biases} that batch norm undoes",
             self.modelled(share) if hidden_ms else self.timeline(share),
             advice=f"Build `{names[0]}`{more} with `bias=False`; the saved model then lacks these tensors.",
             location=location,

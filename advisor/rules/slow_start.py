@@ -30,7 +30,7 @@ class SlowStart(Rule):
         if run is None or run.startup_s is None:
             return self.not_applicable("time of the start", "no steps were recorded")
         advice = "Do once what every start repeats: store prepared data, keep `TORCHINDUCTOR_CACHE_DIR`."
-        seconds = f"{run.startup_s:.3g} s"
+        seconds = f"{run.startup_s:,.0f} s" if run.startup_s >= 100 else f"{run.startup_s:.3g} s"
         if run.startup_s <= USUAL_S:
             return self.passed(f"{seconds} before the first step")
         if run.steps_total is None or phases is None or phases.step_ms <= 0:

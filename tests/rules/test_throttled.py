@@ -14,7 +14,7 @@ def check(threads: int = 4, **host: Any) -> Finding:
 
 def test_a_quota_that_is_used_up_is_reported() -> None:
     finding = check(throttled_share=0.4)
-    assert finding.title == "1 of 1 limits reached: the cgroup's CPU quota was hit in 40% of its periods"
+    assert finding.title == "1 of 1 limits reached: the cgroup's CPU quota was hit in 40 % of its periods"
     assert (finding.state, finding.severity, finding.kind) == (State.DIAGNOSTIC, Severity.MEDIUM, Kind.RISK)
     assert "fewer than 4 threads" in finding.advice
 

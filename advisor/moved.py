@@ -1,0 +1,82 @@
+"""Where the bottleneck moved: the largest part of a step before and after, and what is left to gain there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor import wording
+from advisor.charts import phase_words
+from advisor.result import Interval, ProfileSummary
+from advisor.wording import shown
+
+REPLAYS = {
+    "loader_free": "one cached batch in place of the loader",
+    "forward_only": "no backward and no update",
+    "optimizer_off": "no update",
+    "communication_off": "no communication",
+    "debug_off": "no anomaly detection",
+    "evaluation_without_graph": "evaluation without recording a graph",
+    "double_batch": "a batch of twice the size",
+    "half_batch": "a batch of half the size",
+}
+RATIOS = ("double_batch", "half_batch")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """``said`` in a sentence; ``replays`` are what leaving a part out gave before and after."""
+
+    said: str
+    replays: list[tuple[str, str, str]]
+
+
+def moved(summary: ProfileSummary) -> Moved | None:
+    """What the profile of the recommended setting says beside that of the baseline; ``None`` without one."""
+    before, after = summary.phases_ms, summary.phases_after_ms
+    if not after or not any(after.values()):
+        return None
+    rows = [
+        (
+            REPLAYS.get(name, shown(name, 80)),
+            _share(name, summary.replays.get(name)),
+            _share(name, summary.replays_after.get(name)),
+        )
+        for name in dict.fromkeys([*summary.replays, *summary.replays_after])
+    ]
+    return Moved(_said(before, after), rows)
+
+
+def _said(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    then, now = _largest(before), _largest(after)
+    if then is None or now is None:
+        return "The parts of the step before the change are not known."
+    if then == now:
+        return (
+            f"The largest part is the same: {phase_words(now)} takes {_of(now, before)} before and "
+            f"{_of(now, after)} after."
+        )
+    return (
+        f"Before, the largest part is {phase_words(then)}: {_of(then, before)}. After, it is "
+        f"{phase_words(now)}: {_of(now, after)}; {phase_words(then)} takes {_of(then, after)} there."
+    )
+
+
+def _of(phase: str, phases_ms: Mapping[str, float]) -> str:
+    spent, total = phases_ms.get(phase, 0.0), sum(phases_ms.values())
+    return (
+        f"{wording.share_of(spent, total)} of the step ({wording.plain(spent)} of {wording.plain(total)} ms)"
+    )
+
+
+def _largest(phases_ms: Mapping[str, float]) -> str | None:
+    present = {phase: spent for phase, spent in phases_ms.items() if spent > 0}
+    return max(present, key=lambda phase: present[phase]) if present else None
+
+
+def _share(name: str, share: Interval | None) -> str:
+    if share is None:
+        return wording.MISSING
+    if name in RATIOS:
+        low, estimate, high = wording.ratio_parts(share)
+        return f"time of a step {estimate}x ({low} to {high})"
+    low, high = wording.percent(share.low), wording.percent(share.high)
+    return f"{wording.percent(share.estimate)} of the step goes ({low} to {high})"
