@@ -28,7 +28,7 @@ class AdvisorMagics(Magics):
         """Profile the training loop of a cell, or of one statement, and show what is slow in it.
 
         A step ends with ``optimizer.step()``, else with ``backward()``. The first ones pass as warm-up; when
-        enough were seen the rest runs unwatched. Usage::
+        enough were seen the rest runs unwatched. An interrupt ends the cell and shows what was seen. Usage::
 
             %%advise [--steps=20] [--wait=0] [--warmup=3]
             %advise [--steps=20] [--wait=0] [--warmup=3] train(model)
@@ -40,11 +40,15 @@ class AdvisorMagics(Magics):
             raise MagicError("a statement cannot stand behind %%advise: write it below")
         if cell is None and not statement:
             raise MagicError("%advise needs a statement: `%advise train(model)`; %%advise profiles a cell")
-        is_running = False
+        is_running = interrupted = False
+        value = None
         try:
             with LoopProfile(marked=False, **numbers) as loop:
                 is_running = True
-                value = self._run(statement if cell is None else cell)
+                try:
+                    value = self._run(statement if cell is None else cell)
+                except KeyboardInterrupt:
+                    interrupted = True
                 is_running = False
         except AdvisorError as error:
             if is_running:  # the cell's own
@@ -52,6 +56,8 @@ class AdvisorMagics(Magics):
             raise MagicError(str(error)) from None
         if value is not None:
             display(value)
+        if interrupted:
+            loop.result.data.budget.stopped_by = "interrupted"
         return loop.result
 
     def _run(self, source: str) -> Any:

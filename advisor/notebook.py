@@ -4,17 +4,22 @@ Nothing is run in the caller's process: what is given is copied into others, so 
 random state are afterwards as they were.
 """
 
+import multiprocessing
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from advisor import compare_page
+from advisor.comparing import ComparisonData, Given, compare
 from advisor.durations import parse_duration
 from advisor.errors import ArgumentError, SituationError, TargetError, UsageError
-from advisor.result import Finding, Recommendation, ResultData
+from advisor.live_objects import Applied, apply
+from advisor.progress import in_notebook, progress_here
+from advisor.result import Finding, ProfileData, Recommendation, ResultData
 from advisor.settings import Objective, Settings, TargetRequest, Value
+from advisor.showing import mime_bundle
 from advisor.tuners.knobs import KNOBS
 from advisor.workload import EXAMPLE, Workload
 
@@ -23,16 +28,33 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 WIDTH = 100
+GUARD = """if __name__ == "__main__":
+    result = advisor.tune(...)"""
+WITHOUT_PANDAS = "trials() gives a list of dicts; with pandas (`pip install pandas`) it gives a DataFrame"
 
 
-@dataclass
-class Applied:
-    """What ``Result.apply`` changed, and what is left to write by hand."""
+class HasData(Protocol):
+    """A result of any kind."""
 
-    model: "Module | None"
-    loader_kwargs: dict[str, Any] | None
-    optimizer: "Optimizer | None"
-    left: list[str] = field(default_factory=list)
+    @property
+    def data(self) -> ResultData | ProfileData:
+        """All of its result.json."""
+
+
+class Comparison:
+    """Two results side by side. Displays itself; ``data`` is what ``compare --format json`` prints."""
+
+    def __init__(self, data: ComparisonData) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        found = self.data
+        figures = [f"{name}: {a} -> {b}" for name, a, b in compare_page.rows(found)]
+        parts = [compare_page.sentence(found), *compare_page.names(found), *figures]
+        return "\n".join([*parts, *compare_page.finding_lines(found), *compare_page.notes(found)]) + "\n"
+
+    def _repr_markdown_(self) -> str:
+        return compare_page.render_markdown(self.data)
 
 
 class Result:
@@ -52,11 +74,12 @@ class Result:
         return self.data.findings
 
     def trials(self) -> Any:
-        """All trials: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """All trials: a pandas DataFrame where pandas is installed, else a list of dicts and a hint."""
         rows = [trial.model_dump(mode="python", by_alias=True) for trial in self.data.trials]
         try:
             import pandas
         except ImportError:
+            print(WITHOUT_PANDAS, file=sys.stderr)
             return rows
         return pandas.json_normalize(rows)
 
@@ -79,30 +102,25 @@ class Result:
         """Apply the recommendation to objects of this process, as far as that is possible.
 
         Args:
-            model: Transformed in place where a change asks for it.
+            model: Compiled, or its weights laid out otherwise, in place.
             loader_kwargs: Arguments of a DataLoader; a changed copy is returned.
             optimizer: Its groups are edited in place.
 
         Returns:
-            The objects, and the snippets of what has to be written by hand.
+            The objects, what to compute the forward in, and what has to be written by hand, with the reason.
         """
-        kwargs = None if loader_kwargs is None else dict(loader_kwargs)
-        applied = Applied(model, kwargs, optimizer)
-        for change in self.recommendation.changes:
-            knob = KNOBS[change.knob]
-            done = False
-            if hasattr(knob, "process"):
-                knob.process(change.to)
-                done = True
-            if hasattr(knob, "loader") and kwargs is not None:
-                knob.loader(kwargs, change.to)
-                done = True
-            if hasattr(knob, "optimizer") and optimizer is not None:
-                knob.optimizer(optimizer, change.to)
-                done = True
-            if not done:
-                applied.left.append(change.snippet)
-        return applied
+        return apply(self.recommendation, model, loader_kwargs, optimizer)
+
+    def compare(self, other: "HasData") -> Comparison:
+        """This result beside another of the same program on the same machine: what changed, and how much.
+
+        Args:
+            other: A result of ``tune`` or ``profile``; it counts as B.
+
+        Raises:
+            UsageError: They cannot be compared; with all reasons (a ValueError).
+        """
+        return Comparison(compare(Given("this result", self.data), Given("the other", other.data)))
 
     def __repr__(self) -> str:
         from advisor.report import render_text
@@ -113,11 +131,7 @@ class Result:
         """Text, HTML without script, and Markdown, for whatever a front end can show."""
         from advisor.report import render_fragment, render_markdown
 
-        return {
-            "text/plain": repr(self),
-            "text/html": render_fragment(self.data),
-            "text/markdown": render_markdown(self.data),
-        }
+        return mime_bundle(repr(self), lambda: render_fragment(self.data), lambda: render_markdown(self.data))
 
 
 def tune(
@@ -174,7 +188,6 @@ def tune(
         TargetError: The training fails although nothing was changed (a RuntimeError).
     """
     from advisor.profiles.machine import read_machine
-    from advisor.progress import PlainProgress
     from advisor.tuners.rank_constraints import with_ranks
     from advisor.tuners.ship import pack
     from advisor.tuning import tune as run
@@ -206,17 +219,19 @@ def tune(
         command=("tune", "(in Python)"),
     )
     if settings.out is not None:
-        from advisor.report import check_folder
+        from advisor.report_folder import check_folder
 
         check_folder(settings.out)
     try:
-        return Result(run(settings, PlainProgress(sys.stderr, quiet=quiet)))
+        with progress_here(quiet=quiet) as progress:
+            return Result(run(settings, progress))
     except TargetError as error:
-        raise argument_error(error) or error from None
+        failed = as_python(error, kept=storage is not None)
+        raise failed from failed.__cause__
 
 
 def check_situation(function: str) -> None:
-    """Refuse calls that cannot work: from other threads, from loader workers.
+    """Refuse calls that cannot work: from other threads, from loader workers, without the guard of a script.
 
     Args:
         function: Whose call it is.
@@ -228,6 +243,16 @@ def check_situation(function: str) -> None:
         raise SituationError(
             f"{function}() was called from a thread; processes it starts would end with that thread",
             hint="call it from the main thread",
+        )
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SituationError(
+            f"{function}() was called again by a process that only imports this script", hint=GUARD
+        )
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None and not in_notebook():
+        raise SituationError(
+            f"{function}() was called in a running event loop, which would stand still until it ends",
+            hint="call it before asyncio.run(), or after it",
         )
     torch = sys.modules.get("torch")
     if torch is not None and torch.utils.data.get_worker_info() is not None:
@@ -245,6 +270,7 @@ def check_arguments(function: str, arguments: Mapping[str, Any]) -> None:
 
     Raises:
         ArgumentError: Some do not exist, or are missing.
+        UsageError: The data give no batch, or only once.
     """
     unknown = sorted(arguments.keys() - set(Workload.names()))
     if unknown:
@@ -255,6 +281,23 @@ def check_arguments(function: str, arguments: Mapping[str, Any]) -> None:
         missing.append("loss (or step)")
     if missing:
         raise ArgumentError(f"{function}() needs {', '.join(missing)}", hint=EXAMPLE)
+    _check_batches(arguments["dataset"], arguments.get("batch_size", Workload.batch_size))
+
+
+def _check_batches(dataset: Any, batch_size: Any) -> None:
+    """Refuse live data that give no batch, or give them once."""
+    if isinstance(dataset, Iterator):
+        raise UsageError(
+            f"dataset is a {type(dataset).__name__}, which is used up after one pass",
+            hint="give a Dataset, or a factory: `dataset=lambda: Data()`",
+        )
+    if callable(dataset) or not hasattr(dataset, "__len__") or not isinstance(batch_size, int):
+        return
+    if len(dataset) < batch_size:
+        raise UsageError(
+            f"the dataset has {len(dataset)} items, fewer than one batch of {batch_size}",
+            hint="a smaller batch_size",
+        )
 
 
 def _parsed(knobs: Mapping[str, list[Value] | None]) -> dict[str, list[Value] | None]:
@@ -269,7 +312,32 @@ def _parsed(knobs: Mapping[str, list[Value] | None]) -> dict[str, list[Value] | 
     return parsed
 
 
-def argument_error(error: TargetError) -> Exception | None:
+class ProgramTraceback(Exception):
+    """The traceback of the program's own exception, as the process that raised it told it."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def as_python(error: TargetError, *, kept: bool) -> Exception:
+    """The exception to raise from Python: the user's own first, as its cause, then what it meant for the run.
+
+    Args:
+        error: What the run ended with.
+        kept: Whether logs outlive the call.
+    """
+    wrong = _argument_error(error)
+    if wrong is not None:
+        return wrong
+    if not kept:
+        error.hint = None if "log" in (error.hint or "") else error.hint
+    if error.trace and error.code == "user_error":
+        error.message = f"the baseline step fails: {error.message}"
+        error.__cause__ = ProgramTraceback(error.trace)
+    return error
+
+
+def _argument_error(error: TargetError) -> Exception | None:
     """What the user's step returned wrongly, as the kind of exception that fits."""
     if error.message.startswith("TypeError: step must"):
         return ArgumentError(error.message.removeprefix("TypeError: "), where=error.where)

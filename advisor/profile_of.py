@@ -1,12 +1,11 @@
 """``advisor.profile``: a loop of one's own in this process, or a workload in another, by its arguments."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from advisor.durations import parse_duration
 from advisor.errors import ArgumentError, TargetError
-from advisor.notebook import argument_error, check_arguments, check_situation
+from advisor.notebook import as_python, check_arguments, check_situation
 from advisor.settings import Settings, TargetRequest
 from advisor.workload import Workload
 
@@ -130,7 +129,7 @@ def _of_workload(
 ) -> "ProfileResult":
     from advisor.profile_result import ProfileResult
     from advisor.profiling import profile as run
-    from advisor.progress import PlainProgress
+    from advisor.progress import progress_here
     from advisor.tuners.ship import pack
 
     check_situation("profile")
@@ -152,10 +151,12 @@ def _of_workload(
         command=("profile", "(in Python)"),
     )
     if settings.out is not None:
-        from advisor.report import check_folder
+        from advisor.report_folder import check_folder
 
         check_folder(settings.out)
     try:
-        return ProfileResult(run(settings, PlainProgress(sys.stderr, quiet=quiet)))
+        with progress_here(quiet=quiet) as progress:
+            return ProfileResult(run(settings, progress))
     except TargetError as error:
-        raise argument_error(error) or error from None
+        failed = as_python(error, kept=False)
+        raise failed from failed.__cause__

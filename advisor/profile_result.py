@@ -1,9 +1,11 @@
 """What ``advisor.profile`` found, as an object that shows itself."""
 
 from pathlib import Path
+from typing import Any
 
 from advisor.report import render_fragment, render_markdown, write_report
 from advisor.result import Finding, ProfileData
+from advisor.showing import mime_bundle
 
 WIDTH = 100
 
@@ -32,9 +34,6 @@ class ProfileResult:
 
         return render_profile(self.data, WIDTH)
 
-    def _repr_html_(self) -> str:
-        """HTML without script."""
-        return render_fragment(self.data)
-
-    def _repr_markdown_(self) -> str:
-        return render_markdown(self.data)
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Text, HTML without script, and Markdown, for whatever a front end can show."""
+        return mime_bundle(repr(self), lambda: render_fragment(self.data), lambda: render_markdown(self.data))

@@ -1,19 +1,27 @@
-"""Progress as plain lines: for logs, pipes and notebooks."""
+"""Progress: plain lines for logs and pipes, a block that is drawn again for notebooks and terminals."""
 
+import os
+import shutil
+import sys
 import time
-from typing import Self, TextIO
+import uuid
+from collections.abc import Sequence
+from typing import Protocol, Self, TextIO
 
 from advisor.durations import write_duration
 from advisor.errors import clean
 from advisor.settings import Clock
 
 LINE_EVERY_S = 10.0
+SILENT_S = 4.0  # after 5 s without a word a run looks as if it hung
+REDRAW_EVERY_S = 1.0
+STAGES = 6  # that stay to be seen in a notebook
 MAX_LINE = 500
 PHASES = {"start": "starting the program", "compile": "compiling", "steps": "measuring"}
 
 
 class PlainProgress:
-    """One line per trial and stage, at most one per 10 s for trials and waiting; no carriage returns.
+    """One line per trial and stage, at most one trial per 10 s, and what is waited for; no carriage returns.
 
     Args:
         stream: Where lines go; one that is closed is written to no more.
@@ -25,7 +33,7 @@ class PlainProgress:
         self._stream: TextIO | None = stream
         self._quiet = quiet
         self._clock = clock
-        self._last = float("-inf")
+        self._last = self._told = float("-inf")  # any line, a stage or trial
         self._pending: str | None = None
         self._current = ""
 
@@ -44,6 +52,7 @@ class PlainProgress:
         self._pending, self._current = None, ""
         if not self._quiet:
             self._write(text)
+            self._told = self._last
 
     def trial(self, number: int, text: str, best: str, left_s: float) -> None:
         """A trial begins; its line waits until the last one is 10 s old."""
@@ -53,8 +62,8 @@ class PlainProgress:
         self._say_pending()
 
     def waiting(self, what: str, seconds: float) -> None:
-        """Still waiting; said when nothing else was said for 10 s."""
-        if self._say_pending() or not self._is_time():
+        """Still waiting; said when nothing was said for some seconds."""
+        if self._say_pending() or self._quiet or self._clock() - self._last < SILENT_S:
             return
         doing = f"{PHASES.get(what, what)}, {write_duration(seconds)} so far"
         self._write(f"{self._current}: {doing}" if self._current else doing)
@@ -64,14 +73,12 @@ class PlainProgress:
         self._write(f"warning: {text}")
 
     def _say_pending(self) -> bool:
-        if self._pending is None or not self._is_time():
+        if self._pending is None or self._quiet or self._clock() - self._told < LINE_EVERY_S:
             return False
         text, self._pending = self._pending, None
         self._write(text)
+        self._told = self._last
         return True
-
-    def _is_time(self) -> bool:
-        return not self._quiet and self._clock() - self._last >= LINE_EVERY_S
 
     def _write(self, text: str) -> None:
         if self._stream is None:
@@ -82,3 +89,136 @@ class PlainProgress:
         except (OSError, ValueError):  # closed at the other end: the work goes on unseen
             self._stream = None
         self._last = self._clock()
+
+
+class Screen(Protocol):
+    """Where a block is drawn again and again."""
+
+    def draw(self, kept: Sequence[str], now: str) -> None:
+        """Show what was said so far, and what happens now."""
+
+
+class LiveProgress:
+    """What happens now, drawn again at most once a second; at the end only what was said remains.
+
+    Args:
+        screen: Where it is drawn.
+        clock: Seconds from any point.
+    """
+
+    def __init__(self, screen: Screen, *, clock: Clock = time.monotonic) -> None:
+        self._screen = screen
+        self._clock = clock
+        self._drawn = float("-inf")
+        self._kept: list[str] = []
+        self._trial = self._doing = ""
+        self._tried = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        """Draw what nothing more will follow."""
+        self._screen.draw(self._kept, "")
+
+    def begin(self, text: str) -> None:
+        """What is about to happen, and its limit."""
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """A stage has begun or ended."""
+        self._trial = self._doing = ""
+        self._keep(text)
+
+    def trial(self, number: int, text: str, best: str, left_s: float) -> None:
+        """A trial begins."""
+        so_far = f"; best so far {best}" if best else ""
+        self._trial = f"trial {number}: {text}{so_far}; {write_duration(left_s)} left"
+        self._doing, self._tried = "", number
+        self._draw()
+
+    def waiting(self, what: str, seconds: float) -> None:
+        """Still waiting."""
+        kept = f" and keeps {self._tried} trials" if self._tried else ""
+        doing = f"{PHASES.get(what, what)}, {write_duration(seconds)} so far; an interrupt stops{kept}"
+        self._doing = clean(doing, MAX_LINE)
+        self._draw()
+
+    def warn(self, text: str) -> None:
+        """Something changes the meaning of the result."""
+        self._keep(f"warning: {text}")
+
+    def _keep(self, text: str) -> None:
+        self._kept.append(clean(text, MAX_LINE))
+        self._draw()
+
+    def _draw(self) -> None:
+        now = self._clock()
+        if now - self._drawn < REDRAW_EVERY_S:
+            return
+        self._drawn = now
+        self._screen.draw(
+            self._kept, "\n".join(clean(part, MAX_LINE) for part in (self._trial, self._doing) if part)
+        )
+
+
+class NotebookScreen:
+    """One display of a Jupyter kernel that is updated in place: plain text."""
+
+    def __init__(self) -> None:
+        self._transient = {"display_id": f"advisor-{uuid.uuid4().hex}"}
+        self._shown = ""
+
+    def draw(self, kept: Sequence[str], now: str) -> None:
+        """Show the first line, the latest stages and all warnings."""
+        from IPython.display import publish_display_data
+
+        latest = {*range(1), *range(len(kept) - STAGES, len(kept))}
+        lines = [line for at, line in enumerate(kept) if at in latest or line.startswith("warning: ")]
+        text = "\n".join([*lines, now] if now else lines)
+        if text != self._shown:
+            publish_display_data({"text/plain": text}, transient=self._transient, update=bool(self._shown))
+            self._shown = text
+
+
+class TerminalScreen:
+    """Lines on a terminal; below them one that is written over.
+
+    Args:
+        stream: The terminal; once it is closed nothing is written any more.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+        self._written = 0
+
+    def draw(self, kept: Sequence[str], now: str) -> None:
+        """Write the new lines, and over the last one."""
+        if self._stream is None:
+            return
+        lines = "".join(f"{line}\n" for line in kept[self._written :])
+        status = now.replace("\n", "; ")[: shutil.get_terminal_size().columns - 1]
+        try:
+            self._stream.write(f"\r\x1b[2K{lines}{status}")
+            self._stream.flush()
+        except (OSError, ValueError):  # closed at the other end: the work goes on unseen
+            self._stream = None
+        self._written = len(kept)
+
+
+def progress_here(*, quiet: bool = False) -> PlainProgress | LiveProgress:
+    """What fits the place of a call from Python: a notebook, a terminal, a log."""
+    if quiet:
+        return PlainProgress(sys.stderr, quiet=True)
+    if in_notebook():
+        return LiveProgress(NotebookScreen())
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        return LiveProgress(TerminalScreen(sys.stderr))
+    return PlainProgress(sys.stderr)
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a front end that shows displays."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from advisor.errors import ArgumentError, UsageError
 
@@ -74,6 +74,37 @@ class Workload:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+    @classmethod
+    def from_lightning(cls, module: Any, data: Any, *, trainer: Any = None) -> Self:
+        """A LightningModule with its data as a workload whose first losses are those of ``Trainer.fit``.
+
+        Args:
+            module: A LightningModule with automatic optimization and one optimizer; it is copied.
+            data: A LightningDataModule, which is set up as ``fit`` does it, or a DataLoader.
+            trainer: Whose accumulation, clipping and precision hold.
+
+        Raises:
+            ArgumentError: Something cannot be carried over; which, and why (a TypeError).
+        """
+        from advisor.carried.lightning import workload_arguments
+
+        return cls(**workload_arguments(module, data, trainer))
+
+    @classmethod
+    def from_trainer(cls, trainer: Any, *, step: "Callable[[Module, Any], Tensor] | None" = None) -> Self:
+        """A Trainer of transformers as a workload whose first losses are those of ``trainer.train()``.
+
+        Args:
+            trainer: One that has not begun to train; it stays as it is.
+            step: ``(model, inputs) -> loss``, where the Trainer has a ``compute_loss`` of its own.
+
+        Raises:
+            ArgumentError: Something cannot be carried over; which, and why (a TypeError).
+        """
+        from advisor.carried.huggingface import workload_arguments
+
+        return cls(**workload_arguments(trainer, step))
 
     @classmethod
     def names(cls) -> list[str]:

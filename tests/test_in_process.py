@@ -52,9 +52,9 @@ def test_what_was_made_before_the_block_is_known(result: ProfileResult) -> None:
 
 def test_a_result_shows_itself_and_is_saved(result: ProfileResult, tmp_path: Path) -> None:
     assert "Time of a step" in repr(result)
-    html = result._repr_html_()
+    html = result._repr_mimebundle_()["text/html"]
     assert html.count("<svg") == 1 and "<script" not in html and len(html) < 200_000
-    assert "### Measured" in result._repr_markdown_()
+    assert "### Measured" in result._repr_mimebundle_()["text/markdown"]
     files = {path.name for path in result.save(tmp_path / "report")}
     assert files == {"report.html", "result.json", "report.md"}
 
@@ -62,7 +62,7 @@ def test_a_result_shows_itself_and_is_saved(result: ProfileResult, tmp_path: Pat
 def test_text_of_the_program_cannot_become_html() -> None:
     found = profiled(Program(), 5, steps=2)
     found.data.profile.summary = "<script>alert(1)</script>"
-    assert "<script" not in found._repr_html_()
+    assert "<script" not in found._repr_mimebundle_()["text/html"]
 
 
 @pytest.mark.parametrize("failing", [0, 5, 14, 16, 18, 21, 22, 30])

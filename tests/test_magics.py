@@ -90,6 +90,16 @@ def test_what_a_cell_raises_passes_and_the_taps_come_off(shell: InteractiveShell
     assert isinstance(run(shell, "%%advise --steps=5\ntrain(10)"), ProfileResult)
 
 
+def test_an_interrupt_shows_what_was_seen_and_the_taps_come_off(shell: InteractiveShell) -> None:
+    original = builtins.print
+    result = run(shell, "%%advise\ntrain(12)\nraise KeyboardInterrupt")
+    assert result.data.budget.stopped_by == "interrupted"
+    assert result.data.profile.notes == ["the loop ended after 12 of 23 steps"]
+    assert builtins.print is original
+    with pytest.raises(UsageError, match="2 steps, 23 needed"):
+        run(shell, "%%advise\ntrain(2)\nraise KeyboardInterrupt")
+
+
 def test_after_enough_steps_the_rest_of_a_cell_runs_unwatched(shell: InteractiveShell) -> None:
     shell.user_ns["plain"] = builtins.print
     run(shell, "import builtins\n%advise --steps=4 --warmup=0 train(6); same = builtins.print is plain")
