@@ -15,8 +15,10 @@ from advisor.comparability import kind_differences, machine_differences, other_r
 from advisor.durations import write_duration
 from advisor.errors import AdvisorError, TargetError, UsageError
 from advisor.findings import phases_ms
+from advisor.first_line import first_line
 from advisor.launching import make_launcher, request_digest
 from advisor.profiles.machine import Machine, read_machine
+from advisor.redaction import without_secrets
 from advisor.regression import LEAST_INSTANCES, check_memory, check_step, is_contended, undisturbed
 from advisor.result import Budget, ProfileData, ProfileSummary, ResultData, Target
 from advisor.settings import Progress, Settings, TargetRequest, Value
@@ -75,11 +77,9 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
     """
     began = time.monotonic()
     machine = read_machine()
-    gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
-    progress.begin(
-        f"{settings.target.name}, {settings.target.kind}, {machine.cpus_allowed} CPUs, {gpus}: "
-        f"{LEAST_INSTANCES} to {MOST_INSTANCES} fresh processes, up to {write_duration(settings.budget_s)}"
-    )
+    processes = f"{LEAST_INSTANCES} to {MOST_INSTANCES} fresh processes"
+    limit = f"{processes}, up to {write_duration(settings.budget_s)}"
+    progress.begin(first_line(settings.target, machine, limit))
     warnings: list[str] = []
     with StopRequests() as stop, ExitStack() as stack:
 
@@ -91,7 +91,10 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
         folder = Path(tempfile.mkdtemp(prefix="advisor-check-"))
         stack.callback(remove, folder)
         try:
-            launcher = stack.enter_context(make_launcher(settings, folder, stack, waiting, warnings.append))
+            launcher = stack.enter_context(
+                make_launcher(settings, folder, stack, waiting, warnings.append, progress.say)
+            )
+            began += launcher.waited_s
         except TrialFailed as failed:
             raise target_error(failed.failure, None) from None
         except Interrupted:
@@ -253,11 +256,11 @@ def _result(
     digest = request_digest(request)
     return CheckData(
         advisor_version=version("torch-advisor"),
-        command=list(settings.command),
+        command=without_secrets(settings.command),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=settings.seed,
         target=Target(
-            path=request.name, kind=request.program, args=list(request.args), digest=digest,
+            path=request.name, kind=request.program, args=without_secrets(request.args), digest=digest,
             launches=run.launcher.launches,
         ),
         machine=baseline.profile.machine.as_json(),

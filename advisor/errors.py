@@ -1,8 +1,12 @@
 """Every error a user may read, with where it happened, its cause and the next step."""
 
+import re
 from typing import Any
 
 MAX_USER_TEXT = 200
+NEWLINES = "\r\n\t\u2028\u2029"
+RUNNER_COMMAND = re.compile(r"(?<!\S)(?=::\w)|(?<=##)(?=\[)")
+BIDIRECTIONAL = frozenset((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)))
 
 
 class AdvisorError(Exception):
@@ -46,6 +50,11 @@ class AdvisorError(Exception):
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback through advisor: the program's, and the four parts."""
+        own = str(getattr(self, "trace", ""))
+        return [*([own, ""] if own else []), f"{type(self).__name__}: {self}"]
 
     def as_json(self) -> dict[str, Any]:
         """The value of ``error`` under ``--format json``."""
@@ -105,11 +114,14 @@ class SituationError(AdvisorError, RuntimeError):
 def clean(text: str, limit: int = MAX_USER_TEXT) -> str:
     """User text made safe for a message: no control or bidirectional characters, cut at ``limit``.
 
-    Newlines become spaces, lone surrogates are shown as ``\\xff`` escapes.
+    Newlines become spaces, lone surrogates are shown as ``\\xff`` escapes; what a runner of pipelines would
+    take for a command (``::error``, ``##[error]``) gets a backslash.
     """
     shown = text.encode("utf-8", "surrogateescape" if _has_byte_surrogates(text) else "backslashreplace")
     readable = shown.decode("utf-8", "backslashreplace")
-    kept = "".join(" " if c in "\r\n\t" else c for c in readable if c in "\r\n\t" or not _is_control(c))
+    kept = "".join(" " if c in NEWLINES else c for c in readable if c in NEWLINES or not _is_control(c))
+    if "::" in kept or "##[" in kept:
+        kept = RUNNER_COMMAND.sub(r"\\", kept)
     return kept if len(kept) <= limit else kept[: limit - 3] + "..."
 
 
@@ -120,4 +132,4 @@ def _has_byte_surrogates(text: str) -> bool:
 
 def _is_control(character: str) -> bool:
     code = ord(character)
-    return code < 0x20 or 0x7F <= code < 0xA0 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    return code < 0x20 or 0x7F <= code < 0xA0 or code in BIDIRECTIONAL

@@ -13,9 +13,11 @@ from advisor.baseline import target_error, too_short
 from advisor.diagnosis import Diagnosis
 from advisor.durations import write_duration
 from advisor.errors import TargetError
+from advisor.first_line import first_line
 from advisor.launching import make_launcher, request_digest
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
+from advisor.redaction import without_secrets
 from advisor.report import write_report
 from advisor.result import Baseline, Budget, Interval, ProfileData, Rate, Target
 from advisor.rules import RULES
@@ -44,11 +46,8 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
     """
     began = time.monotonic()
     machine = read_machine()
-    gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
-    progress.begin(
-        f"{settings.target.name}, {settings.target.kind}, {machine.cpus_allowed} CPUs, {gpus}: "
-        f"one run, up to {write_duration(settings.budget_s)}"
-    )
+    limit = f"one run, up to {write_duration(settings.budget_s)}"
+    progress.begin(first_line(settings.target, machine, limit))
     warnings: list[str] = []
     with StopRequests() as stop, ExitStack() as stack:
 
@@ -59,7 +58,13 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
 
         folder = Path(tempfile.mkdtemp(prefix="advisor-profile-"))
         stack.callback(remove, folder)
-        launcher = stack.enter_context(make_launcher(settings, folder, stack, waiting, warnings.append))
+        try:
+            launcher = stack.enter_context(
+                make_launcher(settings, folder, stack, waiting, warnings.append, progress.say)
+            )
+        except Interrupted:
+            raise TargetError("interrupted before the run was understood", code="interrupted") from None
+        began += launcher.waited_s
         launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
         diagnosis = Diagnosis(
             start=lambda: launcher.start(0, settings.fixed, {}),
@@ -75,13 +80,13 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
         findings = advise(found, RULES)
         result = ProfileData(
             advisor_version=version("torch-advisor"),
-            command=list(settings.command),
+            command=without_secrets(settings.command),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             seed=settings.seed,
             target=Target(
                 path=settings.target.name,
                 kind=settings.target.program,
-                args=list(settings.target.args),
+                args=without_secrets(settings.target.args),
                 digest=request_digest(settings.target),
                 launches=launcher.launches,
             ),

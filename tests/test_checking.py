@@ -17,7 +17,8 @@ from advisor.checking import changed_settings, of_check, peak_of, refuse_referen
 from advisor.comparability import other_request
 from advisor.errors import TargetError, UsageError
 from advisor.regression import Judgement, check_memory, check_step, is_contended, judge, undisturbed
-from advisor.report import check_folder, write_report
+from advisor.report import write_report
+from advisor.report_folder import check_folder
 from advisor.result import Baseline, Interval, Rate, Target
 from advisor.settings import Settings, TargetRequest
 from advisor.tuners.measure import Slot

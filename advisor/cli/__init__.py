@@ -11,10 +11,23 @@ from advisor.cli.failures import Face, from_bug, from_click, report_failure
 from advisor.cli.output import prepare_streams, tell
 from advisor.errors import AdvisorError, UsageError
 
-AVAILABLE = (
-    "tune", "profile", "report", "apply", "check", "compare", "studies", "knobs", "rules", "doctor", "init",
-)  # fmt: skip
-LATER = ("worker", "plan", "trace")
+# What `--help` says of each, so that it need not import them all.
+SHORT_HELP = {
+    "tune": "Find out what to change, and prove it.",
+    "profile": "Find out what is slow, where, and how much it could give.",
+    "report": "Show a result again.",
+    "apply": "Show, write, verify or take back the patch of a recommendation.",
+    "check": "Fail when a step got slower, or memory grew, beyond noise.",
+    "compare": "Put two results side by side.",
+    "worker": "Join a study from another process or machine.",
+    "studies": "List what is stored.",
+    "knobs": "List what can be tried.",
+    "rules": "List what is looked for.",
+    "doctor": "Check machine and environment.",
+    "init": "Write a workload file.",
+}
+AVAILABLE = tuple(SHORT_HELP)
+LATER = ("plan", "trace")
 
 EXIT_CODES = """\b
 Exit codes:
@@ -35,6 +48,11 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order in which they are used."""
         return list(AVAILABLE)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with their sentences, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SHORT_HELP.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now."""

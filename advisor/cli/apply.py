@@ -10,6 +10,7 @@ import click
 from advisor.apply_result import ApplyData, Verification
 from advisor.cli import EXIT_CODES, values
 from advisor.cli.common import DEBUG, NO_COLOR, QUIET
+from advisor.cli.completion import complete_result
 from advisor.cli.found import find_result
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import tell, warn, write
@@ -45,7 +46,7 @@ Examples:
     epilog=EXIT_CODES,
     short_help="Show, write, verify or take back the patch of a recommendation.",
 )
-@click.argument("result", required=False, type=click.UNPROCESSED)
+@click.argument("result", required=False, type=click.UNPROCESSED, shell_complete=complete_result)
 @setting(
     "--write",
     group="What to run",

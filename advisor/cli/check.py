@@ -1,6 +1,7 @@
 """``advisor check``: the gate of a pipeline: is the target slower, or hungrier, than it was?"""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,12 +23,13 @@ from advisor.cli.common import (
     QUIET,
     report_folder,
 )
+from advisor.cli.completion import complete_file
 from advisor.cli.failures import interrupted_code
 from advisor.cli.found import read_result_file
 from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
 from advisor.cli.machine_checks import check_device, torch_build
 from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
-from advisor.cli.output import tell, width, write
+from advisor.cli.output import tell, warn, width, write
 from advisor.cli.problems import Problems
 from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target
@@ -51,6 +53,7 @@ follow after `--`.
 Examples:
   advisor check train.py --against advisor-report
   advisor check train.py --against main/result.json --min-gain 5% --format md -- --data DIR
+  advisor check train.py --against advisor-report --annotate github
 """
 
 
@@ -62,7 +65,7 @@ Examples:
     epilog=EXIT_CODES,
     short_help="Fail when a step got slower, or memory grew, beyond noise.",
 )
-@click.argument("target", required=False, type=click.UNPROCESSED)
+@click.argument("target", required=False, type=click.UNPROCESSED, shell_complete=complete_file)
 @MODULE
 @LAUNCHER
 @setting(
@@ -109,6 +112,13 @@ Examples:
     default_text=f"{DEFAULT_OUT}/",
     help="Folder for check.json and check.md; empty, new, an earlier check or report.",
 )
+@setting(
+    "--annotate",
+    read=values.choice(("github",)),
+    metavar="github",
+    group="Output",
+    help="In GitHub Actions, mark what got worse at the file; on stderr.",
+)
 @FORMAT
 @DRY_RUN
 @QUIET
@@ -118,8 +128,8 @@ Examples:
 def command(
     ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, against: str | None,
     device: str | None, fix: list[Fixed], seed: int | None, budget: float | None, min_gain: float | None,
-    confidence: float | None, out: str | None, format: Format | None, dry_run: bool, quiet: bool,
-    no_color: bool, debug: bool,
+    confidence: float | None, out: str | None, annotate: str | None, format: Format | None, dry_run: bool,
+    quiet: bool, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Check everything, run, judge, print."""
     problems = problems_of(ctx)
@@ -157,16 +167,17 @@ def command(
 
     with progress_for(quiet=quiet, no_color=no_color) as progress:
         result = check(settings, against, reference, progress)
-    return show(result, settings.out, format or "text")
+    return show(result, settings.out, format or "text", annotate=annotate is not None)
 
 
-def show(result: CheckData, folder: Path | None, format: Format) -> int:
+def show(result: CheckData, folder: Path | None, format: Format, *, annotate: bool = False) -> int:
     """Write a check to a folder, print it; the exit code.
 
     Args:
         result: What was found, also when it was interrupted.
         folder: For check.json and check.md; ``None`` writes none.
         format: ``text``, ``json`` or ``md``.
+        annotate: Also tell GitHub Actions what got worse.
     """
     from advisor.check_page import render_markdown, render_text, write_check
 
@@ -180,9 +191,22 @@ def show(result: CheckData, folder: Path | None, format: Format) -> int:
             write(render_text(result, width()))
     for path in written:
         tell(f"Wrote {clean(str(path))}")
+    if annotate:
+        _annotate(result)
     if result.budget.stopped_by == "interrupted":
         return interrupted_code()
     return 1 if result.verdict == "regressed" else 0
+
+
+def _annotate(result: CheckData) -> None:
+    """Annotations go to stderr, of which the runner reads commands as it does of stdout."""
+    from advisor.annotations import IN_ACTIONS, annotations
+
+    if os.environ.get(IN_ACTIONS) != "true":
+        warn("--annotate github: this is not GitHub Actions, nothing was annotated")
+        return
+    for line in annotations(result):
+        tell(line)
 
 
 def _reference(

@@ -63,7 +63,7 @@ def report_folder(out: str | None) -> Path:
         UsageError: It is empty, a file, or holds something that is not ours.
         EnvironmentProblem: It cannot be written to.
     """
-    from advisor.report import check_folder
+    from advisor.report_folder import check_folder
 
     text = DEFAULT_OUT if out is None else out
     if not text.strip() or "\0" in text:

@@ -7,6 +7,7 @@ import click
 
 from advisor.cli import EXIT_CODES, values
 from advisor.cli.common import DEBUG, FORMAT, NO_COLOR
+from advisor.cli.completion import complete_result
 from advisor.cli.found import find_result
 from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of, setting
 from advisor.cli.output import width, write
@@ -36,7 +37,7 @@ Examples:
     epilog=EXIT_CODES,
     short_help="Put two results side by side.",
 )
-@click.argument("results", nargs=-1, type=click.UNPROCESSED, metavar="A B")
+@click.argument("results", nargs=-1, type=click.UNPROCESSED, metavar="A B", shell_complete=complete_result)
 @setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
 @FORMAT
 @NO_COLOR

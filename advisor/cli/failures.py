@@ -1,6 +1,7 @@
 """How an error is told: message, place, cause, hint, and the exit code of its kind."""
 
 import difflib
+import errno
 import json
 import os
 import shlex
@@ -17,9 +18,17 @@ from pathlib import Path
 import click
 
 from advisor.cli.output import RED, paint, tell, write
-from advisor.errors import AdvisorError, TargetError, UsageError, clean
+from advisor.errors import AdvisorError, EnvironmentProblem, TargetError, UsageError, clean
 
 MAX_LINE = 2000
+LIMITS = {
+    errno.EMFILE: ("this process may open no more files", "raise the limit of open files: `ulimit -n 4096`"),
+    errno.ENFILE: ("this machine opens no more files", "end what holds so many files open"),
+    errno.EAGAIN: ("no more processes may be started", "raise the limit of processes: `ulimit -u 4096`"),
+    errno.ENOSPC: ("no space left on a disk", "free some space; `--resume` continues the study"),
+    errno.EDQUOT: ("the quota of a disk is used up", "free some space; `--resume` continues the study"),
+    errno.EROFS: ("a folder cannot be written to", "choose other places: `--storage`, `--out`"),
+}
 WITH_LOG = (5, 70)  # exit codes whose error names a log
 
 
@@ -65,7 +74,7 @@ def report_failure(error: AdvisorError, face: Face) -> int:
     if isinstance(error, TargetError) and error.trace:
         tell(_lines(error.trace))
     if face.debug:
-        tell("".join(traceback.format_exception(error)).rstrip())
+        tell(_lines("".join(traceback.format_exception(error)).rstrip()))
     tell(render(error, face, log=_log(error)))
     if face.json:
         parts = {
@@ -101,8 +110,11 @@ def from_click(error: click.ClickException, arguments: Sequence[str], commands: 
     return UsageError(clean(error.format_message()), hint=f"`{path} --help`")
 
 
-def from_bug(error: Exception) -> InternalError:
-    """An exception that nobody expected."""
+def from_bug(error: Exception) -> AdvisorError:
+    """An exception that nobody expected: a limit of this machine that was met, else a fault of ours."""
+    if isinstance(error, OSError) and error.errno in LIMITS:
+        message, hint = LIMITS[error.errno]
+        return EnvironmentProblem(message, cause=clean(str(error)), hint=hint, code="limit")
     internal = InternalError(
         f"advisor failed: {type(error).__name__}",
         cause=clean(str(error)) or None,
@@ -113,10 +125,10 @@ def from_bug(error: Exception) -> InternalError:
 
 
 def interrupted_code() -> int:
-    """128 and the signal that ended the run."""
+    """128 and the signal that ended the run; a closed terminal counts as SIGTERM."""
     from advisor.signals import received_signal
 
-    return 128 + (received_signal() or signal.SIGINT)
+    return 128 + (signal.SIGINT if received_signal() in (None, signal.SIGINT) else signal.SIGTERM)
 
 
 def _option_hint(error: click.NoSuchOption, arguments: Sequence[str]) -> str | None:

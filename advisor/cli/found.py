@@ -5,6 +5,7 @@ from pathlib import Path
 
 from advisor.cli.output import warn
 from advisor.cli.stored import parse_given
+from advisor.cli.values import did_you_mean
 from advisor.contract import check_study_name
 from advisor.errors import UsageError, clean
 from advisor.reading import read_document
@@ -47,9 +48,23 @@ def read_result_file(name: str) -> ResultData | ProfileData:
     if not name.strip() or "\0" in name:
         raise UsageError(f"{shown}: no such file" if name.strip() else "the name of a result is empty")
     try:
+        if not os.path.lexists(name) and (near := _nearest(name)) is not None:
+            raise UsageError(f"{shown}: no such file", hint=near)
         return read_document(Path(name))
     except OSError as error:  # a name that is too long, a loop of links
         reason = clean(os.strerror(error.errno or 0)).lower()
         raise UsageError(f"cannot read {shown}", cause=reason) from None
     except RecursionError:
         raise UsageError(f"{shown} is not a result of advisor", cause="it is nested too deeply") from None
+
+
+def _nearest(name: str) -> str | None:
+    """The hint that names the result beside it that is spelt most like it."""
+    folder, last = os.path.split(name.rstrip(os.sep))
+    known = [
+        entry.name
+        for entry in (os.scandir(folder or ".") if os.path.isdir(folder or ".") else ())
+        if entry.name.endswith(".json") or os.path.isfile(os.path.join(entry.path, "result.json"))
+    ]
+    hint = did_you_mean(last, known)
+    return clean(hint.replace("did you mean ", f"did you mean {os.path.join(folder, '')}")) if hint else None

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.completion import complete_file
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import write
 from advisor.cli.prefill import MARK, prefilled, skeleton
@@ -26,7 +27,7 @@ Examples:
 @click.command(
     "init", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="Write a workload file."
 )
-@click.argument("file", required=False, type=click.UNPROCESSED)
+@click.argument("file", required=False, type=click.UNPROCESSED, shell_complete=complete_file)
 @setting(
     "--out",
     read=values.text,

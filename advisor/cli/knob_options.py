@@ -4,9 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import click
-from click.shell_completion import CompletionItem
-
+from advisor.cli.completion import complete_knob as complete_knob
 from advisor.cli.problems import Problems
 from advisor.cli.values import did_you_mean
 from advisor.errors import UsageError, clean
@@ -124,11 +122,6 @@ def fixed_from_table(table: Mapping[str, Any], problems: Problems, file: str) ->
             known_knob(name)
             entries.append((name, read_values(name, [_text(content)])[0]))
     return entries
-
-
-def complete_knob(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Names of knobs for a shell."""
-    return [CompletionItem(name) for name in KNOBS if name.startswith(typed)]
 
 
 def _spelt(name: str, values: list[Value] | None) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from advisor.cli import EXIT_CODES, values
-from advisor.cli.knob_options import complete_knob, known_knob
+from advisor.cli.completion import complete_knob
+from advisor.cli.knob_options import known_knob
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import width, write
 from advisor.tuners.knob import AnyKnob, Value

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 from advisor.errors import EnvironmentProblem, UsageError
+from advisor.first_line import VISIBLE, visible_gpus
 from advisor.profiles.machine import Machine
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def check_ranks(ranks: tuple[int, ...] | None, machine: Machine) -> None:
@@ -51,24 +50,6 @@ def check_device(device: str | None, machine: Machine) -> None:
     if index >= count:
         present = ", ".join(f"cuda:{number}" for number in range(count))
         raise UsageError(f"no {device}, present: {present}", where="--device", hint="`--device cuda:0`")
-
-
-def visible_gpus(present: int, variable: str | None) -> int:
-    """How many of the devices present CUDA shows: it stops at the first name it cannot resolve.
-
-    Args:
-        present: Devices that the driver lists.
-        variable: ``CUDA_VISIBLE_DEVICES``; ``None`` when it is not set.
-    """
-    if variable is None or present == 0:
-        return present
-    count = 0
-    for entry in (part.strip() for part in variable.split(",")):
-        known = entry.startswith(("GPU-", "MIG-")) or (entry.isdecimal() and int(entry[:9]) < present)
-        if not known:
-            break
-        count += 1
-    return count
 
 
 def torch_build() -> tuple[str, str | None]:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from advisor.cli import configuration
+from advisor.cli.completion import completer_of
 from advisor.cli.failures import Face
 from advisor.cli.problems import Problems
 from advisor.errors import UsageError
@@ -44,6 +45,7 @@ class Setting(click.Option):
             attributes["is_flag"] = True
         else:
             attributes |= {"multiple": True, "type": click.UNPROCESSED, "show_default": default_text or False}
+        attributes.setdefault("shell_complete", completer_of(declarations, read))
         super().__init__(declarations, **attributes)
         self.read = read
         self.file_types = (bool,) if read is None else file_types

@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import signal
 import sys
 from typing import TextIO
 
 from advisor.errors import EnvironmentProblem, clean
+from advisor.signals import received_signal
 
 RED, YELLOW, PLAIN = "\x1b[1;31m", "\x1b[1;33m", "\x1b[0m"
 
@@ -22,15 +24,17 @@ def write(content: str) -> None:
     """Write a result to stdout.
 
     Raises:
-        EnvironmentProblem: It cannot be written, for any reason but a closed pipe.
+        EnvironmentProblem: It cannot be written, for any reason but a closed pipe or terminal.
     """
     try:
         sys.stdout.write(content)
         sys.stdout.flush()
     except BrokenPipeError:
-        _discard(sys.stdout)
+        discard(sys.stdout)
     except OSError as error:
-        _discard(sys.stdout)
+        discard(sys.stdout)
+        if received_signal() == signal.SIGHUP:  # the terminal was closed, which is why we end
+            return
         raise EnvironmentProblem(
             "cannot write to stdout", cause=clean(os.strerror(error.errno or 0))
         ) from None
@@ -42,7 +46,7 @@ def tell(content: str) -> None:
         sys.stderr.write(content + "\n")
         sys.stderr.flush()
     except OSError:
-        _discard(sys.stderr)
+        discard(sys.stderr)
 
 
 def warn(message: str, hint: str | None = None, *, no_color: bool = False) -> None:
@@ -69,7 +73,7 @@ def width() -> int:
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
     """Let later writes to a broken stream, the one at exit included, go nowhere."""
     try:
         number = stream.fileno()

@@ -1,10 +1,9 @@
 """``advisor profile``: one run, diagnosed; or trace files made elsewhere, read."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
@@ -21,11 +20,13 @@ from advisor.cli.common import (
     RANKS,
     report_folder,
 )
+from advisor.cli.completion import complete_file
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
 from advisor.cli.machine_checks import check_device, check_ranks
 from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
 from advisor.cli.output import tell, width, write
+from advisor.cli.plan import starts, told, written
 from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target, is_trace
 from advisor.cli.values import did_you_mean
@@ -36,6 +37,7 @@ from advisor.settings import Settings, TargetRequest, Value
 from advisor.tuners.rank_constraints import with_ranks
 
 DEFAULT_BUDGET_S = 120.0
+FILES = ("report.html", "result.json", "report.md")
 STAGES = ("watch", "inspect", "record", "replay", "report")
 OF_A_RUN = ("--budget", "--device", "--fix", "--ranks", "--seed", "--steps", "--steps-planned", "--warmup")
 Format = Literal["text", "json", "md", "html", "sarif"]
@@ -60,7 +62,7 @@ Examples:
     epilog=EXIT_CODES,
     short_help="Find out what is slow, where, and how much it could give.",
 )
-@click.argument("targets", nargs=-1, type=click.UNPROCESSED)
+@click.argument("targets", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
 @MODULE
 @LAUNCHER
 @DEVICE
@@ -182,9 +184,10 @@ def command(
         plan = {
             "target": request.name, "kind": request.kind, "arguments": list(request.args),
             "device": settings.device, "stages": list(STAGES), "budget_s": settings.budget_s,
-            "fixed": fixed, "seed": settings.seed, "out": str(folder),
+            "fixed": fixed, "seed": settings.seed, "out": str(folder), "starts": starts(request),
+            "writes": written(folder, FILES),
         }  # fmt: skip
-        write(_plan(plan, format or "text"))
+        write(told(plan, as_json=format == "json"))
         return 0
     from advisor.profiling import profile
 
@@ -269,21 +272,9 @@ def _read_traces(
     names: Sequence[str], command: tuple[str, ...], folder: Path, format: Format, *, dry_run: bool
 ) -> int:
     if dry_run:
-        write(_plan({"target": list(names), "kind": "trace", "out": str(folder)}, format))
+        facts = {"target": list(names), "kind": "trace", "out": str(folder), "writes": written(folder, FILES)}
+        write(told(facts, as_json=format == "json"))
         return 0
     from advisor.trace_profile import profile_traces
 
     return show(profile_traces([Path(name) for name in names], command, folder), folder, format)
-
-
-def _plan(facts: dict[str, Any], format: Format) -> str:
-    """What ``--dry-run`` says."""
-    if format == "json":
-        return json.dumps({"dry_run": facts}, indent=2) + "\n"
-    rows = []
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            value = [f"{key}={inner}" for key, inner in value.items()]
-        text = (", ".join(value) or "none") if isinstance(value, list) else str(value)
-        rows.append(clean(f"{name.replace('_', ' ') + ':':<12} {text}", 500))
-    return "\n".join([*rows, "Nothing was started or written."]) + "\n"

@@ -2,8 +2,11 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from advisor.cli.output import discard
 from advisor.durations import write_duration
 from advisor.errors import clean
 from advisor.progress import PlainProgress
@@ -44,7 +47,8 @@ class TerminalProgress:
         return self
 
     def __exit__(self, *ending: object) -> None:
-        self._live.stop()
+        with _unless_closed():
+            self._live.stop()
 
     def begin(self, text: str) -> None:
         """What is about to happen, and its limit."""
@@ -75,7 +79,8 @@ class TerminalProgress:
     def _print(self, text: str) -> None:
         from rich.text import Text
 
-        self._console.print(Text(clean(text, MAX_LINE)))
+        with _unless_closed():
+            self._console.print(Text(clean(text, MAX_LINE)))
 
     def _draw(self) -> None:
         now = self._clock()
@@ -91,7 +96,17 @@ class TerminalProgress:
         if self._waiting:
             lines.append(self._waiting)
         shown = [Text(clean(line, MAX_LINE), no_wrap=True, overflow="ellipsis") for line in lines]
-        self._live.update(Text("\n").join(shown), refresh=True)
+        with _unless_closed():
+            self._live.update(Text("\n").join(shown), refresh=True)
+
+
+@contextmanager
+def _unless_closed() -> Iterator[None]:
+    """What is drawn on a terminal that was closed is lost, and so is what follows."""
+    try:
+        yield
+    except OSError:
+        discard(sys.stderr)
 
 
 def progress_for(*, quiet: bool, no_color: bool) -> PlainProgress | TerminalProgress:

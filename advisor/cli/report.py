@@ -1,6 +1,5 @@
 """``advisor report``: show a result again, without torch."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Literal
@@ -8,13 +7,11 @@ from typing import Literal
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.completion import complete_result
+from advisor.cli.found import find_result
 from advisor.cli.options import Command, problems_of, setting
-from advisor.cli.output import tell, warn, write
-from advisor.cli.stored import parse_given
-from advisor.contract import check_study_name
+from advisor.cli.output import tell, write
 from advisor.errors import UsageError, clean
-from advisor.reading import read_document
-from advisor.result import ProfileData, ResultData
 
 HELP = """Show a result again.
 
@@ -35,7 +32,7 @@ Examples:
     epilog=EXIT_CODES,
     short_help="Show a result again.",
 )
-@click.argument("result", required=False, type=click.UNPROCESSED)
+@click.argument("result", required=False, type=click.UNPROCESSED, shell_complete=complete_result)
 @setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
 @setting(
     "--format",
@@ -56,7 +53,8 @@ def command(
     format: Literal["html", "json", "md", "sarif"] | None, out: str | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Find, render, print or write."""
-    from advisor.report import check_folder, render_html, render_markdown, write_report
+    from advisor.report import render_html, render_markdown, write_report
+    from advisor.report_folder import check_folder
 
     problems = problems_of(ctx)
     with problems.gather():
@@ -70,7 +68,7 @@ def command(
             check_folder(Path(out))
     problems.raise_any()
     assert result is not None
-    found = _find(result, storage)
+    found = find_result(result, storage)
     if out is not None:
         for path in write_report(found, Path(out)):
             tell(f"Wrote {clean(str(path))}")
@@ -87,20 +85,3 @@ def command(
 
             write(render_sarif(found))
     return 0
-
-
-def _find(name: str, storage: str | None) -> ResultData | ProfileData:
-    """The result in a file, a folder or a study."""
-    looks_like_a_path = os.sep in name or name.endswith(".json") or "\0" in name
-    if "\0" in name:
-        raise UsageError(f"no such file: {clean(name)}")
-    if storage is None and (looks_like_a_path or os.path.lexists(name)):
-        return read_document(Path(name))
-    url = parse_given(storage)
-    if storage is None and url.path is not None and not url.path.exists():
-        raise UsageError(f"{clean(name)}: no such file or study", hint="`advisor tune TARGET` writes one")
-    from advisor.store import Store
-
-    check_study_name(name)
-    with Store.open(url, create=False, warn=warn) as store:
-        return store.require_result(name)

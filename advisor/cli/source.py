@@ -50,6 +50,22 @@ def model_classes(tree: ast.Module) -> list[ast.ClassDef]:
     return list(found.values())
 
 
+def line_of_call(tree: ast.Module, name: str) -> int | None:
+    """The first line that calls ``name``, as ``module.function`` or imported by its last part."""
+    module, _, last = name.rpartition(".")
+    imported = any(
+        isinstance(node, ast.ImportFrom) and node.module == module and last in _names(node)
+        for node in ast.walk(tree)
+    )
+    lines = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and (ast.unparse(node.func) == name or (imported and ast.unparse(node.func) == last))
+    ]
+    return min(lines, default=None)
+
+
 def only_defines(tree: ast.Module) -> bool:
     """Whether running the file would do nothing but define names; nothing in it trains."""
     trains = any(

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from advisor.errors import clean
 
-NARROWEST = 8
+NARROWEST = 5
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> str:
     """Columns two spaces apart, the first row the heading; cells are cut so that lines fit ``width``.
 
-    The widest columns are cut first, none below eight characters.
+    The widest columns are cut first, none below five characters.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]

@@ -7,16 +7,20 @@ import pkgutil
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from advisor.cli.source import defines, model_classes, only_defines, read_source
+from advisor.cli.platforms import check_platform
+from advisor.cli.source import defines, line_of_call, model_classes, only_defines, read_source
+from advisor.cli.torch_needed import with_torch
 from advisor.cli.values import did_you_mean
 from advisor.errors import TargetError, UsageError, clean
 from advisor.settings import TargetRequest
 from advisor.tuners.exec_command import check_command
 
 PYTHON = (".py", ".pyw", "")
+CHECKPOINTS = (".pt", ".pth", ".ckpt", ".pkl", ".safetensors")
+WITH_RANKS = ("tune", "profile")  # commands that take --ranks
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -44,16 +48,16 @@ def find_target(
 
     Raises:
         UsageError: None, two, or nothing that can be run.
-        EnvironmentProblem: The file cannot be read.
+        EnvironmentProblem: The file cannot be read, there is no torch to run it with, or this is Windows.
         TargetError: A syntax error, or no such module.
     """
+    check_platform(command)
     if launcher:
         return _command(name or module, tuple(arguments), command)
     if os.environ.get("WORLD_SIZE"):
-        plain = shlex.join(["advisor", command, *(["-m", module] if module else [clean(name or "train.py")])])
         raise UsageError(
             "WORLD_SIZE is set: advisor starts the ranks itself",
-            hint=f"start it without a launcher: `{plain}`",
+            hint=f"`{_without_launcher(name, module, command)}`",
         )
     if module is not None:
         if name is not None:
@@ -61,10 +65,28 @@ def find_target(
                 f"got an unexpected extra argument ({clean(name)})",
                 hint="arguments of the script go after `--`",
             )
-        return _module(module, tuple(arguments))
+        return with_torch(_module(module, tuple(arguments)))
     if name is None:
         raise UsageError("Missing argument 'TARGET'.", hint=f"`advisor {command} train.py`")
-    return _file(name, tuple(arguments))
+    return with_torch(_file(name, tuple(arguments)))
+
+
+def already_used(request: TargetRequest, knobs: Iterable[str]) -> list[str]:
+    """A sentence for every knob that was asked for although the program itself does what it would do."""
+    if request.kind not in ("script", "workload") or "execution" not in knobs:
+        return []
+    line = line_of_call(read_source(request.name), "torch.compile")
+    place = f"{clean(request.name)}:{line}"
+    return [] if line is None else [f'torch.compile is already called at {place}; listed under "not tried"']
+
+
+def _without_launcher(name: str | None, module: str | None, command: str) -> str:
+    """The command that starts as many ranks as the launcher did."""
+    words = ["advisor", command, *(["-m", clean(module)] if module else [clean(name or "train.py")])]
+    ranks = os.environ["WORLD_SIZE"]
+    if command in WITH_RANKS and re.fullmatch(r"[1-9]\d{0,3}", ranks, re.ASCII) and ranks != "1":
+        words += ["--ranks", ranks]
+    return shlex.join(words)
 
 
 def _command(other: str | None, words: tuple[str, ...], command: str) -> TargetRequest:
@@ -89,8 +111,13 @@ def _file(name: str, arguments: tuple[str, ...]) -> TargetRequest:
         raise UsageError(
             "notebooks are not run from the command line",
             where=shown,
-            hint="`advisor.tune(...)` in the notebook, "
+            hint="`%load_ext advisor` in the notebook, "
             f"or `jupyter nbconvert --to script {shlex.quote(shown)}`",
+        )
+    if ending in CHECKPOINTS and os.path.isfile(name):
+        raise UsageError(
+            f"{shown} is a checkpoint, not a program; advisor never unpickles one",
+            hint="give the script that trains; weights are safe to load as safetensors",
         )
     if ending not in PYTHON and os.path.isfile(name):
         raise UsageError(f"{shown} is not a Python file", hint="give the script, or `-m package.module`")
@@ -134,7 +161,7 @@ def _module(name: str, arguments: tuple[str, ...]) -> TargetRequest:
                 code="no_module",
             )
     elif spec.origin and spec.origin.endswith(".py") and defines(read_source(spec.origin), "workload"):
-        raise UsageError(f"{shown} defines a workload", hint="give its file in place of `-m`")
+        raise UsageError(f"{shown} defines a workload", hint="give its file in place of -m")
     return TargetRequest(kind="module", name=name, args=arguments)
 
 

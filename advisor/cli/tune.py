@@ -22,11 +22,11 @@ from advisor.cli.common import (
     RANKS,
     report_folder,
 )
+from advisor.cli.completion import complete_file
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
     Fixed,
     Wish,
-    complete_knob,
     fixed_from_table,
     knobs_from_table,
     merge_fixed,
@@ -41,7 +41,7 @@ from advisor.cli.output import tell, warn, width, write
 from advisor.cli.plan import plan
 from advisor.cli.problems import Problems
 from advisor.cli.progress import progress_for
-from advisor.cli.target import find_target
+from advisor.cli.target import already_used, find_target
 from advisor.contract import check_study_name
 from advisor.durations import parse_duration
 from advisor.errors import clean
@@ -70,7 +70,7 @@ Examples:
 @click.command(
     "tune", cls=Command, help=HELP, epilog=EXIT_CODES, short_help="Find out what to change, and prove it."
 )
-@click.argument("target", required=False, type=click.UNPROCESSED)
+@click.argument("target", required=False, type=click.UNPROCESSED, shell_complete=complete_file)
 @MODULE
 @LAUNCHER
 @DEVICE
@@ -82,7 +82,6 @@ Examples:
     metavar="ID=VALUE",
     group="What to run",
     read_table=fixed_from_table,
-    shell_complete=complete_knob,
     help="Set a knob for the baseline and all candidates.",
 )
 @setting(
@@ -181,7 +180,6 @@ Examples:
     metavar="ID[=V1,V2]",
     group="What is tried",
     read_table=knobs_from_table,
-    shell_complete=complete_knob,
     help="Try this knob, with these values; by default every knob that applies.",
 )
 @setting("--keep-batch", group="What is tried", help="Leave batch size and its learning rate as they are.")
@@ -245,12 +243,14 @@ def command(
         from advisor.launching import with_own_group
 
         fixed = with_own_group(fixed, request, ranks or ())
-    if request is not None:
-        fixed = with_own_group(fixed, request, ranks or ())
     fixed = with_ranks(fixed, ranks or (), machine)
     if resume and url is not None:
         with problems.gather():
-            _require_study(url, study, request)
+            from advisor.cli.resuming import refuse_other_study
+
+            refuse_other_study(
+                url, study, request, objective=objective, fixed=fixed, ranks=ranks, seed=seed, machine=machine
+            )
     problems.raise_any()
     assert request is not None and url is not None
     settings = _settings(
@@ -261,7 +261,7 @@ def command(
         confidence=confidence, seed=seed, price_per_hour=price, ranks=ranks,
         command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
     )  # fmt: skip
-    for text in url.warnings:
+    for text in (*url.warnings, *already_used(request, knobs)):
         warn(text, no_color=no_color)
     if dry_run:
         write(plan(settings, url, as_json=format == "json"))
@@ -289,7 +289,8 @@ def show(result: ResultData, settings: Settings, format: Literal["text", "json",
         case "md":
             write(render_markdown(result))
         case "text":
-            write(render_text(result, width()))
+            folder = None if settings.out is None else clean(str(settings.out), 1000)
+            write(render_text(result, width(), folder))
     if settings.out is not None:
         tell(f"Report: {clean(str(settings.out / 'report.html'))}")
     if result.budget.stopped_by != "interrupted":
@@ -348,17 +349,6 @@ def _knobs(
         fixed = merge_fixed(fix)
         refuse_contradictions(knobs, fixed)
     return knobs, fixed
-
-
-def _require_study(url: StorageUrl, study: str | None, request: TargetRequest | None) -> None:
-    from advisor.contract import default_study_name
-    from advisor.store import Store
-
-    if study is None and request is None:
-        return
-    name = study or default_study_name(request.name if request else "")
-    with Store.open(url, create=False, warn=warn) as store:
-        store.require_study(name)
 
 
 def _settings(**given: Any) -> Settings:

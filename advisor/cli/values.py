@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from advisor.errors import UsageError, clean
 from advisor.settings import MAX_SEED, MAX_TRIALS
@@ -111,20 +112,28 @@ def size(written: str) -> int:
     return count
 
 
-def choice(names: Sequence[str], later: Sequence[str] = ()) -> Callable[[str], str]:
+@dataclass(frozen=True)
+class Choice:
     """A reader of one of ``names``; those of ``later`` are known but not available yet."""
 
-    def read(written: str) -> str:
-        if written in later:
-            raise UsageError(f"'{written}' is not available yet", hint=f"one of {', '.join(names)}")
-        if written not in names:
-            listed = ", ".join(f"'{name}'" for name in names)
+    names: tuple[str, ...]
+    later: tuple[str, ...] = ()
+
+    def __call__(self, written: str) -> str:
+        """The name, if it is one of them."""
+        if written in self.later:
+            raise UsageError(f"'{written}' is not available yet", hint=f"one of {', '.join(self.names)}")
+        if written not in self.names:
+            listed = ", ".join(f"'{name}'" for name in self.names)
             raise UsageError(
-                f"'{clean(written, 60)}' is not one of {listed}", hint=did_you_mean(written, names)
+                f"'{clean(written, 60)}' is not one of {listed}", hint=did_you_mean(written, self.names)
             )
         return written
 
-    return read
+
+def choice(names: Sequence[str], later: Sequence[str] = ()) -> Choice:
+    """A reader of one of ``names``; those of ``later`` are known but not available yet."""
+    return Choice(tuple(names), tuple(later))
 
 
 def device(written: str) -> str:

@@ -184,18 +184,13 @@ def test_a_cuda_device_needs_a_torch_built_for_it(capsys: pytest.CaptureFixture[
     assert_told_once(said, 5, ("no CUDA device: torch", "hint: `--device cpu`", "log: "))
 
 
-def test_under_a_launcher_nothing_is_run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    said = say(capsys, "profile", "train.py")
-    assert_told_once(said, 2, ("WORLD_SIZE is set", "`advisor profile train.py`"))
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_trace_that_may_not_be_read_is_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "trace.json").chmod(0)
     assert_told_once(say(capsys, "profile", "trace.json"), 2, ("the trace cannot be read",))
+
+
+FILES = ("report.html", "result.json", "report.md")
 
 
 @pytest.mark.parametrize(
@@ -205,11 +200,13 @@ def test_a_trace_that_may_not_be_read_is_said(here: Path, capsys: pytest.Capture
             ("train.py", "--fix", "num_workers=2", "--budget", "3m", "--", "--lr", "1"),
             {"target": "train.py", "kind": "script", "arguments": ["--lr", "1"], "device": "auto",
              "stages": ["watch", "inspect", "record", "replay", "report"], "budget_s": 180.0,
-             "fixed": {"num_workers": 2}, "seed": 0, "out": "advisor-report"},
+             "fixed": {"num_workers": 2}, "seed": 0, "out": "advisor-report",
+             "starts": "python train.py --lr 1", "writes": [f"advisor-report/{name}" for name in FILES]},
         ),
         (
             ("rank0.json", "rank1.json", "--out", "new"),
-            {"target": ["rank0.json", "rank1.json"], "kind": "trace", "out": "new"},
+            {"target": ["rank0.json", "rank1.json"], "kind": "trace", "out": "new",
+             "writes": [f"new/{name}" for name in FILES]},
         ),
     ],
     ids=["script", "traces"],

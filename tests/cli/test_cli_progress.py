@@ -2,6 +2,7 @@
 
 import io
 import re
+from itertools import pairwise
 
 from rich.console import Console
 
@@ -34,7 +35,7 @@ def test_trials_are_told_at_most_every_ten_seconds_and_stages_always() -> None:
     ]
 
 
-def test_a_long_wait_is_told_in_plain_lines_every_ten_seconds() -> None:
+def test_a_long_wait_is_told_in_plain_lines_every_few_seconds() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainProgress(stream, clock=clock)
     progress.say("running it unchanged")
@@ -43,9 +44,26 @@ def test_a_long_wait_is_told_in_plain_lines_every_ten_seconds() -> None:
         progress.waiting("compiling", clock.now)
     assert stream.getvalue().splitlines() == [
         "running it unchanged",
-        "compiling, 10 s so far",
-        "compiling, 20 s so far",
+        *(f"compiling, {seconds} s so far" for seconds in (4, 8, 12, 16, 20, 24)),
     ]
+
+
+def test_a_log_is_never_silent_for_five_seconds_and_tells_a_trial_every_ten() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress(stream, clock=clock)
+    progress.begin("train.py, script: up to 10 min")
+    told, length = [0.0], len(stream.getvalue())
+    for half_seconds in range(1, 201):
+        clock.now = half_seconds / 2
+        if half_seconds % 14 == 0:
+            progress.trial(half_seconds // 14, "num_workers=2", "", 300.0)
+        progress.waiting("steps", clock.now % 7)
+        if len(stream.getvalue()) > length:
+            told.append(clock.now)
+            length = len(stream.getvalue())
+    assert max(after - before for before, after in pairwise(told)) <= 5.0
+    trials = [line for line in stream.getvalue().splitlines() if "num_workers=2" in line]
+    assert 5 <= len(trials) <= 10
 
 
 def test_quiet_keeps_only_warnings() -> None:

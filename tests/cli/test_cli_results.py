@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -104,19 +103,6 @@ def test_a_report_that_cannot_be_made_is_refused(
     before = contents(here)
     assert_told_once(say(capsys, "report", *arguments), code, texts)
     assert contents(here).keys() == before.keys()
-
-
-def test_html_is_not_written_to_a_terminal(here: Path) -> None:
-    (here / "result.json").write_text(a_result().to_json())
-    controller, terminal = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", "report", "result.json"], cwd=here, stdout=terminal,
-        stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    os.close(terminal)
-    os.close(controller)
-    assert done.returncode == 2
-    assert done.stderr == "error: HTML to a terminal\n  hint: `> report.html`, or `--out DIR`\n"
 
 
 def test_reports_and_studies_are_shown_without_torch(here: Path, stored: ResultData) -> None:
@@ -278,20 +264,6 @@ def test_nothing_is_overwritten_and_scripts_are_tuned_as_they_are(
     assert_told_once(say(capsys, "init", "train.py"), 2, ("tune it as it is: `advisor tune train.py`",))
     assert_told_once(say(capsys, "init", "workload.py"), 2, ("workload.py defines no model",))
     assert_told_once(say(capsys, "init", "work.py"), 2, ("work.py defines a workload already",))
-    assert contents(here) == before
-
-
-@pytest.mark.parametrize(
-    "command", [("studies",), ("report", "x", "--format", "md"), ("tune", "train.py", "--quiet")]
-)
-def test_a_file_that_is_no_database_is_left_as_it_is(
-    here: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
-) -> None:
-    (here / "train.py").write_text("import torch\n")
-    (here / "notes.txt").write_text("my notes\n" * 100)
-    before = contents(here)
-    said = say(capsys, *command, "--storage", "sqlite:///notes.txt")
-    assert_told_once(said, 5, ("notes.txt is not a SQLite database; left untouched", "log: "))
     assert contents(here) == before
 
 

@@ -1,0 +1,286 @@
+"""How commands answer: without torch, on the right stream, in the width and colour that the place allows."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from bad_inputs import TRAINING, go_to
+from command_line import HEAVY, contents, say
+from result_builder import a_keep, a_profile_result, a_result
+
+from advisor.cli import AVAILABLE, SHORT_HELP, Commands, main
+from advisor.report import write_report
+from advisor.storage_url import parse_storage
+from advisor.store import Store
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    (tmp_path / "train.py").write_text(TRAINING)
+    (tmp_path / "profile.json").write_text(a_profile_result().to_json())
+    (tmp_path / "keep.json").write_text(a_keep().to_json())
+    write_report(a_result(), tmp_path / "old")
+    with Store.open(
+        parse_storage("sqlite:///.advisor/studies.db"), create=True, warn=lambda text: None
+    ) as store:
+        store.create_study("train", {"target": "train.py"})
+        store.save_result("train", a_result())
+    return tmp_path
+
+
+def run(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+
+
+LIGHT = {
+    "": 2, "--help": 0, "--version": 0, "knobs": 0, "knobs amp": 0, "rules": 0, "rules input_bound": 0,
+    "studies": 0,
+    "report train --format html": 0, "report old --format md": 0, "report profile.json --format sarif": 0,
+    "report train --out again": 0, "apply keep.json": 0, "compare old keep.json": 0, "compare old old": 2,
+    "tune": 2, "tune train.py --dry-run": 0, "profile train.py --dry-run": 0, "profile trian.py": 2,
+    "check train.py": 2, "doctor --zzz": 2, "init train.py": 2, "worker": 2, "plan": 2, "trace": 2, "tuen": 2,
+    **{f"{command} --help": 0 for command in AVAILABLE},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=[words or "nothing" for words in LIGHT])
+def test_what_only_answers_loads_neither_torch_nor_optuna_nor_scipy(words: str) -> None:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = run("-X", "importtime", "-m", "advisor", *words.split())
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - spent
+    assert done.returncode == LIGHT[words], done.stderr[-2000:]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rpartition("|")[2].strip() for line in lines}
+    assert "advisor.cli" in imported
+    assert not imported & set(HEAVY)
+    assert spent < 3.0  # of processor time; well below a second on a quiet machine
+
+
+def test_help_imports_no_command() -> None:
+    done = run("-X", "importtime", "-m", "advisor", "--help")
+    assert done.returncode == 0
+    assert not [
+        name for name in ("advisor.cli.tune", "pydantic", "rich", "jinja2") if f" {name}\n" in done.stderr
+    ]
+    for command in AVAILABLE:
+        assert f"  {command} " in done.stdout
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_the_help_of_all_says_what_each_says_of_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import click
+
+    command = Commands("advisor").get_command(click.Context(click.Group("advisor")), name)
+    assert command is not None and command.short_help == SHORT_HELP[name]
+    said = say(capsys, name, "--help").out
+    examples = [line for line in said.splitlines() if line.strip().startswith(f"advisor {name}")]
+    assert len(examples) >= 2
+    assert "Exit codes:" in said
+    assert [heading for heading in ("What to run:", "Output:") if heading in said]
+
+
+DRY = {
+    "tune": ("tune", "train.py", "--dry-run"),
+    "tune with a storage": ("tune", "train.py", "--dry-run", "--storage", "sqlite:///new.db", "--out", "new"),
+    "tune as JSON": ("tune", "train.py", "--dry-run", "--format", "json", "--", "--lr", "1"),
+    "profile": ("profile", "train.py", "--dry-run"),
+    "profile of a module": ("profile", "-m", "train", "--dry-run"),
+}
+AUDITED = """
+import os, sys
+from advisor.cli import main
+seen = []
+def audit(event, arguments):
+    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system",
+                 "socket.connect", "os.mkdir", "os.rename", "os.remove", "os.truncate", "os.chmod",
+                 "os.symlink", "os.link", "shutil.rmtree", "tempfile.mkstemp", "tempfile.mkdtemp"):
+        seen.append((event, repr(arguments)))
+    if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+        seen.append((event, repr(arguments)))
+    if event == "open" and arguments[1] is None and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        seen.append((event, repr(arguments)))
+sys.dont_write_bytecode = True
+sys.addaudithook(audit)
+code = main(sys.argv[1:])
+print(*seen, sep="\\n", file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("words", DRY.values(), ids=DRY)
+def test_a_dry_run_starts_writes_and_asks_nothing(here: Path, words: tuple[str, ...]) -> None:
+    before = contents(here)
+    done = run("-B", "-c", AUDITED, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == ""
+    assert contents(here) == before
+
+
+def test_a_dry_run_says_what_is_tried_started_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+    text = say(capsys, "tune", "train.py", "--dry-run", "--fix", "num_workers=0", "--", "--lr", "1").out
+    for told in (
+        "kind:        script", "stages:", "run it unchanged", "budget s:    600", "storage:",
+        "fixed:       num_workers=0", "starts:      python train.py --lr 1", "writes:",
+        "advisor-report/report.html", ".advisor/studies.db", "not tried:\n", "  num_workers: fixed to 0\n",
+        "  placebo: only when named\n",
+    ):  # fmt: skip
+        assert told in text, told
+    assert text.endswith("Nothing was started or written.\n")
+    facts = json.loads(say(capsys, "tune", "train.py", "--dry-run", "--keep-batch", "--format", "json").out)
+    assert facts["dry_run"]["not_tried"]["batch_size"] == "--keep-batch"
+    assert facts["dry_run"]["writes"][0] == "advisor-report/report.html"
+    only = json.loads(say(capsys, "tune", "train.py", "--dry-run", "--knob", "amp", "--format", "json").out)
+    assert "amp" not in only["dry_run"]["not_tried"]
+    assert only["dry_run"]["not_tried"]["num_workers"] == "not named by --knob"
+
+
+PIPED = {
+    "knobs": "knobs --format json", "rules": "rules --format json", "report": "report train --format json",
+    "page": "report old --format html", "studies": "studies", "compare": "compare old keep.json",
+    "help": "tune --help",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash for pipefail")
+@pytest.mark.parametrize("words", PIPED.values(), ids=PIPED)
+def test_a_pipe_that_closes_early_ends_quietly_with_the_same_code(words: str) -> None:
+    line = f"{sys.executable} -m advisor {words} | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_work_goes_on_when_nobody_reads_it(here: Path) -> None:
+    line = f"{sys.executable} -m advisor report train --out again 2>&1 | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (here / "again" / "report.html").stat().st_size > 1000
+
+
+def on_a_terminal(columns: int, *words: str, **variables: str) -> str:
+    """What a command shows on a terminal of that width, both streams together."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NO_COLOR", "COLUMNS", "FORCE_COLOR")
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "advisor", *words], stdin=terminal, stdout=terminal, stderr=terminal,
+        env=kept | {"TERM": "xterm-256color"} | variables,
+    ) as process:  # fmt: skip
+        os.close(terminal)
+        shown = b""
+        try:
+            while part := os.read(controller, 65536):
+                shown += part
+        except OSError:  # the other end is closed
+            pass
+        process.wait(60)
+    os.close(controller)
+    return shown.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "coloured"),
+    [
+        (("tune",), {}, True),
+        (("tune",), {"NO_COLOR": "1"}, False),
+        (("tune",), {"TERM": "dumb"}, False),
+        (("tune", "--no-color"), {}, False),
+        (("tune",), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+    ids=["terminal", "NO_COLOR", "dumb", "--no-color", "both"],
+)
+def test_colour_is_used_on_a_terminal_that_wants_it(
+    words: tuple[str, ...], variables: dict[str, str], coloured: bool
+) -> None:
+    shown = on_a_terminal(80, *words, **variables)
+    assert ("\x1b[1;31merror:" in shown) == coloured
+    assert ("\x1b" in shown) == coloured
+    assert "error:" in shown and "Missing argument 'TARGET'." in shown
+
+
+@pytest.mark.parametrize("columns", [40, 80, 160])
+@pytest.mark.parametrize(
+    "words", [("studies",), ("compare", "old", "keep.json"), ("knobs",), ("rules",)], ids=lambda w: w[0]
+)
+def test_text_fits_the_terminal(columns: int, words: tuple[str, ...]) -> None:
+    lines = on_a_terminal(columns, *words).splitlines()
+    assert len(lines) > 1
+    longest = max(lines, key=len)
+    # a single word that is longer, such as a path or the name of a rule, is kept whole
+    assert len(longest) <= columns or " " not in longest.strip()[: columns - 20].strip(), longest
+
+
+TYPOS = {
+    "command": (("tuen",), "did you mean 'tune'?"),
+    "option": (("tune", "train.py", "--trails", "3"), "did you mean '--trials'"),
+    "knob": (("tune", "train.py", "--knob", "bacth_size"), "did you mean batch_size?"),
+    "knob page": (("knobs", "num_wokers"), "did you mean num_workers?"),
+    "rule": (("rules", "input_buond"), "did you mean input_bound?"),
+    "file": (("tune", "trian.py"), "did you mean train.py?"),
+    "trace": (("profile", "porfile.json"), "did you mean profile.json?"),
+    "study": (("report", "trian", "--format", "md"), "nearest: train"),
+    "value": (("tune", "train.py", "--knob", "amp=bf61"), "'bf61' is not one of 'off', 'bf16', 'fp16'"),
+    "choice": (("tune", "train.py", "--objective", "memroy"), "did you mean memory?"),
+    "result": (("compare", "old", "keeep.json"), "did you mean keep.json?"),
+    "result to apply": (("apply", "ol/"), "did you mean old?"),
+    "report": (("report", "kep.json", "--format", "md"), "did you mean keep.json?"),
+}
+
+
+@pytest.mark.parametrize(("words", "hint"), TYPOS.values(), ids=TYPOS)
+def test_a_misspelt_name_is_answered_with_the_nearest(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], hint: str
+) -> None:
+    said = say(capsys, *words)
+    assert said.code == 2
+    assert hint in said.err
+
+
+def test_a_misspelt_key_is_answered_with_the_nearest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "advisor.toml").write_text("min_gian = '3%'\n")
+    assert "did you mean min-gain?" in say(capsys, "tune", "train.py").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("tune",), ("profile",), ("report", "nosuch"), ("apply", "nosuch"), ("check", "x.py"), ("compare", "a"),
+     ("knobs", "x"), ("rules", "x"), ("studies", "x"), ("tune", "--storage", "foo", "train.py"), ("worker",)],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_failure_under_json_is_one_document_and_the_same_code(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    text, document = say(capsys, *words), say(capsys, *words, "--format", "json")
+    assert text.out == ""
+    error = json.loads(document.out)["error"]
+    assert text.code == document.code == error["exit_code"] == 2
+    assert error["message"].splitlines()[0] in text.err
+
+
+def test_the_variable_that_asks_for_json_holds_for_failures_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_FORMAT", "json")
+    assert main(["tune"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "usage"
+
+
+def test_words_of_a_result_carry_no_colour_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("compare", "old", "keep.json"), ("studies",), ("apply", "keep.json")):
+        said = say(capsys, *words)
+        assert said.code == 0
+        assert not re.search(r"\x1b|\[/?(red|bold|green|yellow)\]", said.out + said.err)
