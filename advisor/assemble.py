@@ -16,6 +16,7 @@ from advisor.guidance import with_outcomes
 from advisor.keeping import as_loss, as_ratio, rate, spread, step_interval
 from advisor.planned import planned_run
 from advisor.profiles.profile import Profile
+from advisor.redaction import without_secrets
 from advisor.result import (
     Adopted,
     Budget,
@@ -75,14 +76,14 @@ def result(
     judged = with_outcomes(findings, recommendation, trials, untried, space.present)
     return ResultData(
         advisor_version=version("torch-advisor"),
-        command=list(settings.command),
+        command=without_secrets(settings.command),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         study=study,
         seed=settings.seed,
         target=Target(
             path=request.name,
             kind=request.program,
-            args=list(request.args),
+            args=without_secrets(request.args),
             digest=digest,
             launches=launches,
         ),

@@ -11,12 +11,14 @@ from advisor.digest import code, escaped
 from advisor.errors import EnvironmentProblem, clean
 from advisor.lines import wrapped
 from advisor.markdown import section
-from advisor.report import check_folder
+from advisor.report_folder import check_folder
 from advisor.result import Interval, write_atomically
 from advisor.wording import shown
 
 JSON_FILE, MARKDOWN_FILE = "check.json", "check.md"
 MARKER = "<!-- advisor check -->"  # one hidden line by which a comment is found again and updated
+MOST_BYTES = 64 * 2**10  # what a code host takes as one comment
+DROPPED = "Left out here, as a comment holds no more; `check.json` has it: "
 
 
 def render_text(result: CheckData, width: int) -> str:
@@ -26,7 +28,7 @@ def render_text(result: CheckData, width: int) -> str:
         result: What ``check`` found.
         width: Longest line.
     """
-    lines = [verdict(result), "", *(f"{name}: {_row(name, each)}" for name, each in _quantities(result))]
+    lines = [verdict(result), "", *(f"{name}: {_row(name, each)}" for name, each in quantities(result))]
     if result.verdict == "regressed":
         lines += ["", "One step, in one process each:", *_phase_lines(result)]
     lines += ["", *notes(result), *(f"warning: {shown(text, 500)}" for text in result.warnings)]
@@ -35,35 +37,53 @@ def render_text(result: CheckData, width: int) -> str:
 
 
 def render_markdown(result: CheckData) -> str:
-    """The check for a pull request or a step summary: verdict first, then tables."""
+    """The check for a pull request or a step summary: verdict first, then tables; at most 64 KiB.
+
+    Where that is too little, whole sections go, the last ones first, and are named.
+    """
     rows = []
-    for name, each in _quantities(result):
+    for name, each in quantities(result):
         then, now = (_value(name, value) for value in (each.then, each.now))
         rows.append((name, then, now, _change(each), _smallest(each)))
     phases = [(escaped(phase_words(part)), then, now) for part, then, now in _phases(result)]
     settings = [(code(each.knob), code(each.then), code(each.now)) for each in result.settings]
-    sections = [
-        [MARKER, f"**{escaped(verdict(result), 1000)}**"],
-        section("", ("what", "then", "now", "now over then", "smallest regression that could be seen"), rows),
-        [f"- {escaped(text, 1000)}" for text in [*notes(result, settings=False), *result.warnings]],
-        section("Settings that changed", ("knob", "then", "now"), settings),
-        section("One step, in one process each", ("part", "then", "now"), phases),
-        [f"Again: {code(reproduce(result), 200)}"],
-    ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    sections = {
+        "verdict": [MARKER, f"**{escaped(verdict(result), 1000)}**"],
+        "quantities": section(
+            "", ("what", "then", "now", "now over then", "smallest regression that could be seen"), rows
+        ),
+        "notes": [f"- {escaped(text, 1000)}" for text in notes(result, settings=False)],
+        "how to repeat it": [f"Again: {code(reproduce(result), 200)}"],
+        "parts of a step": section("One step, in one process each", ("part", "then", "now"), phases),
+        "settings that changed": section("Settings that changed", ("knob", "then", "now"), settings),
+        "warnings": [f"- {escaped(text, 1000)}" for text in result.warnings],
+    }
+    return _fitting({name: "\n".join(lines) for name, lines in sections.items() if lines})
+
+
+def _fitting(sections: dict[str, str]) -> str:
+    """As many of the first sections as a comment holds, with the names of those that are left out."""
+    kept, dropped = dict(sections), list[str]()
+    while True:
+        last = [DROPPED + ", ".join(reversed(dropped)) + "."] if dropped else []
+        text = "\n\n".join([*kept.values(), *last]) + "\n"
+        if len(text.encode()) <= MOST_BYTES or len(kept) == 1:
+            return text
+        name, _ = kept.popitem()
+        dropped.append(name)
 
 
 def verdict(result: CheckData) -> str:
     """The one sentence that opens every face."""
     limit = wording.percent(result.min_gain)
     worse = [
-        f"{_told(name)} is {wording.ratio(each.ratio)} what it was"
-        for name, each in _quantities(result)
+        f"{told(name)} is {wording.ratio(each.ratio)} what it was"
+        for name, each in quantities(result)
         if each.verdict == "regressed"
     ]
     if worse:
         return f"Regression: {' and '.join(worse)}; {limit} is let pass."
-    compared = [_told(name) for name, each in _quantities(result) if each.verdict != "not_compared"]
+    compared = [told(name) for name, each in quantities(result) if each.verdict != "not_compared"]
     return f"Passed: no growth of {' or '.join(compared)} by more than {limit} was shown."
 
 
@@ -71,8 +91,8 @@ def notes(result: CheckData, *, settings: bool = True) -> list[str]:
     """Under which conditions the verdict holds, in sentences."""
     made, changed = shown(result.reference.created), result.code_changed
     seen = [
-        f"{wording.percent(each.smallest_regression)} of {_told(name)}"
-        for name, each in _quantities(result)
+        f"{wording.percent(each.smallest_regression)} of {told(name)}"
+        for name, each in quantities(result)
         if each.smallest_regression is not None
     ]
     said = [
@@ -112,12 +132,13 @@ def write_check(result: CheckData, folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def _quantities(result: CheckData) -> list[tuple[str, Checked]]:
+def quantities(result: CheckData) -> list[tuple[str, Checked]]:
+    """What is compared, with its name as a table says it."""
     time = "Time of a step" if result.step_ms.per == "step" else "Time per sample"
     return [(time, result.step_ms), ("Peak memory", result.peak_bytes)]
 
 
-def _told(name: str) -> str:
+def told(name: str) -> str:
     """A quantity inside a sentence."""
     return name.lower() if name == "Peak memory" else f"the {name.lower()}"
 

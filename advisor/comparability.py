@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from advisor.errors import UsageError
+from advisor.redaction import without_secrets
 from advisor.result import Document, Target
 from advisor.settings import Settings
 from advisor.wording import shown
@@ -80,7 +81,8 @@ def _stem(target: str) -> str:
 
 
 def _argument_differences(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    return [] if list(first) == list(second) else [f"{_arguments(first)} and {_arguments(second)}"]
+    first, second = without_secrets(first), without_secrets(second)  # a stored one holds none
+    return [] if first == second else [f"{_arguments(first)} and {_arguments(second)}"]
 
 
 def _machine_parts(machine: Mapping[str, Any]) -> list[str]:

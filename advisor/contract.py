@@ -15,6 +15,7 @@ from typing import Any
 
 from advisor.errors import UsageError, clean
 from advisor.profiles.machine import Machine
+from advisor.redaction import without_secrets
 
 Value = int | str
 
@@ -86,9 +87,9 @@ def study_contract(
         "space": [[name, list(choices)] for name, choices in space.items()],
         "target": target,
         "files": dict(sorted(files.items())),
-        "args": list(args),
+        "args": without_secrets(args),
         "fix": dict(sorted((fix or {}).items())),
-        "machine": _describe(machine),
+        "machine": describe_machine(machine),
         "machine_fingerprint": machine.fingerprint,
         "torch": machine.torch,
         "advisor": advisor_version,
@@ -236,7 +237,8 @@ def _shown(value: Any) -> str:
     return text[: len("sha256:") + 12] if text.startswith("sha256:") else text or "none"
 
 
-def _describe(machine: Machine) -> str:
+def describe_machine(machine: Machine) -> str:
+    """A machine in words: processor, platform, CPUs, memory, GPUs."""
     gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
     memory = round(machine.memory_bytes / 2**30)
     parts = (machine.cpu_model, machine.platform, f"{machine.cpus_allowed} CPUs", f"{memory} GiB", gpus)

@@ -23,6 +23,7 @@ from advisor.errors import AdvisorError, TargetError, UsageError
 from advisor.keeping import as_ratio
 from advisor.launching import make_launcher
 from advisor.profiles.machine import Machine
+from advisor.redaction import HIDDEN
 from advisor.result import Adopted, Ratio, ResultData
 from advisor.settings import Progress, Settings, Value
 from advisor.signals import StopRequests
@@ -92,6 +93,11 @@ def refuse_promise(result: ResultData, patch: Patch, machine: Machine) -> None:
         raise UsageError(
             "nothing to verify: no change can be edited",
             hint="`advisor apply RESULT` shows what to write by hand",
+        )
+    if any(HIDDEN in word for word in result.target.args):
+        raise UsageError(
+            "the program was given a secret, which is not stored: it cannot be started again from here",
+            hint="give it by the environment, and `advisor tune` again",
         )
     refuse(
         machine_differences(result.machine, machine.as_json()),
@@ -189,9 +195,13 @@ class _Verifying:
         )
 
     def _launcher(self, name: str, settings: Settings) -> Launcher:
-        return self.stack.enter_context(
-            make_launcher(settings, self._folder(name), self.stack, self.waiting, self._warn)
+        launcher = self.stack.enter_context(
+            make_launcher(
+                settings, self._folder(name), self.stack, self.waiting, self._warn, self.progress.say
+            )
         )
+        self.began += launcher.waited_s
+        return launcher
 
     def _folder(self, name: str) -> Path:
         folder = self.folder / name
