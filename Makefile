@@ -8,7 +8,7 @@ TEST_ENV := OMP_NUM_THREADS=1
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test planted oracle check lint format types layers bench clean
+.PHONY: help install demo test planted faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ test: $(READY) ## run the tests (about 45 minutes)
 
 planted: $(READY) ## profile every planted fault and every clean program (about 20 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted
+
+faults: $(READY) ## inject every fault of the catalogue; writes benchmarks/results/faults.md (about an hour)
+	$(TEST_ENV) $(BIN)/python benchmarks/faults.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -57,6 +60,9 @@ bench: $(READY) ## the short benchmarks (about 10 minutes); wants a quiet machin
 oracle: $(READY) ## measure every cell of the benchmark grids (hours; wants a quiet machine)
 	$(BIN)/python benchmarks/oracle.py
 	$(BIN)/python benchmarks/search.py
+
+docs: $(READY) ## build the documentation as a site into build/site; stops at any warning
+	$(BIN)/mkdocs build --strict
 
 clean: ## remove what make and the tests leave
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache demo-report advisor-report build
