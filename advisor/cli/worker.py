@@ -222,7 +222,7 @@ def _json(report: "Report") -> str:
 
 
 def _text(report: "Report") -> str:
-    counts = [f"{report.trials} trials"]
+    counts = [f"{report.trials} trial{'' if report.trials == 1 else 's'}"]
     counts += [f"{report.lost} lost to other workers"] if report.lost else []
     counts += [f"{report.refused} refused"] if report.refused else []
     lines = [f"Measured {', '.join(counts)} on {clean(report.machine)}."]
