@@ -26,7 +26,7 @@ $(READY): pyproject.toml setup.cfg constraints.txt
 demo: $(READY) ## run the main job on the ResNet-18 example; leaves demo-report/
 	$(BIN)/advisor tune examples/resnet18_fashion.py --budget 3m --out demo-report
 
-test: $(READY) ## run the tests (about 45 minutes)
+test: $(READY) ## run the tests (about an hour)
 	$(PYTEST) -q
 
 planted: $(READY) ## profile every planted fault and every clean program (about 20 minutes)

@@ -156,7 +156,8 @@ def test_ranks_on_other_machines_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ranks_of_torchrun_are_measured_one_by_one(tmp_path: Path) -> None:
-    a_program(tmp_path, "print(os.environ.get('ADVISOR_ARMING'), os.environ.get('PYTHONPATH'), flush=True)")
+    told = 'f\'{os.environ.get("ADVISOR_ARMING")} {os.environ.get("PYTHONPATH")}\\n\'.encode()'
+    a_program(tmp_path, f"os.write(1, {told})")  # a line in one piece, beside the other rank's
     owner = Owner()
     with a_launch(tmp_path, *RANKS, "train.py", "--lr", "1") as launch:
         sessions = sessions_of(launch, owner)
@@ -170,7 +171,7 @@ def test_ranks_of_torchrun_are_measured_one_by_one(tmp_path: Path) -> None:
     assert all(
         json.loads((session.folder / "outcome.json").read_text())["steps"] == 7 for session in sessions
     )
-    assert set((tmp_path / "trial" / "stdout.log").read_text().split()) == {"None"}
+    assert (tmp_path / "trial" / "stdout.log").read_text().split() == ["None"] * 4
     assert owner.forgotten == sessions
 
 
