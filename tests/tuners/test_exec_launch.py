@@ -171,7 +171,7 @@ def test_ranks_of_torchrun_are_measured_one_by_one(tmp_path: Path) -> None:
     assert all(
         json.loads((session.folder / "outcome.json").read_text())["steps"] == 7 for session in sessions
     )
-    assert (tmp_path / "trial" / "stdout.log").read_text().split() == ["None"] * 4
+    assert set((tmp_path / "trial" / "stdout.log").read_text().splitlines()) == {"None None"}
     assert owner.forgotten == sessions
 
 
