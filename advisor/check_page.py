@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 from advisor import wording
+from advisor.atomic_file import write_atomically
 from advisor.charts import phase_words
 from advisor.check_result import CheckData, Checked
 from advisor.conditions import reproduce
@@ -12,7 +13,7 @@ from advisor.errors import EnvironmentProblem, clean
 from advisor.lines import wrapped
 from advisor.markdown import section
 from advisor.report_folder import check_folder
-from advisor.result import Interval, write_atomically
+from advisor.result import Interval
 from advisor.wording import shown
 
 JSON_FILE, MARKDOWN_FILE = "check.json", "check.md"

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from advisor import digest, groups_page, outlook, rank_chart, strategies_page, wording
+from advisor.atomic_file import write_atomically
 from advisor.conditions import reproduce
 from advisor.errors import EnvironmentProblem, clean
 from advisor.page import change_row, page
 from advisor.patch import changes_patch
 from advisor.profile_page import profile_page
 from advisor.report_folder import FILES, check_folder, reason
-from advisor.result import ProfileData, ResultData, write_atomically
+from advisor.result import ProfileData, ResultData
 
 if TYPE_CHECKING:
     from jinja2 import Environment

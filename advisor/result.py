@@ -7,14 +7,13 @@ ever written.
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from advisor.atomic_file import write_atomically
 from advisor.errors import clean
-from advisor.fault_points import hit
 from advisor.tuners.failures import Cause
 
 SCHEMA_VERSION = 1
@@ -365,21 +364,6 @@ class ResultData(Document):
     batch: BatchSizes | None = None
     groups: list[Group] = []
     not_tried: list[Untried] = []
-
-
-def write_atomically(path: Path, content: str) -> None:
-    """Replace ``path`` by ``content`` so that a reader sees the old or the new file, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        hit("report.rename.before")
-        temporary.replace(path)
-        hit("report.rename.after")
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def schema() -> dict[str, Any]:

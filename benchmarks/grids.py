@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from advisor.atomic_file import write_atomically
 from advisor.profiles.profile import Profile
-from advisor.result import write_atomically
 from advisor.tuners.failures import Cause
 from advisor.tuners.knob import AnyKnob, Config, Refused, Value
 from advisor.tuners.measure import median

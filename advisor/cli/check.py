@@ -21,6 +21,7 @@ from advisor.cli.common import (
     MODULE,
     NO_COLOR,
     QUIET,
+    SEED,
     report_folder,
 )
 from advisor.cli.completion import complete_file
@@ -85,7 +86,7 @@ Examples:
     read_table=fixed_from_table,
     help="Set a knob, as it was set for the reference.",
 )
-@setting("--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0")
+@SEED
 @setting(
     "--budget",
     read=parse_duration,

@@ -33,6 +33,9 @@ RANKS = setting(
     group="What to run",
     help="Numbers of workers that strategies are tried with.",
 )
+SEED = setting(
+    "--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0"
+)
 CONFIDENCE = setting(
     "--confidence",
     read=values.confidence,

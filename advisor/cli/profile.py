@@ -18,6 +18,7 @@ from advisor.cli.common import (
     NO_COLOR,
     QUIET,
     RANKS,
+    SEED,
     report_folder,
 )
 from advisor.cli.completion import complete_file
@@ -76,7 +77,7 @@ Examples:
     read_table=fixed_from_table,
     help="Set a knob for the run.",
 )
-@setting("--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0")
+@SEED
 @setting(
     "--budget",
     read=parse_duration,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from advisor.cli import EXIT_CODES, values
-from advisor.cli.common import DEBUG, DEVICE, LAUNCHER, MODULE, NO_COLOR, QUIET, RANKS
+from advisor.cli.common import DEBUG, DEVICE, LAUNCHER, MODULE, NO_COLOR, QUIET, RANKS, SEED
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
     Fixed,
@@ -87,7 +87,7 @@ Examples:
     shell_complete=complete_knob,
     help="Set a knob, as the study sets it.",
 )
-@setting("--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0")
+@SEED
 @setting(
     "--budget",
     read=parse_duration,
