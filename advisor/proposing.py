@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.tuners.knob import Value
+from advisor.tuners.sampling import sampler_for
 from advisor.tuners.space import Space
 
 if TYPE_CHECKING:
     import optuna
 
 TRIES = 30  # proposals of the sampler that are known already, before the group counts as converged
-STEP = 100_003  # a prime: seeds of different trials do not meet
 
 Config = dict[str, Value]
 
@@ -48,8 +48,7 @@ class Proposer:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if not self.space.choices:
             return
-        sampler = optuna.samplers.TPESampler(seed=(self.seed + STEP * number) % 2**32)
-        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study = optuna.create_study(direction="maximize", sampler=sampler_for("tpe", self.seed, number))
         distributions = self._distributions()
         for config, value in measured:
             if refusal(self.space, config) is None:

@@ -11,6 +11,7 @@ from advisor.profiles.run import EVENTS
 from advisor.tuners.knob import AnyKnob, Knob, Refused, Semantics
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.switch import Switch
 
 every_knob = pytest.mark.parametrize("name", KNOBS)
 every_profile = pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_knob_declares_what_it_does(name: str) -> None:
 @every_knob
 def test_no_public_name_of_a_knob_is_a_misspelt_event(name: str) -> None:
     known = {*EVENTS, *vars(Knob), *Knob.__annotations__, "skipped_steps"}
-    known |= {*vars(StrategySetting), *StrategySetting.__annotations__}
+    known |= {*vars(StrategySetting), *StrategySetting.__annotations__, *vars(Switch)}
     assert [part for part in vars(type(KNOBS[name])) if part[0] != "_" and part not in known] == []
 
 

@@ -7,7 +7,7 @@ gives its workers time to run ahead, so loaders are compared over whole windows 
 
 import math
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ QUEUE_DEPTHS = 4  # windows last at least that many fillings of the loader's que
 SLOT_LIMIT_S = 0.5
 HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
+KEPT_WINDOWS = 16  # the incumbent's is asked for again and again, those of what lost never
 
 
 @dataclass
@@ -90,7 +91,7 @@ class Arena:
     threads: int = 1
     never_stable: int = 0
     excluded: Counter[str] = field(default_factory=Counter)
-    _kept: dict[str, Window] = field(default_factory=dict)
+    _kept: OrderedDict[str, Window] = field(default_factory=OrderedDict)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
         """The way in which two configurations are compared.
@@ -304,7 +305,7 @@ class Arena:
         windows: dict[int, Window] = {}
         for arm in (1, 0) if swapped else (0, 1):
             config = second if arm else first
-            kept = self._kept.get(repr(sorted(config.items()))) if reuse and arm == 0 else None
+            kept = self._measured_before(config) if reuse and arm == 0 else None
             windows[arm] = kept or self._window(config, number)
         base, candidate = windows[0], windows[1]
         ratio = self._gain(base, candidate, by_work(first, second))
@@ -331,8 +332,17 @@ class Arena:
             ) from ended
         finally:
             session.kill()
-        self._kept[repr(sorted(config.items()))] = window
+        self._kept[_name(config)] = window
+        if len(self._kept) > KEPT_WINDOWS:
+            self._kept.popitem(last=False)
         return window
+
+    def _measured_before(self, config: Mapping[str, Value]) -> Window | None:
+        """A window of this configuration, if it is among those that were asked for lately."""
+        name = _name(config)
+        if name in self._kept:
+            self._kept.move_to_end(name)
+        return self._kept.get(name)
 
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""
@@ -345,6 +355,10 @@ class Arena:
 
     def _live(self, names: list[str]) -> bool:
         return all(self.knobs[name].live for name in names)
+
+
+def _name(config: Mapping[str, Value]) -> str:
+    return repr(sorted(config.items()))
 
 
 def _add(environment: dict[str, str], more: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from advisor.tuners.group import Running
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot, between, median, single, within
 from advisor.tuners.record import TrialRecord
+from advisor.tuners.retrying import once_more
 from advisor.tuners.session import SessionEnded
 
 LIVE_LOOKS = (1, 3, 6, 12)  # quads at which a live race may end
@@ -58,8 +59,11 @@ class Race:
             deadline: Time of the clock after which no further look is taken.
 
         Raises:
-            TrialFailed: It failed, or gave what must not be ranked.
+            TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice.
         """
+        return once_more(lambda: self._once(incumbent, config, record, deadline), record.begin_again)
+
+    def _once(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
         how = self.arena.how(incumbent, config)
         if how == LIVE:
             record.process = "shared"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from advisor.tuners.failures import Cause
+from advisor.tuners.failures import Cause, Failure
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot
 
@@ -35,6 +35,15 @@ class TrialRecord:
     startup_s: float | None = None
     efficiency: float | None = None
     log: str | None = None
+
+    def begin_again(self, failure: Failure) -> None:
+        """Forget what was measured before something from outside cut it off, but not that it was."""
+        self.slots, self.applied, self.refused, self.outcome, self.marks = [], [], {}, None, []
+        self.cut_off(failure)
+
+    def cut_off(self, failure: Failure) -> None:
+        """Mark that something from outside cut a measurement off, which was then taken once more."""
+        self.marks.append(f"measured once more: {failure.cause}, {failure.message}")
 
 
 class Recorder(Protocol):

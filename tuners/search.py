@@ -4,16 +4,18 @@ Results only nominate: the confirmation on fresh processes decides. All trials g
 study by ask and tell, so that its sampler starts the joint stage from everything that was measured.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from advisor.fault_points import hit
 from advisor.profiles.profile import Profile
+from advisor.tuners.asking import Asking
 from advisor.tuners.duel import Arena
-from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Failure, TrialFailed
+from advisor.tuners.earlier import Earlier
+from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Cause, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.race import WORTH, Race
@@ -63,7 +65,8 @@ class Search:
         deadline: Monotonic time at which the search must leave the rest to the confirmation.
         latest: The same while nothing was found that would have to be confirmed; not before ``deadline``.
         max_trials: Trials at most, the baseline included.
-        known: Scores of configurations measured in an earlier part of a resumed study, by key.
+        earlier: What earlier parts of a resumed study found.
+        sampler: Makes the sampler of a proposal from the number of those before; the study's own without it.
         priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
         next_number: The next trial's number.
         worth: Log ratio of what a sample is worth under a configuration over one of the baseline's: with the
@@ -80,7 +83,8 @@ class Search:
     deadline: float
     latest: float = 0.0
     max_trials: int | None = None
-    known: Mapping[str, float] = field(default_factory=dict)
+    earlier: Earlier = field(default_factory=Earlier)
+    sampler: "Callable[[int], optuna.samplers.BaseSampler] | None" = None
     priorities: Mapping[str, float] = field(default_factory=dict)
     next_number: int = 1
     compile_s: float | None = None
@@ -92,16 +96,18 @@ class Search:
     stopped_by: StoppedBy = "converged"
     not_tried: list[NotTried] = field(default_factory=list)
     _race: Race = field(init=False)
+    _asking: Asking = field(init=False)
     _seen: dict[str, float] = field(default_factory=dict)
     _configs: dict[str, Config] = field(default_factory=dict)
     _failed_in_a_row: int = 0
-    _failed: int = 0
+    _failed: set[str] = field(default_factory=set)
     _too_much: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.incumbent = dict(self.space.present)
         self._race = Race(self.arena, self.clock)
-        self._seen = {self.space.key(self.incumbent): 0.0, **self.known}
+        self._asking = Asking(self.study, self.space, self.sampler)
+        self._seen = {self.space.key(self.incumbent): 0.0}
 
     def run(self, session: Running | None) -> Config:
         """Search until converged or out of budget; the incumbent is what to confirm.
@@ -119,6 +125,7 @@ class Search:
             if any(self.incumbent[name] != self.space.present[name] for name in self.space.choices):
                 self._screen_again()
             self._refine()
+            self._take_the_rest()
             self._race_the_best()
         except BudgetSpent as spent:
             self.stopped_by = spent.by
@@ -209,31 +216,35 @@ class Search:
 
     def _refine(self) -> None:
         """Joint proposals of Optuna's sampler, until several in a row change nothing."""
-        fruitless = 0
+        fruitless, earlier = 0, self._asking.earlier(self.earlier.failures, self._seen)
         while fruitless < FRUITLESS and self.space.size > len(self._seen):
-            hit("ask.before")
-            trial = self.study.ask(self._distributions())
-            hit("ask.after")
-            config = self.space.complete(dict(trial.params))
+            asked: optuna.trial.Trial | None = None
+            config = next(earlier, None)
+            if config is None:
+                asked = self._asking.propose(len(self._failed))
+                config = self.space.complete(dict(asked.params))
             key = self.space.key(config)
-            if key in self._seen:
-                self.study.tell(trial, self._seen[key])
+            useless = self.space.check(config) is not None or any(
+                map(self._hopeless, config, config.values())
+            )
+            if key in self._seen or useless:
+                if asked is not None:
+                    self._asking.tell(asked, self._seen.get(key, -math.inf))
                 fruitless += 1
                 continue
-            if self.space.check(config) is not None or any(map(self._hopeless, config, config.values())):
-                self.study.tell(trial, state=_state("PRUNED"))
-                fruitless += 1
-                continue
-            score = self._measure(config, "search", trial)
+            score = self._measure(config, "search", asked)
             if score is not None and score > self.score + WORTH:
                 self.score, self.incumbent, fruitless = score, config, 0
             else:
                 fruitless += 1
 
-    def _distributions(self) -> "dict[str, optuna.distributions.BaseDistribution]":
-        from optuna.distributions import CategoricalDistribution
-
-        return {name: CategoricalDistribution(choices) for name, choices in self.space.choices.items()}
+    def _take_the_rest(self) -> None:
+        """What earlier parts measured though the search of now did not come to it counts too."""
+        for key, score in self.earlier.rest().items():
+            config: Config = json.loads(key)
+            known = config.keys() == self.space.present.keys() and self.space.check(config) is None
+            if known and self._keep(key, config, score) is not None and score > self.score + WORTH:
+                self.score, self.incumbent = score, config
 
     def _measure(
         self,
@@ -258,27 +269,33 @@ class Search:
                 self._drop(config, reason)
                 return None
             if key in self._seen and not again:
-                return self._seen[key] if self._may_be_nominated(config) else None
+                return self._nominated(key, config)
+        score = self.earlier.score(key)
+        if score is not None:
+            return self._keep(key, config, score)
+        if key in self.earlier.failures:
+            self._note_failure(key, config, self.earlier.failures[key])
+            return None
         self._afford()
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, config, stage)
         self.arena.log = None
         self.recorder.begin(record, key, self.score)
         if asked is None:
-            hit("ask.before")
-            self.study.enqueue_trial({name: config[name] for name in self.space.choices})
-            hit("ask.between")
-            asked = self.study.ask(self._distributions())
-            hit("ask.after")
+            asked = self._asking.take(config)
         try:
             estimate = self._race.run(self.incumbent, config, record, self._until)
             record.log = self.arena.log
         except TrialFailed as failed:
             record.log = self.arena.log
-            self._fail(record, key, failed.failure, asked)
+            failure = failed.failure
+            record.state, record.cause, record.message = "failed", failure.cause, failure.message
+            self.recorder.record(record, key, asked=asked.number)
+            self._asking.fail(asked)
+            self._note_failure(key, config, failure.cause)
             return None
         if record.refused:
-            self.study.tell(asked, state=_state("PRUNED"))
+            self._asking.refuse(asked, key)
             self._refuse(record)
             return None
         record.against_baseline = estimate.shifted(self.score - self.worth(self.incumbent))
@@ -286,16 +303,22 @@ class Search:
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
+        self.recorder.record(record, key, asked=asked.number, value=score)
+        self._asking.tell(asked, score)
+        return self._keep(key, config, score)
+
+    def _keep(self, key: str, config: Config, score: float) -> float | None:
+        """Remember what was measured; ``None`` where it nominates nothing."""
         self._seen[key] = score
         self._failed_in_a_row = 0
-        self.recorder.record(record, key, asked=asked.number, value=score)
-        hit("tell.before")
-        self.study.tell(asked, score)
-        hit("tell.after")
-        if not self._may_be_nominated(config):
+        return self._nominated(key, config)
+
+    def _nominated(self, key: str, config: Config) -> float | None:
+        """The score of what was seen, if it may be recommended."""
+        if not math.isfinite(self._seen[key]) or not self._may_be_nominated(config):
             return None
         self._configs[key] = config
-        return score
+        return self._seen[key]
 
     def _may_be_nominated(self, config: Config) -> bool:
         """Whether its updates are those of the baseline, or the user allows others; no estimate is either."""
@@ -317,27 +340,25 @@ class Search:
     def _afford(self) -> None:
         if self.clock() > self._until:
             raise BudgetSpent("budget")
-        if self.max_trials is not None and self.next_number >= self.max_trials:
+        counted = self.next_number - self.earlier.interrupted
+        if self.max_trials is not None and counted >= self.max_trials:
             raise BudgetSpent("trials")
 
-    def _fail(self, record: TrialRecord, key: str, failure: Failure, asked: "optuna.trial.Trial") -> None:
-        record.state, record.cause, record.message = "failed", failure.cause, failure.message
-        self.recorder.record(record, key, asked=asked.number)
-        hit("tell.before")
-        self.study.tell(asked, state=_state("FAIL"))
-        hit("tell.after")
-        self._learn(record, failure)
-        self._failed += 1
-        self._failed_in_a_row += 1 if failure.cause in USER_CAUSES else -self._failed_in_a_row
+    def _note_failure(self, key: str, config: Config, cause: Cause) -> None:
+        """Learn from a failure; it is not tried again. Too many end the search."""
+        self._seen[key] = -math.inf
+        self._learn(config, cause)
+        self._failed.add(key)
+        self._failed_in_a_row += 1 if cause in USER_CAUSES else -self._failed_in_a_row
         tried = max(1, self.next_number - 1)
-        if self._failed_in_a_row >= FAILURES_IN_A_ROW or (tried >= 10 and self._failed > tried / 2):
+        if self._failed_in_a_row >= FAILURES_IN_A_ROW or (tried >= 10 and len(self._failed) > tried / 2):
             raise BudgetSpent("failures")
 
-    def _learn(self, record: TrialRecord, failure: Failure) -> None:
+    def _learn(self, config: Config, cause: Cause) -> None:
         """Running out of memory is monotone: larger values of what was raised fail too."""
-        if failure.cause not in RESOURCE_CAUSES:
+        if cause not in RESOURCE_CAUSES:
             return
-        for name, value in record.config.items():
+        for name, value in config.items():
             present = self.space.present[name]
             if isinstance(value, int) and isinstance(present, int) and value > present:
                 self._too_much[name] = min(value, self._too_much.get(name, value))
@@ -355,9 +376,3 @@ class Search:
                 entry = NotTried(name, value, reason)
                 if entry not in self.not_tried:
                     self.not_tried.append(entry)
-
-
-def _state(name: str) -> "optuna.trial.TrialState":
-    import optuna
-
-    return optuna.trial.TrialState[name]

@@ -266,9 +266,11 @@ def _choose(
     if name not in asked and knob.acts_on and profile.phases is not None:
         share, how = _bound(profile, knob.acts_on)
         if share < detectable:
+            # Above 100 % no share of a step is seen, so a figure would say nothing more.
+            seen = "what" if detectable > 1 else f"the {detectable * 100:.3g} % that"
             reason_text = (
                 f"at most {share * 100:.1f} % of the step could be gained{how}, "
-                f"less than the {detectable * 100:.3g} % that can be told from noise"
+                f"less than {seen} can be told from noise"
             )
             return [NotTried(name, None, reason_text)], []
     return left_out, choices

@@ -10,6 +10,7 @@ import pytest
 from builders import a_loader, a_profile, an_optimizer
 
 from advisor.tuners.duel import LIVE, Duel
+from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -131,11 +132,11 @@ def test_what_an_earlier_part_of_the_study_measured_is_not_measured_again() -> N
     first, _, kept = a_search(lambda c: 1.0, AMP)
     first.run(None)
     known = {
-        first.space.key(trial.config): trial.against_baseline.estimate
+        first.space.key(trial.config): [trial.against_baseline.estimate]
         for trial in kept.trials
         if trial.against_baseline is not None
     }
-    again, arena, _ = a_search(lambda c: 1.0, AMP, known=known)
+    again, arena, _ = a_search(lambda c: 1.0, AMP, earlier=Earlier(known))
     again.run(None)
     assert arena.measured == []
 
@@ -161,14 +162,67 @@ def test_a_larger_value_of_what_ran_out_of_memory_is_not_tried() -> None:
 
 def test_failures_in_a_row_end_the_search_with_what_is_valid() -> None:
     def speed(config: Mapping[str, Value]) -> float:
-        if config["num_threads"] != 1:
+        if config["batch_size"] != 64:
             raise TrialFailed(Failure("user_error", "ValueError: no"))
         return 1.0
 
-    search, _, kept = a_search(speed, {"num_threads": [1, 2, 3, 4, 5, 6, 7, 8]})
-    assert search.run(None) == {"num_threads": 1}
+    search, _, kept = a_search(speed, {"batch_size": [64, 128, 256, 512, 1024, 2048, 4096]})
+    assert search.run(None) == {"batch_size": 64}
     assert search.stopped_by == "failures"
     assert len(kept.trials) == 5
+
+
+def test_what_failed_by_itself_is_not_tried_again() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        if config["amp"] == "bf16":
+            raise TrialFailed(Failure("user_error", "ValueError: no"))
+        return 1.0
+
+    search, arena, kept = a_search(speed, AMP)
+    search.run(None)
+    failed = [tuple(trial.config.items()) for trial in kept.trials if trial.state == "failed"]
+    assert len(failed) == len(set(failed)) == 2
+    assert len([config for config in arena.measured if config["amp"] == "bf16"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "times"),
+    [
+        (Failure("killed", "ended by SIGTERM from outside"), 2),
+        (Failure("lost_lease", "another worker owns it"), 2),
+        (Failure("device_error", "RuntimeError: CUDA error: no CUDA-capable device is detected"), 2),
+        (Failure("device_error", "RuntimeError: CUDA error: device-side assert triggered"), 1),
+        (Failure("oom_host", "killed, likely out of memory"), 1),
+        (Failure("user_error", "ValueError: no"), 1),
+    ],
+    ids=lambda value: value.cause if isinstance(value, Failure) else str(value),
+)
+def test_what_came_from_outside_alone_is_measured_once_more(failure: Failure, times: int) -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        if config["amp"] == "bf16":
+            raise TrialFailed(failure)
+        return 1.0
+
+    search, arena, kept = a_search(speed, {"amp": ["off", "bf16"]})
+    assert search.run(None) == {"amp": "off"}
+    assert len(arena.measured) == times
+    assert [(trial.state, trial.cause) for trial in kept.trials] == [("failed", failure.cause)]
+    assert search.next_number == 2
+
+
+def test_a_trial_that_was_cut_off_once_is_kept_as_what_it_is_and_says_so() -> None:
+    cut_off = iter([True])
+
+    def speed(config: Mapping[str, Value]) -> float:
+        if config["amp"] == "bf16" and next(cut_off, False):
+            raise TrialFailed(Failure("killed", "ended by SIGTERM from outside"))
+        return 1.5 if config["amp"] == "bf16" else 1.0
+
+    search, _, kept = a_search(speed, {"amp": ["off", "bf16"]})
+    assert search.run(None) == {"amp": "bf16"}
+    (trial,) = kept.trials
+    assert trial.state == "complete"
+    assert trial.marks == ["measured once more: killed, ended by SIGTERM from outside"]
 
 
 def test_a_refusal_is_neither_a_trial_nor_a_failure() -> None:

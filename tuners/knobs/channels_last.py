@@ -5,14 +5,15 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.profile import Profile, RootFacts
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Semantics
+from advisor.tuners.switch import Switch
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
 
-class ChannelsLast(Knob[str]):
+class ChannelsLast(Switch):
     """Stores images and convolution weights with the channels of one pixel side by side.
 
     Convolutions read that layout without reordering. Measured on a CPU: U-Net 1.23, ResNet 1.10, ViT
@@ -27,23 +28,12 @@ class ChannelsLast(Knob[str]):
     acts_on = ("forward", "backward")
     layer = 1  # outside of what execution compiles
 
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def present(self, profile: Profile) -> str:
-        return "off"
-
-    def choices(self, profile: Profile) -> list[str]:
-        self.check("on", profile)
-        return ["off", "on"]
-
-    def check(self, value: str, profile: Profile) -> None:
+    def refusal(self, profile: Profile) -> str | None:
         convolutional = [root for root in profile.roots if root.dense_convolutions > 0 and _of_images(root)]
         if not convolutional:
-            raise Refused("no dense convolution of images or volumes")
+            return "no dense convolution of images or volumes"
         flat = [r for r in convolutional if r.takes_4d_input is False and 3 not in r.convolution_dimensions]
-        if len(flat) == len(convolutional):
-            raise Refused("the model takes no images (4-D or 5-D input)")
+        return "the model takes no images (4-D or 5-D input)" if len(flat) == len(convolutional) else None
 
     def model(self, root: "Module", value: str) -> "Module":
         """Convert weights of 4 and 5 dimensions in place; other parameters stay as they are."""

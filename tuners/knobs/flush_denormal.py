@@ -1,10 +1,11 @@
 """Whether the CPU computes with numbers too small to be normal."""
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Refused, Semantics
+from advisor.tuners.switch import Switch
 
 
-class FlushDenormal(Knob[str]):
+class FlushDenormal(Switch):
     """Treats denormal numbers, smaller than 1.2e-38 in float32, as zero.
 
     Many processors compute with them much more slowly. They appear where values decay towards
@@ -18,19 +19,8 @@ class FlushDenormal(Knob[str]):
     semantics = Semantics.PRECISION
     acts_on = ("forward", "backward", "optimizer")
 
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def present(self, profile: Profile) -> str:
-        return "off"
-
-    def choices(self, profile: Profile) -> list[str]:
-        self.check("on", profile)
-        return ["off", "on"]
-
-    def check(self, value: str, profile: Profile) -> None:
-        if profile.device.startswith("cuda"):
-            raise Refused("the model runs on the GPU")
+    def refusal(self, profile: Profile) -> str | None:
+        return "the model runs on the GPU" if profile.device.startswith("cuda") else None
 
     def process(self, value: str) -> None:
         """Set the switch of this thread, before it starts others.

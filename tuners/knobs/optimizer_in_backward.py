@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Config, Refused, Semantics
 from advisor.tuners.seen import gradient_norms
+from advisor.tuners.switch import Switch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +30,7 @@ BY_HAND = (
 ACCUMULATED = "gradients of several backward passes make one update"
 
 
-class OptimizerInBackward(Knob[str]):
+class OptimizerInBackward(Switch):
     """Updates each parameter as soon as its gradient is complete, and frees the gradient at once.
 
     Gradients of all parameters then never exist together, which saves the memory of one copy of the
@@ -44,20 +45,27 @@ class OptimizerInBackward(Knob[str]):
     named_only = True
     acts_on = ("backward", "optimizer")
 
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def present(self, profile: Profile) -> str:
-        return "off"
-
-    def choices(self, profile: Profile) -> list[str]:
-        self.check("on", profile)
-        return ["off", "on"]
-
-    def check(self, value: str, profile: Profile) -> None:
-        reason = _refusal(profile) if value == "on" else None
-        if reason:
-            raise Refused(reason)
+    def refusal(self, profile: Profile) -> str | None:
+        run, norms = profile.run, gradient_norms(profile)
+        if profile.target_kind == "script":
+            return BY_HAND
+        if not profile.optimizers:
+            return "parameters are updated without torch.optim"
+        if len(profile.optimizers) > 1:
+            return "several optimizers update; which of them a backward belongs to is not known"
+        if profile.optimizers[0].closure:
+            return "the optimizer calls backward inside its step"
+        if profile.optimizers[0].differentiable:
+            return "updates are differentiable, so gradients must outlive them"
+        if run is not None and run.backwards_per_step > 1:
+            return ACCUMULATED
+        if run is not None and run.own_scaler:
+            return "the program scales its loss, and gradients must be divided before an update"
+        if norms is None:
+            return "no operators were recorded, so whether the program clips gradients is not known"
+        if norms != "none":
+            return "norms over all gradients are taken between backward and update, as for clipping"
+        return None
 
     def prepare(self, config: Config, present: Config) -> None:
         """Look at the other changes.
@@ -111,26 +119,3 @@ def _update(optimizer: "Optimizer", group: dict[str, Any]) -> Callable[["Tensor"
         parameter.grad = None
 
     return update
-
-
-def _refusal(profile: Profile) -> str | None:
-    run, norms = profile.run, gradient_norms(profile)
-    if profile.target_kind == "script":
-        return BY_HAND
-    if not profile.optimizers:
-        return "parameters are updated without torch.optim"
-    if len(profile.optimizers) > 1:
-        return "several optimizers update; which of them a backward belongs to is not known"
-    if profile.optimizers[0].closure:
-        return "the optimizer calls backward inside its step"
-    if profile.optimizers[0].differentiable:
-        return "updates are differentiable, so gradients must outlive them"
-    if run is not None and run.backwards_per_step > 1:
-        return ACCUMULATED
-    if run is not None and run.own_scaler:
-        return "the program scales its loss, and gradients must be divided before an update"
-    if norms is None:
-        return "no operators were recorded, so whether the program clips gradients is not known"
-    if norms != "none":
-        return "norms over all gradients are taken between backward and update, as for clipping"
-    return None

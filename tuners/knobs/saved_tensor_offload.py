@@ -4,7 +4,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Refused, Semantics
+from advisor.tuners.switch import Switch
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 FULL = 0.9  # of device memory at the peak of a step; where the rule memory_pressure begins to warn
 
 
-class SavedTensorOffload(Knob[str]):
+class SavedTensorOffload(Switch):
     """Moves what forward saves for backward to host memory, and back when it is needed.
 
     It frees the memory of activations on the accelerator for the price of two copies of each of them
@@ -27,22 +28,16 @@ class SavedTensorOffload(Knob[str]):
     live = True
     acts_on = ("forward", "backward")
 
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def present(self, profile: Profile) -> str:
-        return "off"
-
     def choices(self, profile: Profile) -> list[str]:
-        self.check("on", profile)
-        reason = _room_left(profile)
+        choices, reason = super().choices(profile), _room_left(profile)
         if reason is not None:
             raise Refused(reason)
-        return ["off", "on"]
+        return choices
 
-    def check(self, value: str, profile: Profile) -> None:
-        if not profile.device.startswith("cuda"):
-            raise Refused("the model runs on the CPU, where saved tensors are in host memory already")
+    def refusal(self, profile: Profile) -> str | None:
+        if profile.device.startswith("cuda"):
+            return None
+        return "the model runs on the CPU, where saved tensors are in host memory already"
 
     def forward(self, root: "Module", value: str) -> AbstractContextManager[Any] | None:
         """Saved tensors go to the host within one forward of the root.

@@ -5,8 +5,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.profile import EmbeddingFacts, Profile
-from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Config, Refused, Semantics
 from advisor.tuners.seen import gradient_norms
+from advisor.tuners.switch import Switch
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -18,7 +19,7 @@ DECAYED = "weight decay moves every row, which sparse gradients exclude"
 FUSED = "a fused update takes no sparse gradients"
 
 
-class SparseEmbedding(Knob[str]):
+class SparseEmbedding(Switch):
     """Lets embedding tables give sparse gradients, so that a step costs by the rows that it reads.
 
     A dense gradient is as large as the table: it is filled with zeros, and the update goes through all
@@ -37,20 +38,25 @@ class SparseEmbedding(Knob[str]):
     def __init__(self) -> None:
         self._switched: weakref.WeakSet[Module] = weakref.WeakSet()
 
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def present(self, profile: Profile) -> str:
-        return "off"
-
-    def choices(self, profile: Profile) -> list[str]:
-        self.check("on", profile)
-        return ["off", "on"]
-
-    def check(self, value: str, profile: Profile) -> None:
-        reason = _refusal(profile) if value == "on" else None
-        if reason:
-            raise Refused(reason)
+    def refusal(self, profile: Profile) -> str | None:
+        tables = [table for root in profile.roots for table in root.embeddings]
+        dense = [table for table in tables if not table.sparse and not table.tied]
+        if not dense:
+            if not tables:
+                return "the model has no embedding table"
+            return "every embedding table gives sparse gradients already, or is shared with another layer"
+        if profile.target_kind == "script":
+            return f"a script builds its own tables: {_advice(dense)}"
+        if not profile.optimizers:
+            return "parameters are updated without torch.optim"
+        for facts in profile.optimizers:
+            if facts.name not in TAKING:
+                return f"{facts.name} takes no sparse gradients: {_advice(dense)}"
+            if facts.fused:
+                return f"{FUSED}: {_advice(dense)}"
+        if gradient_norms(profile) in ("foreach", "for-loop"):
+            return "gradients are clipped by their norm, which torch does not compute of sparse ones"
+        return None
 
     def prepare(self, config: Config, present: Config) -> None:
         """Look at the other changes.
@@ -106,27 +112,6 @@ class SparseEmbedding(Knob[str]):
             if held.weight.grad is not None:
                 held.weight.grad = held.weight.grad.to_dense()
         self._switched.clear()
-
-
-def _refusal(profile: Profile) -> str | None:
-    tables = [table for root in profile.roots for table in root.embeddings]
-    dense = [table for table in tables if not table.sparse and not table.tied]
-    if not dense:
-        if not tables:
-            return "the model has no embedding table"
-        return "every embedding table gives sparse gradients already, or is shared with another layer"
-    if profile.target_kind == "script":
-        return f"a script builds its own tables: {_advice(dense)}"
-    if not profile.optimizers:
-        return "parameters are updated without torch.optim"
-    for facts in profile.optimizers:
-        if facts.name not in TAKING:
-            return f"{facts.name} takes no sparse gradients: {_advice(dense)}"
-        if facts.fused:
-            return f"{FUSED}: {_advice(dense)}"
-    if gradient_norms(profile) in ("foreach", "for-loop"):
-        return "gradients are clipped by their norm, which torch does not compute of sparse ones"
-    return None
 
 
 def _advice(tables: list[EmbeddingFacts]) -> str:
