@@ -79,7 +79,7 @@ def holding(
     with ExitStack() as stack:
         while (busy := _take_all(folder, names, study, stack)) is not None:
             waited = time.monotonic() - began
-            message = f"{_holder(folder, busy)} measures on {_shown(names)}"
+            message = f"{_holder(folder, busy)} measures on {shown(names)}"
             if waited >= limit_s:
                 raise EnvironmentProblem(
                     message,
@@ -261,7 +261,7 @@ def _file_name(name: str) -> str:
     return f"advisor-{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:100]}.lock"
 
 
-def _shown(names: Sequence[str]) -> str:
+def shown(names: Sequence[str]) -> str:
     """What is measured on, for a message: ``CPUs 0-3,8`` or the GPU."""
     numbers = [int(name[4:]) for name in names if re.fullmatch(r"cpu-\d+", name)]
     if len(numbers) < len(names):

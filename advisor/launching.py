@@ -2,19 +2,40 @@
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from advisor.contract import default_study_name, digest_of_target
-from advisor.device_lock import Held, holding, measured_names
+from advisor.device_lock import Held, holding, measured_names, shown
 from advisor.profiles.machine import read_machine
 from advisor.scratch import make_scratch
-from advisor.settings import Settings, TargetRequest, Value
+from advisor.settings import Progress, Settings, TargetRequest, Value
+from advisor.signals import StopRequests
 from advisor.tuners.exec_command import find_wanted
-from advisor.tuners.launch import Launcher, can_isolate
+from advisor.tuners.launch import CACHE_VARIABLE, Launcher, can_isolate
 from advisor.tuners.rank_environment import wants_own_group
+from advisor.tuners.session import Interrupted
 from advisor.tuners.spec import Target
+
+SHOWN = 10  # names in a warning
+
+
+def until_stopped(stop: StopRequests, progress: Progress) -> Callable[[str, float], None]:
+    """What a launcher calls while it waits: tells the progress, raises ``Interrupted`` once asked to stop.
+
+    Args:
+        stop: Knows whether a signal came.
+        progress: Is told what is waited for.
+    """
+
+    def waiting(what: str, seconds: float) -> None:
+        if stop.received is not None:
+            raise Interrupted
+        progress.waiting(what, seconds)
+
+    return waiting
 
 
 def make_launcher(
@@ -38,7 +59,8 @@ def make_launcher(
     Raises:
         EnvironmentProblem: Another tuner has the device for longer than the budget.
     """
-    held = stack.enter_context(_device(settings, waiting, say or warn))
+    names = _measured(settings)
+    held = stack.enter_context(_device(names, settings, waiting, say or warn))
     request = settings.target
     payload = None
     if request.payload is not None:
@@ -52,6 +74,10 @@ def make_launcher(
     scratch = make_scratch(stack)
     cache = folder / "compile-cache"
     cache.mkdir(mode=0o700)
+    named = os.environ.get(CACHE_VARIABLE)
+    usable = named is None or _can_write(Path(named))
+    if not usable:
+        warn(f"{CACHE_VARIABLE}={named} cannot be written: trials compile into a folder of the study instead")
     return Launcher(
         Target(request.kind, name, request.args, str(Path.cwd()), payload),
         folder,
@@ -59,10 +85,12 @@ def make_launcher(
         device=settings.device,
         isolate=_isolate(request, scratch, warn),
         compile_cache=cache,
+        keeps_cache=usable,
         scratch=scratch,
         waiting=waiting,
         held=held.descriptors,
         waited_s=held.waited_s,
+        measures_on=shown(names),
     )
 
 
@@ -89,13 +117,42 @@ def with_own_group(
     return {**own, **fixed}
 
 
+def side_effects(launcher: Launcher) -> list[str]:
+    """What the program did beside training: it was launched several times."""
+    told = []
+    if launcher.connections:
+        told.append(f"the program connects to {', '.join(sorted(launcher.connections)[:SHOWN])}")
+    if launcher.files and not launcher.isolate and launcher.target.kind in ("script", "module"):
+        told.append(f"files that it wrote: {', '.join(sorted(launcher.files)[:SHOWN])}")
+    return told
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether a program that makes this folder if need be can put files into it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _measured(settings: Settings) -> tuple[str, ...]:
+    """What is measured on, by the names of its locks."""
+    gpus = () if settings.device == "cpu" else read_machine().gpus
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return measured_names(settings.device, [gpu.uuid for gpu in gpus], visible)
+
+
 def _device(
-    settings: Settings, waiting: Callable[[str, float], None], say: Callable[[str], None]
+    names: Sequence[str],
+    settings: Settings,
+    waiting: Callable[[str, float], None],
+    say: Callable[[str], None],
 ) -> AbstractContextManager[Held]:
     """Hold what is measured on, alone on this host."""
-    gpus = () if settings.device == "cpu" else read_machine().gpus
     return holding(
-        measured_names(settings.device, [gpu.uuid for gpu in gpus], os.environ.get("CUDA_VISIBLE_DEVICES")),
+        names,
         study=settings.study or default_study_name(settings.target.name),
         limit_s=settings.budget_s,
         waiting=waiting,

@@ -31,6 +31,7 @@ class Ended:
             or warm parent ended.
         stacks: The Python stacks were asked for before the kill (SIGUSR1, sent to whom handles it).
         stuck: Processes that SIGKILL did not end within 30 s.
+        memory_limit_bytes: Host memory that the trial was allowed; 0 when none ran.
     """
 
     exit_code: int | None
@@ -41,6 +42,7 @@ class Ended:
     reason: Reason
     stacks: bool
     stuck: int = 0
+    memory_limit_bytes: int = 0
 
     def tell(self, status_fd: int) -> None:
         """Write it as one line of JSON."""

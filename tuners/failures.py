@@ -4,6 +4,8 @@ The child describes exceptions, the parent what it sees from outside: signals, d
 """
 
 import errno
+import re
+import resource
 import signal
 import traceback
 from dataclasses import dataclass, replace
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from advisor.tuners.ended import Ended
+from advisor.tuners.processes import RSS_UNIT, memory_limit
 from advisor.tuners.starting import NO_COMMAND, NOT_ISOLATED
 
 MAX_MESSAGE = 2000
@@ -28,6 +31,13 @@ USER_CAUSES: frozenset[Cause] = frozenset(
      "numerics_mismatch", "non_finite"}
 )  # fmt: skip
 RESOURCE_CAUSES: frozenset[Cause] = frozenset({"oom_device", "oom_host", "shm_full", "disk_full", "timeout"})
+DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "lost_lease"})
+
+LIKELY = "killed, likely out of memory"
+LOST_DEVICE = re.compile(
+    r"(?i)(device|GPU) (is )?lost|fallen off the bus|no CUDA-capable device is detected|uncorrectable ECC"
+)
+BLOCKING = "CUDA_LAUNCH_BLOCKING"  # kernels run behind the program: the traceback shows a later line
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,22 @@ class TrialFailed(Exception):
         self.failure = failure
 
 
+def is_disruption(failure: Failure) -> bool:
+    """Whether it came from outside, so that the same trial may well succeed."""
+    lost = failure.cause == "device_error" and LOST_DEVICE.search(failure.message) is not None
+    return lost or failure.cause in DISRUPTIONS
+
+
+def stays_failed(cause: Cause | None, message: str) -> bool:
+    """Whether a configuration that failed so is not run again when its study is resumed.
+
+    What was killed without a sign of the kernel is only likely to have run out of memory.
+    """
+    if cause is None or is_disruption(Failure(cause, message)):
+        return False
+    return (cause in USER_CAUSES or cause in RESOURCE_CAUSES) and not message.startswith(LIKELY)
+
+
 def describe(error: BaseException) -> Failure:
     """Classify an exception raised in the target. Class *and* text decide, as torch reuses classes."""
     from advisor.profiles.hooks import program
@@ -55,9 +81,16 @@ def describe(error: BaseException) -> Failure:
     kind, text = type(error), str(error)
     message = f"{kind.__name__}: {text}" if text else kind.__name__
     frame = program.user_frame(error)
+    cause = _cause(error, text)
+    message = message[:MAX_MESSAGE]
+    if cause == "device_error" and BLOCKING not in message and not LOST_DEVICE.search(message):
+        message += f"; run it with {BLOCKING}=1 to see which line it is"
+    if cause == "oom_host":
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT
+        message += f"; {_used(own, memory_limit())}"
     return Failure(
-        cause=_cause(error, text),
-        message=message[:MAX_MESSAGE],
+        cause=cause,
+        message=message,
         trace=program.user_traceback(error)[-MAX_TRACEBACK:],
         where=None if frame is None else f"{frame.file}:{frame.line}",
     )
@@ -139,16 +172,22 @@ def read_tail(log: Path) -> str:
 
 def _from_signal(number: int, ended: Ended) -> Failure:
     if number == signal.SIGKILL:
-        peak = f"peak RSS {ended.peak_rss_bytes / 2**20:.0f} MiB"
+        peak = _used(ended.peak_rss_bytes, ended.memory_limit_bytes)
         if ended.oom_kill:
             return Failure("oom_host", f"killed by the kernel for lack of memory, {peak}")
-        return Failure("oom_host", f"killed, likely out of memory, {peak}")
+        return Failure("oom_host", f"{LIKELY}, {peak}")
     if number == signal.SIGBUS and _shm_is_full():
         return Failure("shm_full", "SIGBUS with /dev/shm full")
     name = signal.Signals(number).name
     if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         return Failure("killed", f"ended by {name} from outside")
     return Failure("crash_signal", f"ended by {name}")
+
+
+def _used(peak_bytes: int, limit_bytes: int) -> str:
+    """The resident memory of the largest process at its highest, and what was allowed where that is known."""
+    allowed = f" of {limit_bytes / 2**20:.0f} MiB" if limit_bytes else ""
+    return f"peak RSS {peak_bytes / 2**20:.0f} MiB{allowed}"
 
 
 def _shm_is_full() -> bool:

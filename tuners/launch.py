@@ -19,14 +19,17 @@ from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel
 from advisor.tuners.exec_launch import ExecLaunch
 from advisor.tuners.group import RankGroup, Running
+from advisor.tuners.limits import Limits
 from advisor.tuners.place import Place
+from advisor.tuners.quarantine import Quarantined
 from advisor.tuners.rank_environment import OwnGroup, own_device, wants_own_group
-from advisor.tuners.session import Limits, Session
+from advisor.tuners.session import Session
 from advisor.tuners.spec import Target, TrialSpec
 from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.zygote import Zygote
 
 PRIVATE = ("ADVISOR_STORAGE",)  # of our own environment; may hold a password
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 @dataclass
@@ -37,11 +40,14 @@ class Launcher:
         folder: Where trial folders are made (0700), one per process started.
         waiting: Called while waiting, with what is waited for and for how long; may raise
             ``Interrupted``.
+        compile_cache: Where trials compile, unless the user's environment names a folder.
+        keeps_cache: That folder can be used.
         launches: Processes started so far.
         files: What programs wrote, as they named it.
         connections: ``host:port`` outside this machine that programs reached out to.
         held: Descriptors of the device's locks. Supervisors inherit them: a trial may outlive us a while.
         waited_s: How long another tuner had the device.
+        measures_on: The device, or the CPUs, in words.
     """
 
     target: Target
@@ -50,9 +56,11 @@ class Launcher:
     device: str = "auto"
     isolate: bool = False
     compile_cache: Path | None = None
+    keeps_cache: bool = True
     scratch: Path | None = None
     held: tuple[int, ...] = ()
     waited_s: float = 0.0
+    measures_on: str = "this machine"
     waiting: Callable[[str, float], None] = lambda what, seconds: None
     limits: Limits = field(default_factory=Limits)
     launches: int = 0
@@ -63,6 +71,7 @@ class Launcher:
     _sessions: list[Session] = field(default_factory=list)
     _commands: list[ExecLaunch] = field(default_factory=list)
     _groups: dict[Path, OwnGroup] = field(default_factory=dict)
+    _quarantined: Quarantined | None = None
 
     def __enter__(self) -> "Launcher":
         self.adoption.open()
@@ -96,20 +105,24 @@ class Launcher:
         training_dataset: int | None = None,
         learning_steps: int = 0,
         seed_offset: int = 0,
+        nudge: int = 0,
         environment: Mapping[str, str] | None = None,
     ) -> Running:
         """Start one trial, in as many processes as its strategy needs; returns at once.
 
         Raises:
             TrialFailed: The workload itself cannot be loaded.
+            Quarantined: A process of an earlier trial cannot be ended.
         """
+        if self._quarantined is not None:
+            raise self._quarantined
         self.launches += 1
         folder = self.folder / f"{self.launches:05d}"
         folder.mkdir(mode=0o700, parents=True)
         spec = TrialSpec(
             number=number, target=self.target, folder=str(folder), config=dict(config), present=dict(present),
-            training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, device=self.device,
-            learning_steps=learning_steps, isolate=self.isolate,
+            training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, nudge=nudge,
+            device=self.device, learning_steps=learning_steps, isolate=self.isolate,
         )  # fmt: skip
         if self.target.kind == "exec":
             return self._command(spec, environment or {})
@@ -201,7 +214,16 @@ class Launcher:
         if self._zygote is not None:
             supervisors.append(self._zygote.supervisor)
             self._zygote.end_orphans()
-        self.adoption.end_orphans([pid for pid in supervisors if pid is not None])
+        left = self.adoption.end_orphans([pid for pid in supervisors if pid is not None])
+        if left:
+            self.quarantine(left)
+
+    def quarantine(self, stuck: int) -> None:
+        """Start nothing more: so many processes cannot be ended, and would disturb whatever is measured."""
+        if self._quarantined is None:
+            self._quarantined = Quarantined(stuck, self.measures_on)
+            for session in list(self._sessions):
+                session.kill()
 
     def _spawn(
         self, folder: Path, environment: Mapping[str, str], channel: int, status: int, control: int
@@ -238,7 +260,8 @@ class Launcher:
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         trackers.silence(environment, scratch)
         if self.compile_cache is not None:
-            environment.setdefault("TORCHINDUCTOR_CACHE_DIR", str(self.compile_cache))
+            kept = environment.get(CACHE_VARIABLE) if self.keeps_cache else None
+            environment[CACHE_VARIABLE] = kept or str(self.compile_cache)
         environment.update(extra)
         environment.update(self.adoption.environment)
         return environment

@@ -7,15 +7,18 @@ Standard library only, as it is part of the supervisor. Linux is first class; wi
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # linux/prctl.h
 KILL_WAIT_S = 30.0  # a process in uninterruptible sleep may outlast any signal
 GRACE_S = 3.0
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes, of ru_maxrss (man getrusage)
+CGROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 HAS_PROC = Path("/proc/self/stat").exists()
 LISTS_CHILDREN = Path("/proc/thread-self/children").exists()  # not in every kernel
@@ -167,14 +170,41 @@ def handles(pid: int, number: signal.Signals) -> bool:
 
 def oom_kills() -> int:
     """How many processes of this cgroup were killed for memory so far; 0 where the kernel does not say."""
+    text = next(_of_cgroup("memory.events", "memory.oom_control"), "")
+    return int(dict(row.split() for row in text.splitlines()).get("oom_kill", 0))
+
+
+def memory_limit() -> int:
+    """Bytes of host memory that this process may use: the least of what machine, cgroups and ulimit allow."""
+    allowed = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    allowed += [
+        int(text) for text in _of_cgroup("memory.max", "memory.limit_in_bytes") if text.strip().isdigit()
+    ]
+    own, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return min(allowed if own == resource.RLIM_INFINITY else [*allowed, own])
+
+
+def _of_cgroup(second: str, first: str) -> Iterator[str]:
+    """The contents of a file of this process's memory cgroup and of those above it, from below.
+
+    Args:
+        second: Its name in version 2 of cgroups.
+        first: Its name in version 1.
+    """
+    for line in _text(MEMBERSHIP).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "memory" not in controllers.split(",") and controllers:
+            continue
+        root, name = (CGROUPS / "memory", first) if controllers else (CGROUPS, second)
+        folder = root / path.lstrip("/")
+        folders = [folder, *folder.parents]
+        for each in folders[: folders.index(root) + 1]:  # in a container the path may be the host's
+            if text := _text(each / name):
+                yield text
+
+
+def _text(path: Path) -> str:
+    """What a file of the kernel says; an empty text where there is none."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers not in ("", "memory"):
-                continue
-            name = "memory.oom_control" if controllers else "memory.events"
-            folder = f"/sys/fs/cgroup/{controllers}".rstrip("/")
-            for file in (Path(f"{folder}{path}/{name}"), Path(folder, name)):  # the second: in a container
-                if file.exists():
-                    return int(dict(row.split() for row in file.read_text().splitlines()).get("oom_kill", 0))
-    return 0
+        return path.read_text(errors="replace")
+    return ""

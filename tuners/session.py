@@ -6,7 +6,7 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -16,6 +16,7 @@ from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel, ChannelClosed
 from advisor.tuners.ended import Ended, read_ended
 from advisor.tuners.failures import Failure, TrialFailed, from_exit, read_tail
+from advisor.tuners.limits import Limits
 from advisor.tuners.measure import Slot
 from advisor.tuners.spec import TrialSpec, read_outcome
 
@@ -35,21 +36,6 @@ class SessionEnded(Exception):
         self.outcome = outcome
 
 
-@dataclass
-class Limits:
-    """Deadlines in seconds, per phase; see reliability.md, section 3.5."""
-
-    start_s: float = 60.0
-    compile_s: float = 300.0
-    step_s: float | None = None
-
-    def for_steps(self, steps: int) -> float:
-        """For that many steps: generous until the baseline's step is known."""
-        if self.step_s is None:
-            return self.start_s + 60.0 * steps
-        return max(60.0, 20 * self.step_s) + 3 * self.step_s * steps
-
-
 class Owner(Protocol):
     """What a session needs of the launcher that started it."""
 
@@ -65,6 +51,9 @@ class Owner(Protocol):
 
     def end_orphans(self) -> None:
         """Its supervisor was killed."""
+
+    def quarantine(self, stuck: int) -> None:
+        """That many of its processes are there in spite of SIGKILL."""
 
 
 class Session:
@@ -366,10 +355,14 @@ class Session:
         os.close(self._status)
         self._channel.close()
         if self._process is not None:
+            if self._ended is None:  # it hangs, or is dead already
+                self._process.kill()
             self._process.wait()
         self._launcher.forget(self)
         if self._ended is None:
             self._launcher.end_orphans()
+        elif self._ended.stuck:
+            self._launcher.quarantine(self._ended.stuck)
 
 
 def answered(message: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class TrialSpec:
 
     ``present`` is the program's own setting of every knob, ``config`` what this trial sets.
     ``place`` is this process's among those that train together, alone by default.
+    ``nudge``, where not 0, moves the initial weights by a few roundings, by this seed (``nudge.py``).
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
     """
@@ -44,6 +45,7 @@ class TrialSpec:
     training_dataset: int | None = None
     seed: int = 0
     seed_offset: int = 0
+    nudge: int = 0
     device: str = "auto"
     learning_steps: int = 0
     isolate: bool = False

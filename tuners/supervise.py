@@ -25,10 +25,12 @@ from advisor.tuners.processes import (
     HAS_PROC,
     KILL_WAIT_S,
     PR_SET_PDEATHSIG,
+    RSS_UNIT,
     become_subreaper,
     descendants,
     handles,
     living_since,
+    memory_limit,
     oom_kills,
     pidfd,
     prctl,
@@ -144,6 +146,7 @@ def supervise(
         reason=reason,
         stacks=stacks,
         stuck=stuck,
+        memory_limit_bytes=memory_limit() if watch.trial else 0,
     )
     report(ended)
     return ended
@@ -255,8 +258,7 @@ class _Watch:
                 return True
             if pid == 0:
                 return False
-            unit = 1 if sys.platform == "darwin" else 1024  # man getrusage
-            self.peak_rss_bytes = max(self.peak_rss_bytes, usage.ru_maxrss * unit)
+            self.peak_rss_bytes = max(self.peak_rss_bytes, usage.ru_maxrss * RSS_UNIT)
             if pid == self.trial:
                 self.status = status
 

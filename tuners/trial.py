@@ -25,6 +25,7 @@ from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.hooks.writes import Writes
 from advisor.profiles.machine import read_machine
 from advisor.profiles.run import Run
+from advisor.tuners import nudge
 from advisor.tuners.channel import Channel, ChannelClosed
 from advisor.tuners.failures import Failure, describe, describe_ours
 from advisor.tuners.knob import AnyKnob, Refused
@@ -56,8 +57,11 @@ class Trial:
             from advisor.tuners.script_ranks import OwnRanks, ScriptRanks
 
             knobs["strategy"] = OwnRanks() if "TORCHELASTIC_RUN_ID" in os.environ else ScriptRanks()
+        config = dict(spec.config)
+        if spec.nudge:
+            knobs[nudge.NAME], config[nudge.NAME] = nudge.Nudge(), spec.nudge
         self.run = Run(knobs, spec.present, Refused, spec.training_dataset)
-        self.run.configure(spec.config)
+        self.run.configure(config)
         self.clock = Clock(self._on_step)
         self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
         self.writes = Writes(ignored=[Path(spec.folder)])

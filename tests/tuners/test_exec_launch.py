@@ -19,7 +19,8 @@ from advisor.tuners.adoption import Adoption
 from advisor.tuners.exec_launch import ARMING, NO_PROGRAM, ExecLaunch
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import RankGroup
-from advisor.tuners.session import Limits, Session, SessionEnded
+from advisor.tuners.limits import Limits
+from advisor.tuners.session import Session, SessionEnded
 from advisor.tuners.spec import Target, TrialSpec
 
 pytestmark = [
@@ -65,6 +66,9 @@ class Owner:
 
     def end_orphans(self) -> None:
         self.adoption.end_orphans()
+
+    def quarantine(self, stuck: int) -> None:
+        raise AssertionError(f"{stuck} processes were not ended")
 
 
 @contextmanager

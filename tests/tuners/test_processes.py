@@ -7,8 +7,11 @@ import sys
 import textwrap
 from pathlib import Path
 
+import psutil
 import pytest
 from supervised import ESCAPED, STUBBORN, marked, until
+
+from advisor.tuners import processes
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
@@ -80,3 +83,52 @@ def test_a_tree_is_killed_but_for_what_is_spared(tmp_path: Path) -> None:
     """
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=tmp_path, timeout=5, check=False)
     assert ran.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("member", "files"),
+    [
+        ("0::/user/trial", {"user/trial/memory.max": "max", "user/memory.max": "4096"}),
+        ("4:memory:/user/trial", {"memory/user/trial/memory.limit_in_bytes": "4096"}),
+        ("9:cpu:/\n4:memory,x:/of/the/host", {"memory/memory.limit_in_bytes": "4096"}),
+    ],
+    ids=["version 2, of a parent", "version 1", "version 1 in a container"],
+)
+def test_the_least_limit_of_memory_counts(
+    member: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(tmp_path, monkeypatch, member, files)
+    assert processes.memory_limit() == 4096
+
+
+def test_without_a_limit_the_memory_of_the_machine_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(tmp_path, monkeypatch, "0::/", {})
+    assert 2**20 < processes.memory_limit() <= psutil.virtual_memory().total
+
+
+@pytest.mark.parametrize(
+    ("member", "file", "count"),
+    [
+        ("0::/trial", "trial/memory.events", "low 0\noom 3\noom_kill 2"),
+        ("4:memory:/trial", "memory/trial/memory.oom_control", "under_oom 0\noom_kill 2"),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_processes_that_the_kernel_killed_for_memory_are_counted(
+    member: str, file: str, count: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups(tmp_path, monkeypatch, member, {file: count})
+    assert processes.oom_kills() == 2
+
+
+def cgroups(folder: Path, monkeypatch: pytest.MonkeyPatch, member: str, files: dict[str, str]) -> None:
+    """What the kernel would say of them."""
+    for name, text in files.items():
+        file = folder / "cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+    (folder / "membership").write_text(member + "\n")
+    monkeypatch.setattr(processes, "CGROUPS", folder / "cgroup")
+    monkeypatch.setattr(processes, "MEMBERSHIP", folder / "membership")
