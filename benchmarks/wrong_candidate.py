@@ -3,7 +3,8 @@
     python benchmarks/wrong_candidate.py FAULT SCRIPT [ARGUMENTS]
 
 ``scaled``: every loss is multiplied by 1.01. ``overflow``: the first linear or convolution layer computes in
-float16 beyond its range. ``no_dropout``: dropout does nothing, as in evaluation mode. ``none``: nothing.
+float16 beyond its range. ``no_dropout``: dropout does nothing, as in evaluation mode. ``faster``: the
+learning rate is 1 % too high, which no first loss or gradient shows. ``none``: nothing.
 """
 
 import runpy
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 SCALE = 1.01
 BEYOND = 1e6  # times the input: float16 ends at 65504
@@ -56,8 +58,19 @@ def no_dropout() -> None:
     nn.functional.scaled_dot_product_attention = without
 
 
+def faster() -> None:
+    """A learning rate that is 1 % too high."""
+    make = Optimizer.__init__
+
+    def wrong(optimizer: Any, parameters: Any, defaults: dict[str, Any]) -> None:
+        make(optimizer, parameters, {**defaults, "lr": SCALE * defaults["lr"]})
+
+    Optimizer.__init__ = wrong  # type: ignore[assignment,method-assign]
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     "none": lambda: None, "scaled": scaled, "overflow": overflow, "no_dropout": no_dropout,
+    "faster": faster,
 }  # fmt: skip
 
 

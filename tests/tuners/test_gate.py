@@ -2,7 +2,8 @@
 
 import pytest
 
-from advisor.tuners.gate import Reference, judge, own_draws, widest
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.gate import NUDGES, Nudged, Reference, judge, own_draws, widest
 from advisor.tuners.knob import Semantics
 
 LOSSES = (2.30, 2.20, 2.11, 2.05)
@@ -78,3 +79,89 @@ def test_gradients_of_the_wrong_size_are_caught_though_the_losses_agree() -> Non
 def test_a_loss_that_is_one_percent_too_large_is_caught_in_every_class() -> None:
     for semantics in (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION):
         assert judge(a_reference(), scaled(1.01), semantics, own_draws=False).verdict == "drifts"
+
+
+GROWN = tuple(loss * (1 + 2e-6 * 10**step) for step, loss in enumerate(LOSSES))
+"""The first loss as it should be, later ones further and further off: 6e-4 in the mean."""
+
+
+def grown(factor: float) -> tuple[float, ...]:
+    return tuple(a + factor * (b - a) for a, b in zip(LOSSES, GROWN, strict=True))
+
+
+class Runs:
+    """Recorded losses of nudged runs; counts how many were asked for."""
+
+    def __init__(self, *factors: float) -> None:
+        self._factors = factors
+        self.made = 0
+
+    def __call__(self, number: int) -> tuple[float, ...]:
+        self.made += 1
+        return grown(self._factors[number - 1])
+
+
+def test_a_rounding_that_grows_as_a_nudge_of_the_weights_does_is_no_drift() -> None:
+    assert judge(a_reference(), GROWN, Semantics.ROUNDING, own_draws=False).verdict == "drifts"
+    runs = Runs(0.6)
+    judged = judge(a_reference(), GROWN, Semantics.ROUNDING, own_draws=False, nudged=Nudged(runs))
+    assert judged.verdict == "within_noise" and runs.made == 1
+    assert "training makes roundings grow in this run" in judged.reason
+
+
+@pytest.mark.parametrize(
+    ("candidate", "semantics", "draws"),
+    [
+        (scaled(1 + 1e-5), Semantics.ROUNDING, False),
+        (GROWN, Semantics.EXACT, False),
+        (tuple(loss * 2 for loss in GROWN), Semantics.ROUNDING, True),
+        (scaled(1.01), Semantics.ROUNDING, False),
+        (tuple(loss * 2 for loss in GROWN), Semantics.PRECISION, False),
+    ],
+)
+def test_no_nudged_run_is_made_where_it_could_not_change_the_verdict(
+    candidate: tuple[float, ...], semantics: Semantics, draws: bool
+) -> None:
+    runs = Runs(100, 100, 100)
+    plain = judge(a_reference(), candidate, semantics, own_draws=draws)
+    assert judge(a_reference(), candidate, semantics, own_draws=draws, nudged=Nudged(runs)) == plain
+    assert runs.made == 0
+
+
+def test_wrong_first_gradients_drift_however_far_roundings_grow() -> None:
+    known = Reference(LOSSES, LOSSES, (scaled(1.05),), norms=((1.0,), (1.0,), (1.2,)))
+    nudged = Nudged(Runs(100))
+    judged = judge(known, GROWN, Semantics.ROUNDING, own_draws=False, norms=(1.01,), nudged=nudged)
+    assert judged.verdict == "drifts" and "gradients" in judged.reason and not nudged.losses
+
+
+def test_further_nudges_are_run_until_one_shows_the_growth_and_all_are_kept() -> None:
+    runs = Runs(0.001, 0.6, 100)
+    nudged = Nudged(runs)
+    for _ in range(2):
+        judged = judge(a_reference(), GROWN, Semantics.ROUNDING, own_draws=False, nudged=nudged)
+        assert judged.verdict == "within_noise" and runs.made == 2
+
+
+def test_what_grows_more_than_any_nudge_drifts() -> None:
+    runs = Runs(*[0.4] * NUDGES)
+    judged = judge(a_reference(), GROWN, Semantics.ROUNDING, own_draws=False, nudged=Nudged(runs))
+    assert judged.verdict == "drifts" and runs.made == NUDGES
+    assert "weights moved by a few roundings differ by" in judged.reason
+
+
+def test_a_run_that_turns_roundings_into_another_training_excuses_nothing() -> None:
+    wild = Nudged(lambda number: scaled(1.5))
+    apart = grown(10)
+    assert judge(a_reference(), apart, Semantics.ROUNDING, own_draws=False, nudged=wild).verdict == "drifts"
+    assert judge(a_reference(), GROWN, Semantics.ROUNDING, own_draws=False, nudged=wild).verdict != "drifts"
+
+
+def test_a_nudged_run_that_is_not_there_leaves_the_verdict_and_says_so() -> None:
+    def fails(number: int) -> tuple[float, ...]:
+        raise TrialFailed(Failure("user_error", "ValueError: no such file"))
+
+    late = Nudged(Runs(0.6), affordable=lambda: False)
+    for nudged, said in ((Nudged(fails), "ValueError: no such file"), (late, "no time was left")):
+        judged = judge(a_reference(), GROWN, Semantics.ROUNDING, own_draws=False, nudged=nudged)
+        assert judged.verdict == "drifts" and judged.reason.endswith(said)
