@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from advisor import unconfirmed
 from advisor.baseline import Baseline
+from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.settings import Progress, Settings
 from advisor.tuners import ablate, gate
 from advisor.tuners.duel import Arena, Duel
@@ -25,6 +27,7 @@ from advisor.tuners.measure import (
 )
 from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.record import Recorder, TrialRecord
+from advisor.tuners.retrying import once_more
 from advisor.tuners.space import Space
 
 INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
@@ -56,6 +59,7 @@ class Outcome:
         compile_s: Longest compilation seen, with an empty cache.
         compile_warm_s: Shortest one, in later processes that found the cache filled.
         cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
+        longer: The recommendation run three times as long as it was measured.
     """
 
     config: Config
@@ -71,6 +75,7 @@ class Outcome:
     compile_warm_s: float | None = None
     step_ratio: float | None = None
     cpu: Estimate | None = None
+    longer: LongerRun | None = None
 
 
 @dataclass
@@ -97,6 +102,7 @@ class Confirmation:
     worth: Callable[[Config], float] = lambda config: 0.0
     keep: Callable[[int, str, list[list[float]]], None] = lambda number, key, instances: None
     clock: Callable[[], float] = time.monotonic
+    _nudged: gate.Nudged | None = None
 
     def decide(self, nominee: Config) -> Outcome:
         """Reduce, check and confirm.
@@ -150,8 +156,12 @@ class Confirmation:
         """Leave out changes whose numbers drift; the rest goes on."""
         steps = self._learning_steps()
         self.progress.say(f"comparing the numbers of the first {steps} steps")
-        outcome.reference = gate.reference(self.arena, self.space.present, steps)
-        began = self.clock()
+        outcome.reference = once_more(lambda: gate.reference(self.arena, self.space.present, steps))
+        self._nudged = gate.Nudged(
+            lambda seed: gate.learn(self.arena, self.space.present, steps, nudge=seed).losses,
+            affordable=lambda: self.clock() < self.deadline + OVERRUN * self.settings.budget_s,
+        )
+        described, began = self._described(winner), self.clock()
         whole = self._judge(winner, outcome, steps)
         changed, one_s = self._changed(winner), self.clock() - began
         affordable = (
@@ -182,14 +192,14 @@ class Confirmation:
                     outcome.rejected.update({name: whole.reason for name in self._changed(winner)})
                     winner = dict(self.space.present)
             if not self._changed(winner):
-                outcome.reason = f"the numbers drift: {whole.reason}"
+                outcome.reason = f"{described}: the numbers drift: {whole.reason}"
         outcome.numerics[""] = whole
         return winner
 
     def _judge(self, config: Config, outcome: Outcome, steps: int) -> gate.Verdict:
         assert outcome.reference is not None  # _gate has made it
         changed = self._changed(config)
-        learned = gate.learn(self.arena, config, steps)
+        learned = once_more(lambda: gate.learn(self.arena, config, steps))
         outcome.winner_peaks = (learned.peak_bytes,)
         if learned.compile_s:
             outcome.compile_s = max(outcome.compile_s or 0.0, learned.compile_s)
@@ -201,11 +211,16 @@ class Confirmation:
         )
         semantics = gate.widest([self.arena.knobs[name].meaning(config) for name in changed])
         return gate.judge(
-            outcome.reference, learned.losses, semantics, own_draws=draws, norms=learned.grad_norms
+            outcome.reference,
+            learned.losses,
+            semantics,
+            own_draws=draws,
+            norms=learned.grad_norms,
+            nudged=self._nudged,
         )
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
-        limit = self._memory_problem(outcome)
+        limit = self._memory_problem(outcome.winner_peaks)
         if limit is not None:
             outcome.reason = limit
             return
@@ -225,8 +240,11 @@ class Confirmation:
             self.progress.say(f"confirming {self._described(winner)}: process {index + 1}")
             if self.clock() + last_s[0] > self.deadline + allowed:
                 return None
-            duel = self.arena.duel(
-                self.space.present, winner, how=how, quads=quads, swapped=index % 2 == 1, number=number
+            duel = once_more(
+                lambda: self.arena.duel(
+                    self.space.present, winner, how=how, quads=quads, swapped=index % 2 == 1, number=number
+                ),
+                record.cut_off,
             )
             last_s[0] = duel.seconds
             self._keep(record, duel, outcome)
@@ -248,11 +266,18 @@ class Confirmation:
             outcome.contributions = {
                 name: with_instance_bias(estimate, spread) for name, estimate in outcome.contributions.items()
             }
-        record.against_baseline = decision.estimate
+        record.against_baseline = unconfirmed.measured(decision)
+        if record.against_baseline is None:
+            record.state, record.message = "pruned", "the budget ended before its first process"
+        if decision.verdict == "confirmed":
+            self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
         self.recorder.record(record, key)
-        outcome.step_ratio = math.exp(decision.estimate.estimate)
+        if record.against_baseline is not None:
+            outcome.step_ratio = math.exp(record.against_baseline.estimate)
         if decision.verdict != "confirmed":
-            outcome.reason = self._why_not(decision, winner)
+            outcome.reason = unconfirmed.why(self._described(winner), decision, gain)
+        elif record.state == "failed":
+            outcome.reason = record.message
         elif self._unpaid_compile(winner, outcome):
             outcome.reason = f"compilation is not paid back within {self.settings.steps_planned} steps"
         else:
@@ -260,6 +285,22 @@ class Confirmation:
             changed = self._changed(winner)
             if len(changed) == 1:
                 outcome.contributions[changed[0]] = decision.estimate
+
+    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
+        """What is to be recommended must also last; the record says why it does not."""
+        described = f"{self._described(record.config)}, run {TIMES} times as long,"
+        self.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
+        try:
+            outcome.longer = longer = run_longer(self.arena, record.config, steps, record.number)
+        except TrialFailed as failed:
+            record.state, record.cause = "failed", failed.failure.cause
+            record.message = f"{described} failed: {failed.failure.message}"
+            record.log = self.arena.log
+            return
+        problem = self._memory_problem((longer.peak_bytes,))
+        if problem is not None:
+            record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
+            record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second
@@ -289,9 +330,13 @@ class Confirmation:
         steps = max(MIN_LEARNING_STEPS, min(gate.STEPS, int(affordable)))
         return steps if self.arena.max_steps is None else min(steps, self.arena.max_steps - 1)
 
-    def _memory_problem(self, outcome: Outcome) -> str | None:
+    @property
+    def _on_device(self) -> bool:
+        return self.baseline.profile.device.startswith("cuda")
+
+    def _memory_problem(self, peaks: Sequence[int]) -> str | None:
         limit = memory_limit(self.baseline.profile, self.settings.max_memory)
-        peak = max(outcome.winner_peaks, default=0)
+        peak = max(peaks, default=0)
         if limit is not None and peak > limit:
             return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
         return None
@@ -302,13 +347,6 @@ class Confirmation:
             return False
         steps = break_even_steps(outcome, self.baseline)
         return steps is None or steps > planned
-
-    def _why_not(self, decision: Decision, winner: Config) -> str:
-        ratio, low, high = decision.estimate.ratio
-        told = f"{self._described(winner)} gave {ratio:.3f}x ({low:.3f} to {high:.3f})"
-        if decision.estimate.instances < MIN_INSTANCES:
-            return f"{told}: the budget ended before the confirmation was complete"
-        return f"{told}: not above the {self.settings.min_gain:.0%} that is asked for beyond noise"
 
     def _described(self, config: Config) -> str:
         return ", ".join(f"{name}={config[name]}" for name in self._changed(config))
@@ -348,4 +386,6 @@ def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
         instance = max(instance, 2 * (launch + sum(arena.window_steps(arena.present)) * arena.step_s))
     gate_s = 5 * (launch + min(gate.STEPS, 10) * arena.step_s)
     reduction_s = 2 * launch + 16 * slot
-    return min(RESERVE_SHARE * settings.budget_s, MIN_INSTANCES * instance + gate_s + reduction_s)
+    longer_s = TIMES / 2 * instance  # one of its two arms
+    needed_s = MIN_INSTANCES * instance + gate_s + reduction_s + longer_s
+    return min(RESERVE_SHARE * settings.budget_s, needed_s)

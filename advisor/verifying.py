@@ -21,7 +21,7 @@ from advisor.confirmation import instance_quads
 from advisor.durations import write_duration
 from advisor.errors import AdvisorError, TargetError, UsageError
 from advisor.keeping import as_ratio
-from advisor.launching import make_launcher
+from advisor.launching import make_launcher, until_stopped
 from advisor.profiles.machine import Machine
 from advisor.redaction import HIDDEN
 from advisor.result import Adopted, Ratio, ResultData
@@ -119,12 +119,7 @@ def verify(settings: Settings, result: ResultData, patch: Patch, progress: Progr
         UsageError: The budget is below one run of it.
     """
     with StopRequests() as stop, ExitStack() as stack:
-
-        def waiting(what: str, seconds: float) -> None:
-            if stop.received is not None:
-                raise Interrupted
-            progress.waiting(what, seconds)
-
+        waiting = until_stopped(stop, progress)
         folder = Path(tempfile.mkdtemp(prefix="advisor-verify-"))
         stack.callback(remove, folder)
         verifying = _Verifying(settings, result, patch, progress, folder, stack, waiting)
@@ -234,6 +229,10 @@ class _Verifying:
             steps = min(steps, arena.max_steps - 1)
         self.progress.say(f"comparing the numbers of the first {steps} steps")
         reference = gate.reference(arena, first, steps)
+        nudged = gate.Nudged(
+            lambda seed: gate.learn(arena, first, steps, nudge=seed).losses,
+            affordable=lambda: time.monotonic() < self.began + (1 + OVERRUN) * self.settings.budget_s,
+        )
         try:
             learned = gate.learn(arena, second, steps)
         except TrialFailed as failed:
@@ -245,7 +244,14 @@ class _Verifying:
             loader_is_live=arena.launcher.target.kind in ("script", "module"),
         )
         semantics = gate.widest([KNOBS[name].meaning(self.result.recommendation.config) for name in made])
-        return gate.judge(reference, learned.losses, semantics, own_draws=draws, norms=learned.grad_norms)
+        return gate.judge(
+            reference,
+            learned.losses,
+            semantics,
+            own_draws=draws,
+            norms=learned.grad_norms,
+            nudged=nudged,
+        )
 
     def _speed(self, arena: Programs, first: Mapping[str, Value], second: Mapping[str, Value]) -> Decision:
         how, quads = arena.how(first, second), instance_quads(arena, self.settings)

@@ -1,0 +1,31 @@
+"""What is said where a confirmation did not confirm: also that it ended before it measured anything."""
+
+from advisor import wording
+from advisor.keeping import as_ratio
+from advisor.tuners.measure import MIN_INSTANCES, Decision, Estimate
+
+
+def measured(decision: Decision | None) -> Estimate | None:
+    """What a confirmation measured; ``None`` where it never began, or ended before its first process did."""
+    return None if decision is None or decision.estimate.instances == 0 else decision.estimate
+
+
+def why(described: str, decision: Decision, min_gain: float) -> str:
+    """Why a nominee is not recommended.
+
+    Args:
+        described: Its changes.
+        decision: Anything but ``confirmed``.
+        min_gain: Relative gain that is asked for.
+    """
+    found = measured(decision)
+    if found is None:
+        return f"{described} was not confirmed: the budget ended before that could begin"
+    if found.instances == 1:
+        return (
+            f"{described} gave {found.ratio[0]:.2f}x in one process: the budget ended before there were more"
+        )
+    told = f"{described}: {wording.short_ratio(as_ratio(found))}"
+    if found.instances < MIN_INSTANCES:
+        return f"{told}; the budget ended before the confirmation was complete"
+    return f"{told}; not above the {wording.percent(min_gain)} that are asked for beyond noise"
