@@ -29,7 +29,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from advisor.errors import clean
-from advisor.result import Finite, Ratio, Record, Target, Value
+from advisor.result import Adopted, Finite, Ratio, Record, Target, Value
 
 Verdict = Literal["met", "missed", "not_shown", "drifts", "failed"]
 
@@ -93,3 +93,15 @@ class ApplyData(Record):
         if self.file is not None:
             plain["file"] = clean(self.file)
         return json.dumps(plain, indent=2, allow_nan=False) + "\n"
+
+
+def by_hand(change: Adopted, reason: str) -> Instruction:
+    """A change that nobody edits for the user, with the reason."""
+    return Instruction(
+        knob=change.knob,
+        **{"from": change.from_},
+        to=change.to,
+        reason=reason,
+        snippet=change.snippet,
+        environment=dict(change.environment),
+    )

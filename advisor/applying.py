@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.apply_result import Instruction, Setting
+from advisor.apply_result import Instruction, Setting, by_hand
 from advisor.contract import digest_of_target
 from advisor.edit import Asked, CannotEdit
 from advisor.errors import EnvironmentProblem, UsageError, clean
@@ -84,7 +84,7 @@ def make_patch(result: ResultData, folder: Path | None = None) -> Patch:
     name = result.target.path
     reason = why_no_file(result)
     if reason is not None or not changes:
-        return Patch(name, instructions=[_instruction(change, reason or "") for change in changes])
+        return Patch(name, instructions=[by_hand(change, reason or "") for change in changes])
     file = find_target(name, folder)
     before = read_target(file, name)
     if _digest(file, name) != result.target.digest:
@@ -105,7 +105,7 @@ def make_patch(result: ResultData, folder: Path | None = None) -> Patch:
         unified(before, after, name) if made else "",
         [Setting(knob=each.knob, **{"from": each.from_}, to=each.to) for each in made],
         [
-            *(_instruction(change, reasons[change.knob]) for change in left),
+            *(by_hand(change, reasons[change.knob]) for change in left),
             *(rest for change in made if (rest := _beside_edit(change)) is not None),
         ],
     )
@@ -118,6 +118,8 @@ def proposed_diff(result: ResultData, proposal: Proposal, folder: Path | None = 
         UsageError: The target is not here, or has changed since.
         EnvironmentProblem: It cannot be read.
     """
+    if proposal.knob not in result.baseline.config:  # its present setting is unknown
+        return ""
     change = Adopted.model_validate({
         "knob": proposal.knob, "from": result.baseline.config[proposal.knob], "to": proposal.to,
         "semantics": KNOBS[proposal.knob].semantics.value,
@@ -365,22 +367,11 @@ def _depth(content: bytes) -> int | None:
     return deepest
 
 
-def _instruction(change: Adopted, reason: str) -> Instruction:
-    return Instruction(
-        knob=change.knob,
-        **{"from": change.from_},
-        to=change.to,
-        reason=reason,
-        snippet=change.snippet,
-        environment=dict(change.environment),
-    )
-
-
 def _beside_edit(change: Adopted) -> Instruction | None:
     """What a change wants beside its edit, if anything."""
     (edit,) = _edits({change.knob: Asked(change.knob, change.from_, change.to)})
     if edit.left:
-        return _instruction(change, edit.left)
+        return by_hand(change, edit.left)
     if change.environment and not edit.replaces_environment:
-        return _instruction(change, BESIDE).model_copy(update={"snippet": ""})
+        return by_hand(change, BESIDE).model_copy(update={"snippet": ""})
     return None

@@ -101,7 +101,7 @@ def loss_statements(source: Source, call: Site[cst.Call]) -> Found:
     losses = _used_by_backward(source, start.block.body[end])
     if _is_call_itself(value_of(_assignment(source, start)), call.node):
         if losses & set(names):
-            return _checked(source, start, start.at, call)
+            return _from_loss(source, call, start, names, start.block.body[end])
         return _from_output(source, call, start, names, losses, end)
     if not losses & set(names):
         raise CannotEdit(f"what becomes of `{source.text(call.node)}` is not clear")
@@ -109,15 +109,35 @@ def loss_statements(source: Source, call: Site[cst.Call]) -> Found:
     return _checked(source, start, start.at, call, use.whole if use.into != "loss" else None)
 
 
+def _from_loss(
+    source: Source, call: Site[cst.Call], start: Statement, names: list[str], backward: cst.CSTNode
+) -> Found:
+    """Where backward is called on what the model returned: a loss, or an output that becomes one there."""
+    reads = _later_reads(source, names, start, call)
+    at_backward = [site for site in reads if site.is_under(backward)]
+    losses = {site.node.value for site in at_backward if _is_scalar(site)}
+    further = [site for site in reads if site.node.value not in losses and not _is_own_loss(site)]
+    if not further and not _carried(source, names, start, call):
+        return _checked(source, start, start.at, call)
+    if len(names) != 1 or any(_use(source, site).picked for site in further):
+        raise CannotEdit(f"`{', '.join(names)}` is used further, in fewer bits than before")
+    return _checked(source, start, start.at, call, value_of(_assignment(source, start)))
+
+
+def _later_reads(source: Source, names: list[str], start: Statement, call: Site[cst.Call]) -> list[Site[Any]]:
+    """Where names that a statement assigns are read in the same function, outside of it."""
+    scope = source.scope(call)
+    return [
+        site for name in names for site in source.reads(name)
+        if source.scope(site) is scope and not site.is_under(start.line)
+    ]  # fmt: skip
+
+
 def _from_output(
     source: Source, call: Site[cst.Call], start: Statement, names: list[str], losses: set[str], end: int
 ) -> Found:
     """Where the output has a name, and the loss is computed from it in a later statement."""
-    scope = source.scope(call)
-    reads = [
-        site for name in names for site in source.reads(name)
-        if source.scope(site) is scope and not site.is_under(start.line)
-    ]  # fmt: skip
+    reads = _later_reads(source, names, start, call)
     if reads and all(_is_own_loss(site) for site in reads):
         return _checked(source, start, start.at, call)
     last = max(
@@ -226,7 +246,10 @@ def _use(source: Source, output: Site[Any]) -> _Use:
             function = above[-1]
             if _is_loss(source, Site(function, tuple(above[:-1]), output.order)):
                 return _Use("loss", whole, picked)
-            break
+            raise CannotEdit(
+                f"`{source.text(output.node)}` goes into `{source.text(function)}`, and whether autocast"
+                " leaves that in float32 is not known"
+            )
         elif isinstance(node, cst.BinaryOperation | cst.UnaryOperation):
             return _Use("arithmetic", whole, picked)
         else:
@@ -282,10 +305,27 @@ def _bound_by(statement: cst.CSTNode) -> set[str]:
 
 
 def _is_call_itself(value: cst.BaseExpression, call: cst.Call) -> bool:
-    """Whether a value is what the model returned, or one part of it."""
-    while isinstance(value, cst.Subscript | cst.Attribute):
-        value = value.value
-    return value is call
+    """Whether a value is what the model returned, one part of it, or the same in another shape."""
+    while value is not call:
+        if isinstance(value, cst.Subscript | cst.Attribute):
+            value = value.value
+        elif isinstance(value, cst.Call) and method(value) in SHAPES:
+            value = value.func
+        else:
+            return False
+    return True
+
+
+def _is_scalar(site: Site[Any]) -> bool:
+    """Whether backward is called on a name itself, or on a multiple of it: ``(loss / 4).backward()``."""
+    below: cst.CSTNode = site.node
+    for node in reversed(site.above):
+        if isinstance(node, cst.Attribute):
+            return node.value is below and node.attr.value == "backward"
+        if not isinstance(node, cst.BinaryOperation | cst.UnaryOperation):
+            return False
+        below = node
+    return False
 
 
 def _is_own_loss(site: Site[Any]) -> bool:

@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from advisor.apply_result import Instruction, Setting
+from advisor.apply_result import Instruction, Setting, by_hand
 from advisor.errors import AdvisorError, clean
-from advisor.result import Adopted, Proposal, ResultData
+from advisor.result import Proposal, ResultData
 
 NOTHING = "# Nothing to change: keep what you have.\n"
 
@@ -35,10 +35,10 @@ def _recommended(result: ResultData) -> str:
     try:
         patch = make_patch(result)
     except AdvisorError:  # not here, or not what it was: as for any reader elsewhere
-        return patch_text(result.target.path, [], [_by_hand(change, "") for change in changes], "")
+        return patch_text(result.target.path, [], [by_hand(change, "") for change in changes], "")
     except Exception as error:  # whatever a program's source does to an edit, the report has to be written
         reason = f"advisor failed at it ({type(error).__name__})"
-        return patch_text(result.target.path, [], [_by_hand(change, reason) for change in changes], "")
+        return patch_text(result.target.path, [], [by_hand(change, reason) for change in changes], "")
     return patch_text(patch.name, patch.edited, patch.instructions, patch.diff)
 
 
@@ -48,8 +48,10 @@ def _proposed(result: ResultData, proposal: Proposal) -> str:
 
     try:
         diff = proposed_diff(result, proposal)
-    except Exception:  # as above; a proposal is no part of the recommendation
+    except AdvisorError:  # not here, or not what it was
         return ""
+    except Exception as error:  # as above
+        return f"#\n# proposed for {clean(proposal.knob)}: advisor failed at it ({type(error).__name__})\n"
     if not diff:
         return ""
     head = f"proposed, not recommended: {clean(proposal.knob)} -> {clean(str(proposal.to))}"
@@ -107,14 +109,3 @@ def _from(change: Setting) -> str:
 
 def _to(change: Setting) -> str:
     return clean(str(change.to))
-
-
-def _by_hand(change: Adopted, reason: str) -> Instruction:
-    return Instruction(
-        knob=change.knob,
-        **{"from": change.from_},
-        to=change.to,
-        reason=reason,
-        snippet=change.snippet,
-        environment=dict(change.environment),
-    )

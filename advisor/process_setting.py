@@ -9,8 +9,7 @@ from advisor.call_arguments import expression, literal
 from advisor.edit import Asked, CannotEdit, Edit
 from advisor.program_source import Source, dotted
 from advisor.result import Value
-
-TORCH = "torch"
+from advisor.torch_import import TORCH, with_torch
 
 
 class ProcessSetting(Edit):
@@ -32,8 +31,9 @@ class ProcessSetting(Edit):
 
     def edit(self, source: Source, asked: Mapping[str, Asked]) -> cst.Module:
         """Change the one place that sets it, or set it behind the imports."""
-        if source.mentions(*self.excluded):
-            raise CannotEdit("the program has another setting that excludes it")
+        other = next((name for name in self.excluded if source.mentions(name)), None)
+        if other is not None:
+            raise CannotEdit(f"the program uses `{other}`, a setting that excludes it")
         (knob,) = self.knobs
         new = expression(self.written(asked[knob].after))
         present = self._present(source)
@@ -68,8 +68,7 @@ def behind_imports(source: Source, code: str) -> cst.Module:
     Raises:
         CannotEdit: torch is not imported at the top of the file.
     """
-    if source.imported.get(TORCH) != TORCH:
-        raise CannotEdit("the file does not `import torch`")
+    source = with_torch(source)
     body = source.module.body
     first = next((at for at, line in enumerate(body) if _imports_torch(line)), None)
     if first is None:

@@ -7,7 +7,7 @@ import libcst as cst
 
 from advisor.call_arguments import argument
 from advisor.edit import CannotEdit
-from advisor.program_source import Site, Source, assigned_names, dotted, method, value_of
+from advisor.program_source import Site, Source, assigned_names, dotted, method, parameters, value_of
 
 LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 WORKLOADS = ("advisor.Workload", "advisor.workload.Workload")
@@ -34,6 +34,7 @@ FRAMEWORKS = (
     "pytorch_lightning",
     "torchtnt",
 )
+BRANCHES = (cst.For, cst.IfExp, cst.Lambda, cst.Match, cst.Try, cst.While)
 SAME = ("to", "cuda", "cpu", "train", "eval", "float", "requires_grad_")
 """Methods of a module that return the module itself."""
 
@@ -69,8 +70,11 @@ def training_loader(source: Source) -> Site[cst.Call]:
     if len(made) == 1 and not iterated[0]:  # handed on to something that iterates it elsewhere
         training = made
     if len(training) != 1:
-        told = "its DataLoader is" if len(made) == 1 else f"{len(made)} DataLoaders are"
-        raise CannotEdit(f"{told} made here, and which one the training reads is not clear")
+        if len(made) == 1:
+            raise CannotEdit("no training loop of this file reads the DataLoader that is made here")
+        raise CannotEdit(
+            f"{len(made)} DataLoaders are made here, and which one the training reads is not clear"
+        )
     function = training[0].inside(cst.FunctionDef)
     if function is not None and _times_called(source, function) > 1:
         raise CannotEdit(f"{function.name.value}() makes several DataLoaders with the same code")
@@ -88,12 +92,42 @@ def only_optimizer(source: Source) -> Site[cst.Call]:
     Raises:
         CannotEdit: None of torch's is made here, or several are.
     """
-    paths = [f"{package}.{name}" for package in OF_OPTIMIZERS for name in OPTIMIZERS]
-    site = _only(source.calls(*paths), "an optimizer of torch is made")
-    function = site.inside(cst.FunctionDef)
+    site = _only(_made_optimizers(source), "an optimizer of torch is made")
+    _refuse_repeated(source, site)
+    return site
+
+
+def every_optimizer(source: Source) -> list[Site[cst.Call]]:
+    """The calls that make the program's optimizers, where a run makes all of them: those of a GAN, say.
+
+    Raises:
+        CannotEdit: None of torch's is made here, or which of them a run makes cannot be told.
+    """
+    found = _made_optimizers(source)
+    if len(found) < 2:
+        return [only_optimizer(source)]
+    if len({id(source.scope(site)) for site in found}) > 1 or any(map(_is_conditional, found)):
+        raise CannotEdit(f"an optimizer of torch is made at {len(found)} places, perhaps not all in one run")
+    _refuse_repeated(source, found[0])
+    return found
+
+
+def _made_optimizers(source: Source) -> list[Site[cst.Call]]:
+    return source.calls(*(f"{package}.{name}" for package in OF_OPTIMIZERS for name in OPTIMIZERS))
+
+
+def _refuse_repeated(source: Source, optimizer: Site[cst.Call]) -> None:
+    function = optimizer.inside(cst.FunctionDef)
     if function is not None and _times_called(source, function) > 1:
         raise CannotEdit(f"{function.name.value}() makes several optimizers with the same code")
-    return site
+
+
+def _is_conditional(site: Site[cst.Call]) -> bool:
+    """Whether a run may pass by, other than because the file is imported."""
+    tests = [node.test for node in site.above if isinstance(node, cst.If)]
+    return any(isinstance(node, BRANCHES) for node in site.above) or any(
+        not isinstance(test, cst.Comparison) or dotted(test.left) != "__name__" for test in tests
+    )
 
 
 def optimizer_class(source: Source, site: Site[cst.Call]) -> str:
@@ -125,10 +159,21 @@ def trained_model(source: Source) -> Model:
 
 
 def training_call(source: Source, model: Model) -> Site[cst.Call]:
-    """The one call of the model in the training loop.
+    """The one call of the model in the training loop; a call behind the loop, as for a test, is another one.
 
     Raises:
         CannotEdit: There is none, or there are several.
+    """
+    found = training_calls(source, model)
+    looped = [site for site in found if _in_training_loop(source, site)]
+    return _only(looped or found, "the model is called beside a backward")
+
+
+def training_calls(source: Source, model: Model) -> list[Site[cst.Call]]:
+    """Calls of the model in functions that call backward, where gradients are on.
+
+    Raises:
+        CannotEdit: There is none.
     """
     found = []
     for site in source.sites(cst.Call):
@@ -139,7 +184,13 @@ def training_call(source: Source, model: Model) -> Site[cst.Call]:
             found.append(site)
     if any(method(site.node) == "forward" for site in found):
         raise CannotEdit("the model's forward is called directly")
-    return _only(found, "the model is called beside a backward")
+    return found or [_only(found, "the model is called beside a backward")]
+
+
+def _in_training_loop(source: Source, site: Site[cst.Call]) -> bool:
+    """Whether the nearest loop around a call holds a backward, too."""
+    loops = [node for node in reversed(site.above) if isinstance(node, cst.For | cst.While)]
+    return bool(loops) and bool(source.methods("backward", under=loops[0].body))
 
 
 def refuse_ranks(source: Source) -> None:
@@ -164,8 +215,19 @@ def refuse_reassigned(source: Source, model: Model) -> None:
         for site in source.assignments(name):
             value = value_of(site.node)
             same = isinstance(value, cst.Call) and method(value) in SAME
+            if _is_another(source, model, name, site):
+                continue
             if site.order > model.optimizer.order and not same and dotted(value) not in model.names:
                 raise CannotEdit(f"`{name}` is assigned again after its optimizer is made")
+
+
+def _is_another(source: Source, model: Model, name: str, assignment: Site[Any]) -> bool:
+    """Whether a name is another variable there than in the function that makes the optimizer and trains."""
+    home = source.scope(model.optimizer)
+    if not isinstance(home, cst.FunctionDef) or source.scope(assignment) is home:
+        return False
+    own = name in parameters(home) or any(source.scope(site) is home for site in source.assignments(name))
+    return own and all(source.scope(site) is home for site in training_calls(source, model))
 
 
 def before_optimizer(source: Source, model: Model, code: str) -> dict[cst.CSTNode, Any]:
@@ -234,8 +296,14 @@ class _Trains:
 
 
 def _times_called(source: Source, function: cst.FunctionDef) -> int:
+    """How many calls of a function there are; one that is made again after an error is the same call."""
     name = function.name.value
-    return sum((dotted(site.node.func) or "").rpartition(".")[2] == name for site in source.sites(cst.Call))
+    called = [
+        site for site in source.sites(cst.Call)
+        if (dotted(site.node.func) or "").rpartition(".")[2] == name
+    ]  # fmt: skip
+    first = [site for site in called if site.inside(cst.ExceptHandler) is None]
+    return len(first or called)
 
 
 def _trains(source: Source, scope: cst.CSTNode) -> bool:

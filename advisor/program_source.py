@@ -354,8 +354,8 @@ def _is_plain(site: Site[cst.FunctionDef]) -> bool:
 def _is_label(site: Site[Any]) -> bool:
     """Whether a name is an attribute, a keyword or part of an import, and so binds and reads nothing."""
     above = site.above[-1] if site.above else None
-    if isinstance(above, cst.Attribute):
-        return above.attr is site.node
+    if isinstance(above, cst.Attribute) and above.attr is site.node:
+        return True
     if isinstance(above, cst.Arg):
         return above.keyword is site.node
     for node in reversed(site.above):

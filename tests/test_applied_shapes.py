@@ -62,6 +62,20 @@ if __name__ == "__main__":
     main()
 """
 
+AT_BACKWARD = IMAGES.replace(
+    """\
+            loss = criterion(output, label)
+            loss.backward()
+            optimizer.step()
+            print(f"{loss.item():.6f}")
+""",
+    """\
+            criterion(output, label).backward()
+            optimizer.step()
+            print(f"{criterion(output, label).item():.6f}")
+""",
+)
+
 FUNCTIONS = """\
 import argparse
 
@@ -195,6 +209,7 @@ SHAPES: dict[str, Shape] = {
         ("num_workers", "optimizer_implementation", "channels_last", "matmul_precision"),
     ),
     "images under autocast": Shape(IMAGES, (LAYOUT, AMP), ("channels_last", "amp")),
+    "a loss computed at backward": Shape(AT_BACKWARD, (AMP,), ("amp",)),
     "functions and options": Shape(
         FUNCTIONS, (WORKERS, FUSED, AMP), ("num_workers", "optimizer_implementation", "amp")
     ),
@@ -219,7 +234,9 @@ SHAPES: dict[str, Shape] = {
         script("batch_sampler"), (WORKERS, FUSED, a_change("batch_size", 8, 16)), ("num_workers",)
     ),
     "two optimizers": Shape(
-        script("gan"), (WORKERS, FUSED, AMP, COMPILED, PRODUCTS), ("num_workers", "matmul_precision")
+        script("gan"),
+        (WORKERS, FUSED, AMP, COMPILED, PRODUCTS),
+        ("num_workers", "optimizer_implementation", "matmul_precision"),
     ),
     "a stream": Shape(
         script("iterable_dataset"),

@@ -41,6 +41,7 @@ for batch in DataLoader(Slow(), batch_size=8):
 """
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("promised", "code"), [((2.0, 1.5, 2.5), 0), ((40.0, 30.0, 50.0), 1)], ids=["kept", "not kept"]

@@ -132,3 +132,20 @@ def test_a_proposal_that_cannot_be_written_safely_adds_nothing(
     assert changes_patch(result) == "# Nothing to change: keep what you have.\n"
     file.write_text("print(1)\n")  # nor is it what was measured
     assert changes_patch(result) == "# Nothing to change: keep what you have.\n"
+
+
+def test_a_proposal_of_an_unknown_present_setting_adds_nothing() -> None:
+    result = a_keep().model_copy(deep=True)
+    result.recommendation.proposals = [DDP]
+    assert "strategy" not in result.baseline.config
+    assert changes_patch(result) == "# Nothing to change: keep what you have.\n"
+
+
+def test_a_proposal_whose_edit_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*of: object) -> None:
+        raise TypeError("a fault of an edit")
+
+    monkeypatch.setattr(applying, "proposed_diff", broken)
+    result = a_keep().model_copy(deep=True)
+    result.recommendation.proposals = [DDP]
+    assert changes_patch(result).endswith("# proposed for strategy: advisor failed at it (TypeError)\n")

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from advisor.apply_result import ApplyData, Verification
-from advisor.cli import EXIT_CODES, values
-from advisor.cli.common import DEBUG, NO_COLOR, QUIET
+from advisor.cli import EXIT_CODES, common
+from advisor.cli.common import DEBUG, NO_COLOR, QUIET, STORED, TEXT_OR_JSON
 from advisor.cli.completion import complete_result
 from advisor.cli.found import find_result
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import tell, warn, write
-from advisor.durations import parse_duration
 from advisor.errors import UsageError, clean
 from advisor.result import ResultData, Value
 from advisor.settings import Settings
@@ -58,23 +57,9 @@ Examples:
     help="Measure the patched program against it as it is; with --write, write only if the gain is there.",
 )
 @setting("--revert", group="What to run", help="Put the program back as it was before it was patched.")
-@setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
-@setting(
-    "--budget",
-    read=parse_duration,
-    metavar="TIME",
-    group="Limits",
-    default_text="3m",
-    help="Time for --verify: 90s, 10m; a verdict needs six pairs of processes.",
-)
-@setting(
-    "--format",
-    read=values.choice(("text", "json")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text or json, on stdout.",
-)
+@STORED
+@common.budget("3m", "Time for --verify: 90s, 10m; a verdict needs six pairs of processes.")
+@TEXT_OR_JSON
 @QUIET
 @NO_COLOR
 @DEBUG

@@ -10,6 +10,7 @@ from advisor.edit import Asked, CannotEdit, Edit
 from advisor.loss_statements import loss_statements
 from advisor.program_sites import FRAMEWORKS, trained_model, training_call
 from advisor.program_source import Site, Source
+from advisor.torch_import import with_torch
 
 DEVICES = re.compile(r"cuda|device|accelerator|mps|xpu|hpu", re.IGNORECASE)
 
@@ -32,8 +33,7 @@ class Autocast(Edit):
             raise CannotEdit("the program uses autocast itself")
         if source.imports(*FRAMEWORKS):
             raise CannotEdit("a framework sets the precision")
-        if source.imported.get("torch") != "torch":
-            raise CannotEdit("the file does not `import torch`")
+        source = with_torch(source)
         call = training_call(source, trained_model(source))
         found = loss_statements(source, call)
         first = found.lines[0]

@@ -15,10 +15,13 @@ from advisor.program_sites import (
     training_call,
 )
 from advisor.program_source import Site, Source, method
+from advisor.torch_import import with_torch
 
 LAYOUT = "memory_format=torch.channels_last"
 VOLUMES = ("Conv3d", "ConvTranspose3d", "conv3d", "conv_transpose3d")
 MOVES = ("to", "cuda")
+RESHAPED = ("flatten", "reshape", "squeeze", "view")
+IMAGES = 4  # dimensions
 
 
 class ChannelsLast(Edit):
@@ -37,8 +40,7 @@ class ChannelsLast(Edit):
             raise CannotEdit("the program sets a memory format itself")
         if source.mentions(*VOLUMES):
             raise CannotEdit("its convolutions of volumes need another format")
-        if source.imported.get("torch") != "torch":
-            raise CannotEdit("the file does not `import torch`")
+        source = with_torch(source)
         model = trained_model(source)
         refuse_ranks(source)
         refuse_reassigned(source, model)
@@ -59,12 +61,27 @@ def _input(source: Source, call: Site[cst.Call]) -> cst.Arg:
     if len(given) != 1 or given[0].star or given[0].keyword is not None:
         raise CannotEdit("the model takes more than one input, and which of them are images is not clear")
     value = given[0].value
-    moved = value
-    while isinstance(moved, cst.Call) and isinstance(moved.func, cst.Attribute) and method(moved) in MOVES:
-        moved = moved.func.value
+    moved = _before_moves(value)
     known = isinstance(moved, cst.Subscript) or (
         isinstance(moved, cst.Name) and not (moved is value and is_whole_batch(source, call, moved.value))
     )
-    if not known:
+    if not known or (isinstance(moved, cst.Name) and _is_reshaped(source, call, moved.value)):
         raise CannotEdit(f"whether `{source.text(value)}` is one tensor of images is not clear")
     return given[0]
+
+
+def _before_moves(value: cst.BaseExpression) -> cst.BaseExpression:
+    """What a tensor was before it was moved to a device."""
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and method(value) in MOVES:
+        value = value.func.value
+    return value
+
+
+def _is_reshaped(source: Source, call: Site[cst.Call], name: str) -> bool:
+    """Whether a tensor gets another shape than that of images on its way, as for a model that takes rows."""
+    made = [site.node.value for site in source.assignments(name) if source.scope(site) is source.scope(call)]
+    shaped = [_before_moves(value) for value in made if value is not None]
+    return any(
+        isinstance(each, cst.Call) and method(each) in RESHAPED and len(each.args) != IMAGES
+        for each in shaped
+    )

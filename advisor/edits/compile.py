@@ -10,7 +10,7 @@ from advisor.program_sites import (
     refuse_ranks,
     refuse_reassigned,
     trained_model,
-    training_call,
+    training_calls,
 )
 from advisor.program_source import Source
 
@@ -39,7 +39,7 @@ class Compile(Edit):
         model = trained_model(source)
         refuse_ranks(source)
         refuse_reassigned(source, model)
-        training_call(source, model)
+        training_calls(source, model)
         mode = str(execution.after).removeprefix(COMPILE).removeprefix("-")
         arguments = [f'mode="{mode}"'] if mode else []
         if dynamic is not None and dynamic.after in DYNAMIC:

@@ -148,13 +148,64 @@ CASES: dict[str, Case] = {
         loop("with torch.autocast('cpu'):", "    loss = F.mse_loss(model(x), y)", "loss.backward()"),
         refusal="uses autocast itself",
     ),
+    "a loss that is computed at backward": Case(
+        loop("output = model(x)", "criterion(output, y).backward()"),
+        loop(WITH, "    output = model(x).float()", "criterion(output, y).backward()"),
+    ),
+    "a sum at backward": Case(
+        loop("output = model(x)", "output.sum().backward()"),
+        loop(WITH, "    output = model(x).float()", "output.sum().backward()"),
+    ),
+    "a field at backward": Case(
+        loop("output = model(**batch)", "(output.loss / 2).backward()", "print(output.loss.item())"),
+        loop(
+            WITH,
+            "    output = model(**batch)",
+            "(output.loss / 2).backward()",
+            "print(output.loss.item())",
+        ),
+    ),
+    "a loss of its own at backward": Case(
+        loop("output = model(x)", "my_loss(output, y).backward()"),
+        refusal="`output` goes into `my_loss(output, y)`, and whether",
+    ),
+    "an output beside the model's loss": Case(
+        loop("logits, loss = model(x, y)", "loss.backward()", "keep(logits.numpy())"),
+        refusal="`logits, loss` is used further, in fewer bits than before",
+    ),
+    "a state beside the model's loss": Case(
+        loop("loss, state = model(x, state)", "loss.backward()"),
+        refusal="`loss, state` is used further, in fewer bits than before",
+    ),
+    "a field that is used beside the loss": Case(
+        loop("output = model(**batch)", "output.loss.backward()", "keep(output.logits.numpy())"),
+        refusal="what becomes of `output`",
+    ),
+    "an output in another shape": Case(
+        loop("output = model(x).squeeze(1)", "loss = criterion(output, y)", "loss.backward()"),
+        loop(WITH, "    output = model(x).squeeze(1)", "    loss = criterion(output, y)", "loss.backward()"),
+    ),
+    "an output in another shape that is used further": Case(
+        loop("output = model(x).view(-1)", "loss = criterion(output, y)", "loss.backward()", "keep(output)"),
+        loop(
+            WITH,
+            "    output = model(x).view(-1).float()",
+            "    loss = criterion(output, y)",
+            "loss.backward()",
+            "keep(output)",
+        ),
+    ),
+    "a test behind the loop": Case(
+        loop("loss = F.mse_loss(model(x), y)", "loss.backward()") + "print(model(x))\n",
+        loop(WITH, "    loss = F.mse_loss(model(x), y)", "loss.backward()") + "print(model(x))\n",
+    ),
     "a loss that autocast refuses": Case(
         loop("loss = F.binary_cross_entropy(model(x), y)", "loss.backward()"),
-        refusal="what becomes of `model(x)`",
+        refusal="`model(x)` goes into `F.binary_cross_entropy(model(x), y)`",
     ),
     "a loss of its own": Case(
         loop("output = model(x)", "loss = my_loss(output, y)", "loss.backward()"),
-        refusal="what becomes of `output`",
+        refusal="`output` goes into `my_loss(output, y)`, and whether autocast leaves that in float32",
     ),
     "something else that computes": Case(
         loop("loss = F.mse_loss(model(x), teacher(x))", "loss.backward()"),
@@ -187,6 +238,13 @@ CASES: dict[str, Case] = {
     ),
     "two on one line": Case(
         loop("loss = F.mse_loss(model(x), y); loss.backward()"), refusal="several statements"
+    ),
+    "only parts of torch are imported": Case(
+        "from torch import nn, optim\nmodel = Net()\noptimizer = optim.SGD(model.parameters(), lr=0.1)\n"
+        "for x, y in loader:\n    loss = nn.functional.mse_loss(model(x), y)\n    loss.backward()\n",
+        "import torch\nfrom torch import nn, optim\nmodel = Net()\n"
+        f"optimizer = optim.SGD(model.parameters(), lr=0.1)\nfor x, y in loader:\n    {WITH}\n"
+        "        loss = nn.functional.mse_loss(model(x), y)\n    loss.backward()\n",
     ),
     "accelerate": Case(
         "import accelerate\n" + loop("loss = F.mse_loss(model(x), y)", "accelerator.backward(loss)"),

@@ -38,6 +38,25 @@ CASES: dict[str, Case] = {
         HEAD + MADE + LOOP + "with torch.no_grad():\n    model(x)\n",
         HEAD + SET + MADE + AFTER + "with torch.no_grad():\n    model(x)\n",
     ),
+    "images in another size": Case(
+        HEAD + MADE + LOOP.replace("    loss =", "    x = x.view(-1, 1, 8, 8).to(device)\n    loss ="),
+        HEAD + SET + MADE + AFTER.replace("    loss =", "    x = x.view(-1, 1, 8, 8).to(device)\n    loss ="),
+    ),
+    "images as rows, of which the model makes images": Case(
+        HEAD + MADE + LOOP.replace("    loss =", "    x = x.reshape(-1, 28 * 28).to(device)\n    loss ="),
+        refusal="whether `x` is one tensor of images is not clear",
+    ),
+    "flat images": Case(
+        HEAD + MADE + LOOP.replace("    loss =", "    x = x.flatten(1)\n    loss ="), refusal="is not clear"
+    ),
+    "called again behind the loop": Case(
+        HEAD + MADE + LOOP + "print(model(x).argmax())\n",
+        HEAD + SET + MADE + AFTER + "print(model(x).argmax())\n",
+    ),
+    "called twice in the loop": Case(
+        HEAD + MADE + LOOP.replace("model(x)", "model(x) + model(-x)"), refusal="at 2 places"
+    ),
+    "two loops that train": Case(HEAD + MADE + LOOP + LOOP, refusal="at 2 places"),
     "a whole batch": Case(
         HEAD + MADE + "for batch in loader:\n    loss = model(batch)\n    loss.backward()\n",
         refusal="is not clear",

@@ -101,6 +101,18 @@ CASES: dict[str, Case] = {
     "assigned again": Case(
         HEAD + MADE + "model = Wrapped(model)\n" + LOOP, refusal="`model` is assigned again"
     ),
+    "the same name outside of the function that trains": Case(
+        "import torch\ndef train(model):\n    " + MADE + "    for x in loader:\n        model(x).backward()\n"
+        "model = Net()\ntrain(model)\n",
+        "import torch\ndef train(model):\n    model.compile()\n    " + MADE + "    for x in loader:\n"
+        "        model(x).backward()\nmodel = Net()\ntrain(model)\n",
+    ),
+    "wrapped between the optimizer and the training": Case(
+        "import torch\ndef make(model):\n    " + MADE + "    keep(optimizer)\n"
+        "def train(model):\n    for x in loader:\n        model(x).backward()\n"
+        "model = Net()\nmake(model)\nmodel = Wrapped(model)\ntrain(model)\n",
+        refusal="`model` is assigned again",
+    ),
     "two models": Case(
         HEAD
         + "other = Net()\noptimizer = torch.optim.SGD([*model.parameters(), *other.parameters()])\n"
@@ -112,7 +124,8 @@ CASES: dict[str, Case] = {
         HEAD + MADE + "fit(model, optimizer)\n", refusal="called beside a backward nowhere"
     ),
     "called twice": Case(
-        HEAD + MADE + LOOP.replace("model(x)", "model(x) + model(-x)"), refusal="at 2 places"
+        HEAD + MADE + LOOP.replace("model(x)", "model(x) + model(-x)"),
+        HEAD + "model.compile()\n" + MADE + LOOP.replace("model(x)", "model(x) + model(-x)"),
     ),
     "its forward is called": Case(
         HEAD + MADE + LOOP.replace("model(x)", "model.forward(x)"), refusal="forward is called directly"

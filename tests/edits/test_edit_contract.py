@@ -49,7 +49,7 @@ def test_an_edit_changes_a_plain_loop_and_leaves_valid_python(edit: Edit) -> Non
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 @pytest.mark.parametrize(
-    "program", ["", "# nothing\n", "x = 1\n", "import torch as t\n", "from torch import *\n"]
+    "program", ["", "# nothing\n", "x = 1\n", "def main():\n    import torch\n", "from torch import *\n"]
 )
 def test_an_edit_refuses_programs_that_train_nothing(edit: Edit, program: str) -> None:
     with pytest.raises(CannotEdit):

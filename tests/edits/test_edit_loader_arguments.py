@@ -126,6 +126,12 @@ loader = DataLoader(data, num_workers=options.num_workers)
         + LOOP,
         args=("--epochs", "1"),
     ),
+    "training that is tried again after an error": Case(
+        f"{HEAD}def train():\n    loader = DataLoader(data)\n    for x in loader:\n"
+        "        model(x).backward()\ntry:\n    train()\nexcept MemoryError:\n    train()\n",
+        f"{HEAD}def train():\n    loader = DataLoader(data, num_workers=2)\n    for x in loader:\n"
+        "        model(x).backward()\ntry:\n    train()\nexcept MemoryError:\n    train()\n",
+    ),
     "arguments of a workload": Case(
         "import advisor\nworkload = advisor.Workload(\n    model=Net,\n    batch_size=16,\n)\n",
         "import advisor\nworkload = advisor.Workload(\n    model=Net,\n    batch_size=64,\n"
@@ -152,7 +158,8 @@ REFUSED: dict[str, Case] = {
         refusal="2 DataLoaders are made here",
     ),
     "a loader for evaluation alone": Case(
-        f"{HEAD}tests = DataLoader(a)\nfor x in tests:\n    model(x)\n", refusal="is not clear"
+        f"{HEAD}tests = DataLoader(a)\nfor x in tests:\n    model(x)\n",
+        refusal="no training loop of this file reads the DataLoader that is made here",
     ),
     "unpacked arguments": Case(f"{HEAD}loader = DataLoader(data, **options){LOOP}", refusal="are unpacked"),
     "one function that makes several": Case(

@@ -31,9 +31,26 @@ CASES: dict[str, Case] = {
         refusal="at 2 places",
     ),
     "the newer way": Case(
-        "import torch\ntorch.backends.fp32_precision = 'tf32'\n", refusal="another setting that excludes it"
+        "import torch\ntorch.backends.fp32_precision = 'tf32'\n",
+        refusal="uses `fp32_precision`, a setting that excludes it",
     ),
-    "torch under another name": Case("import torch as t\n", refusal="does not `import torch`"),
+    "torch under another name": Case(
+        "import torch as t\nx = t.ones(1)\n", f"import torch\nimport torch as t\n\n{CALL}\nx = t.ones(1)\n"
+    ),
+    "only parts of torch": Case(
+        "import os\n# layers\nfrom torch import nn, optim\nfrom mine import Net\n\nx = 1\n",
+        "import os\n# layers\nimport torch\nfrom torch import nn, optim\nfrom mine import Net\n\n"
+        f"{CALL}\n\nx = 1\n",
+    ),
+    "parts of torch by a path": Case(
+        "import torch.nn as nn\nfrom torch.utils import data\nx = 1\n",
+        f"import torch\nimport torch.nn as nn\nfrom torch.utils import data\n\n{CALL}\nx = 1\n",
+    ),
+    "torch is something else": Case(
+        "from torch import nn\ntorch = nn.Linear(1, 1)\n",
+        refusal="`torch` is not only the name of the package",
+    ),
+    "no torch": Case("import mine\n", refusal="not imported at the top of the file"),
     "torch imported in a function": Case(
         "def main():\n    import torch\n", refusal="not imported at the top of the file"
     ),

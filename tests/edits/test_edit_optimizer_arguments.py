@@ -1,4 +1,4 @@
-"""The form of the one optimizer, and programs in which that would be a guess."""
+"""The form of all optimizers, and programs in which that would be a guess."""
 
 import pytest
 from edit_tables import Case, check
@@ -41,7 +41,27 @@ CASES: dict[str, Case] = {
         kind="workload",
     ),
     "two optimizers": Case(
-        "import torch\na = torch.optim.Adam(p)\nb = torch.optim.Adam(q)\n", refusal="made at 2 places"
+        "import torch\na = torch.optim.Adam(p)\nb = torch.optim.SGD(q, 0.1)\n",
+        "import torch\na = torch.optim.Adam(p, fused=True)\nb = torch.optim.SGD(q, 0.1, fused=True)\n",
+    ),
+    "two optimizers of a program": Case(
+        "import torch\nif __name__ == '__main__':\n    a = torch.optim.Adam(p)\n"
+        "    b = torch.optim.Adam(q)\n",
+        "import torch\nif __name__ == '__main__':\n    a = torch.optim.Adam(p, fused=True)\n"
+        "    b = torch.optim.Adam(q, fused=True)\n",
+    ),
+    "two optimizers, one without the form": Case(
+        "import torch\na = torch.optim.Adam(p)\nb = torch.optim.RMSprop(q)\n",
+        refusal="RMSprop has no fused form",
+    ),
+    "one optimizer or another": Case(
+        "import torch\nif plain:\n    a = torch.optim.SGD(p)\nelse:\n    a = torch.optim.Adam(p)\n",
+        refusal="made at 2 places, perhaps not all in one run",
+    ),
+    "optimizers of two functions": Case(
+        "import torch\ndef one():\n    return torch.optim.SGD(p)\n"
+        "def two():\n    return torch.optim.SGD(q)\n",
+        refusal="made at 2 places, perhaps not all in one run",
     ),
     "none of torch's": Case("optimizer = Mine(p)\n", refusal="made nowhere in this file"),
     "no such form": Case("import torch\no = torch.optim.RMSprop(p)\n", refusal="RMSprop has no fused form"),
@@ -62,5 +82,5 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_one_optimizer_is_edited_and_no_other(case: Case) -> None:
+def test_all_optimizers_are_edited_or_none(case: Case) -> None:
     check(OptimizerArguments(), case, **FUSED)
