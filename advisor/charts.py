@@ -25,6 +25,7 @@ from advisor.drawing import (
     fixed,
     label,
     phase_colour,
+    reach,
     round_ticks,
     svg_document,
     tooltip,
@@ -65,7 +66,8 @@ def before_after(name: str, title: str, unit: str, bars: Sequence[Bar]) -> Chart
         bars: From top to bottom.
     """
     width, left, right, row = 350, 80, 18, 42
-    most = max((bar.value.high for bar in bars), default=0.0)
+    known = [bar.value.estimate if wording.undetermined(bar.value) else bar.value.high for bar in bars]
+    most = max(known, default=0.0)
     ticks = round_ticks(0, most)
     scale = (width - left - right) / max(ticks[-1], most) if ticks[-1] > 0 else 0.0
     bottom = 14 + row * len(bars)
@@ -76,15 +78,16 @@ def before_after(name: str, title: str, unit: str, bars: Sequence[Bar]) -> Chart
         middle = 14 + row * index + row / 2
         colour = MUTED if bar.present else SERIES_1
         low, at, high = (left + scale * end for end in (bar.value.low, bar.value.estimate, bar.value.high))
+        whisker = "" if wording.undetermined(bar.value) else _whisker(low, high, middle)
         parts += [
             label(left - 10, middle + 4, bar.label, anchor="end", weight="600"),
             element(
                 "rect", x=left, y=middle - 9, width=at - left, height=18, rx=2, fill=colour, opacity="0.28"
             ),
-            element("path", d=_whisker(low, high, middle), stroke=colour, stroke_width="2", fill="none"),
+            element("path", d=whisker, stroke=colour, stroke_width="2", fill="none"),
             element("circle", cx=at, cy=middle, r=3.5, fill=colour, stroke=BACKGROUND),
         ]
-    rows = [(bar.label, *_ends(bar.value)) for bar in bars]
+    rows = [(bar.label, *wording.interval_parts(bar.value)) for bar in bars]
     said = "; ".join(f"{bar.label} {wording.interval(bar.value, unit)}" for bar in bars)
     whole = svg_document(name, width, bottom + 38, title, f"{title}. {said}.", parts)
     return Chart(whole, ("setting", f"estimate ({unit})", "low", "high"), rows)
@@ -107,13 +110,16 @@ def progress(name: str, trials: Sequence[Trial], smallest_detectable: float) -> 
     """
     measured = [trial for trial in trials if trial.against_baseline is not None]
     failed = [trial for trial in trials if trial.state == "failed"]
-    ends = [end for trial in measured if (r := trial.against_baseline) for end in (r.low, r.high)]
+    ratios = [r for trial in measured if (r := trial.against_baseline)]
+    most_noise, least_noise = 1 + smallest_detectable, 1 / (1 + smallest_detectable)
+    ends = [least_noise, most_noise, *(end for ratio in ratios for end in (ratio.low, ratio.high))]
+    ends = reach([1.0, *(ratio.estimate for ratio in ratios)], ends)
     frame = _Frame(
         last=max((trial.number for trial in trials), default=1),
-        low=min([*ends, 1 - smallest_detectable]),
-        high=max([*ends, 1 + smallest_detectable]),
+        low=min(ends),
+        high=max(ends),
     )
-    noise_top, noise_bottom = frame.y(1 + smallest_detectable), frame.y(1 - smallest_detectable)
+    noise_top, noise_bottom = frame.y(most_noise), frame.y(least_noise)
     parts = [
         element(
             "rect", x=frame.LEFT, y=noise_top, width=frame.WIDTH - frame.LEFT - frame.RIGHT,
@@ -129,7 +135,7 @@ def progress(name: str, trials: Sequence[Trial], smallest_detectable: float) -> 
         columns = ("trial", "stage", "estimate", "low", "high", "cause of failure")
         rows = sorted([*rows, *_failed_rows(failed)], key=lambda row: int(row[0]))
     parts += [*drawn, *_best_so_far(frame, measured), *_crosses(frame, failed)]
-    best = max((r.estimate for t in measured if (r := t.against_baseline)), default=None)
+    best = max((ratio.estimate for ratio in ratios), default=None)
     said = f"{len(measured)} measured ratios, {len(failed)} failed trials{_by_cause(failed)}."
     if best is not None:
         said += f" The highest estimate is {wording.plain(best)}x; only a confirmation decides."
@@ -204,9 +210,9 @@ class _Frame:
         return self.LEFT + 8 + (self.WIDTH - self.LEFT - self.RIGHT - 16) * number / max(self.last, 1)
 
     def y(self, ratio: float) -> float:
-        low, high, at = self.low, self.high, ratio
+        low, high, at = self.low, self.high, min(max(ratio, self.low), self.high)
         if self.logarithmic:
-            low, high, at = math.log(self.low), math.log(self.high), math.log(max(ratio, self.low))
+            low, high, at = math.log(low), math.log(high), math.log(at)
         span = (high - low) or 1.0
         return self.BOTTOM - 6 - (self.BOTTOM - self.TOP - 12) * (at - low) / span
 
@@ -301,15 +307,6 @@ def _bands(frame: _Frame, measured: Sequence[Trial]) -> tuple[list[Markup], list
         element("path", d=median, stroke=SERIES_1, stroke_width="2", fill="none"),
     ]
     return drawn, rows
-
-
-def _ends(value: Interval) -> tuple[str, str, str]:
-    digits = wording.decimals(value.low, value.high)
-    return (
-        wording.number(value.estimate, digits),
-        wording.number(value.low, digits),
-        wording.number(value.high, digits),
-    )
 
 
 def _whisker(low: float, high: float, y: float) -> str:

@@ -11,15 +11,13 @@ from advisor.conditions import reproduce
 from advisor.digest import code, escaped
 from advisor.errors import EnvironmentProblem, clean
 from advisor.lines import wrapped
-from advisor.markdown import section
+from advisor.markdown import fitted, section
 from advisor.report_folder import check_folder
 from advisor.result import Interval
 from advisor.wording import shown
 
 JSON_FILE, MARKDOWN_FILE = "check.json", "check.md"
 MARKER = "<!-- advisor check -->"  # one hidden line by which a comment is found again and updated
-MOST_BYTES = 64 * 2**10  # what a code host takes as one comment
-DROPPED = "Left out here, as a comment holds no more; `check.json` has it: "
 
 
 def render_text(result: CheckData, width: int) -> str:
@@ -38,7 +36,7 @@ def render_text(result: CheckData, width: int) -> str:
 
 
 def render_markdown(result: CheckData) -> str:
-    """The check for a pull request or a step summary: verdict first, then tables; at most 64 KiB.
+    """The check for a pull request or a step summary: verdict first, then tables; it fits a comment.
 
     Where that is too little, whole sections go, the last ones first, and are named.
     """
@@ -49,7 +47,6 @@ def render_markdown(result: CheckData) -> str:
     phases = [(escaped(phase_words(part)), then, now) for part, then, now in _phases(result)]
     settings = [(code(each.knob), code(each.then), code(each.now)) for each in result.settings]
     sections = {
-        "verdict": [MARKER, f"**{escaped(verdict(result), 1000)}**"],
         "quantities": section(
             "", ("what", "then", "now", "now over then", "smallest regression that could be seen"), rows
         ),
@@ -59,19 +56,8 @@ def render_markdown(result: CheckData) -> str:
         "settings that changed": section("Settings that changed", ("knob", "then", "now"), settings),
         "warnings": [f"- {escaped(text, 1000)}" for text in result.warnings],
     }
-    return _fitting({name: "\n".join(lines) for name, lines in sections.items() if lines})
-
-
-def _fitting(sections: dict[str, str]) -> str:
-    """As many of the first sections as a comment holds, with the names of those that are left out."""
-    kept, dropped = dict(sections), list[str]()
-    while True:
-        last = [DROPPED + ", ".join(reversed(dropped)) + "."] if dropped else []
-        text = "\n\n".join([*kept.values(), *last]) + "\n"
-        if len(text.encode()) <= MOST_BYTES or len(kept) == 1:
-            return text
-        name, _ = kept.popitem()
-        dropped.append(name)
+    opening = [MARKER, f"**{escaped(verdict(result), 1000)}**"]
+    return fitted(opening, sections, list(sections)[::-1], f"`{JSON_FILE}`")
 
 
 def verdict(result: CheckData) -> str:
@@ -92,9 +78,9 @@ def notes(result: CheckData, *, settings: bool = True) -> list[str]:
     """Under which conditions the verdict holds, in sentences."""
     made, changed = shown(result.reference.created), result.code_changed
     seen = [
-        f"{wording.percent(each.smallest_regression)} of {told(name)}"
+        f"{wording.difference(share)} {'of' if share <= wording.MOST_SHARE else 'in'} {told(name)}"
         for name, each in quantities(result)
-        if each.smallest_regression is not None
+        if (share := each.smallest_regression) is not None
     ]
     said = [
         f"The smallest regression that could have been seen: {', '.join(seen)}.",
@@ -172,7 +158,7 @@ def _change(checked: Checked) -> str:
 
 def _smallest(checked: Checked) -> str:
     share = checked.smallest_regression
-    return wording.MISSING if share is None else wording.percent(share)
+    return wording.MISSING if share is None else wording.difference(share)
 
 
 def _phases(result: CheckData) -> list[tuple[str, str, str]]:

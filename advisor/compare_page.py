@@ -5,28 +5,30 @@ from advisor.charts import phase_words
 from advisor.comparing import ComparisonData, OneSided, Side
 from advisor.digest import code, escaped
 from advisor.findings_page import place
-from advisor.markdown import section
+from advisor.markdown import counted, fitted, section
 from advisor.result import Value
 from advisor.wording import shown
 
 MARKER = "<!-- advisor compare -->"  # one hidden line by which a comment is found again and updated
 NOT_CHANGED = "not recommended"
+MOST_FINDINGS = 20  # in one table for a pull request
 
 Row = tuple[str, str, str]
 
 
 def render_markdown(result: ComparisonData) -> str:
-    """The comparison for a pull request: the sentence first, then tables."""
+    """The comparison for a pull request: the sentence first, then tables; it fits a comment."""
     figures = [tuple(escaped(cell) for cell in row) for row in rows(result)]
-    sections = [
-        [MARKER, f"**{escaped(sentence(result), 1000)}**"],
-        [f"- {escaped(text, 1000)}" for text in [*names(result), *notes(result)]],
-        section("", ("what", "A", "B"), figures),
-        _findings("Findings that came with B", result.came, "in A"),
-        _findings("Findings that went with B", result.went, "in B"),
-        [f"Findings in both: {', '.join(map(code, result.stayed))}"] if result.stayed else [],
-    ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    both = ", ".join(map(code, result.stayed))
+    sections = {
+        "what was compared": [f"- {escaped(text, 1000)}" for text in [*names(result), *notes(result)]],
+        "figures": section("", ("what", "A", "B"), figures),
+        "findings that came": _findings("Findings that came with B", result.came, "in A"),
+        "findings that went": _findings("Findings that went with B", result.went, "in B"),
+        "findings in both": [f"Findings in both: {both}"] if both else [],
+    }
+    opening = [MARKER, f"**{escaped(sentence(result), 1000)}**"]
+    return fitted(opening, sections, list(sections)[::-1], "`advisor compare A B --format json`")
 
 
 def sentence(result: ComparisonData) -> str:
@@ -96,11 +98,11 @@ def finding_lines(result: ComparisonData) -> list[str]:
 
 
 def _findings(title: str, found: list[OneSided], other: str) -> list[str]:
-    return section(
-        title,
-        ("severity", "rule", "finding", other),
-        [(each.severity or "", code(each.rule), escaped(_titled(each)), _state(each)) for each in found],
-    )
+    rows = [
+        (each.severity or "", code(each.rule), escaped(_titled(each)), _state(each))
+        for each in found[:MOST_FINDINGS]
+    ]
+    return section(counted(title, rows, found), ("severity", "rule", "finding", other), rows)
 
 
 def _finding(each: OneSided) -> str:

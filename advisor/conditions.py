@@ -55,7 +55,7 @@ def conditions(result: ResultData) -> list[Fact]:
         Fact("Target", f"{shown(target.path) or '(unnamed)'} ({target.kind})"),
         Fact("Processes started", str(target.launches)),
         Fact("Noise", wording.noise(result)),
-        Fact("Measured slots left out", wording.excluded_slots(result)),
+        Fact("Measured slots left out", _excluded_slots(result)),
         Fact("Contended", "yes" if result.noise.contended else "no"),
         Fact("Thread collapse", "yes" if result.noise.thread_collapse else "no"),
         Fact("Objective", result.objective),
@@ -119,6 +119,12 @@ def _loss(result: ResultData) -> str:
     if loss.first is None or loss.last is None:
         return wording.MISSING
     return f"{wording.plain(loss.first)} to {wording.plain(loss.last)} in {loss.steps} steps"
+
+
+def _excluded_slots(result: ResultData) -> str:
+    """``other load 3, throttled 0``: measured slots that were left out, by reason."""
+    excluded = result.noise.excluded_slots
+    return ", ".join(f"{shown(name).replace('_', ' ')} {count}" for name, count in excluded.items()) or "none"
 
 
 def _machine_value(key: str, value: Any) -> str:

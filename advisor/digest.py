@@ -20,7 +20,8 @@ from advisor import (
     wording,
 )
 from advisor import page as pages
-from advisor.markdown import section
+from advisor.disturbances import disturbances
+from advisor.markdown import counted, fitted, section
 from advisor.result import Document, ProfileData, ProfileSummary, ResultData
 
 MOST_NAME = 80
@@ -28,7 +29,6 @@ MOST_TRIALS = 10
 MOST_FINDINGS = 10
 MOST_ROWS = 10  # of the tables that may be long
 MOST_FOLDED = 40  # of those that are folded
-MOST_BYTES = 64_000  # a comment on a pull request holds 65,536 characters
 MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again and updated
 LEAVE_OUT = (
     "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Ranks", "Failures",
@@ -58,7 +58,7 @@ def code(text: object, limit: int = MOST_NAME) -> str:
 
 def markdown(result: ResultData) -> str:
     """The digest of a result. Whole sections, never half a table; ends with a newline."""
-    return _joined(
+    return fitted(
         [MARKER, f"**{escaped(wording.verdict(result), 1000)}**"],
         {
             "Notes": _reason(result),
@@ -76,6 +76,8 @@ def markdown(result: ResultData) -> str:
             "Limits": _folded("Limits", [f"- {limit}" for limit in conditions.limits(result)]),
             "Fields": _folded("Fields", fields.block(result)),
         },
+        LEAVE_OUT,
+        "result.json",
     )
 
 
@@ -96,7 +98,7 @@ def profile_markdown(result: ProfileData) -> str:
         if spent > 0
     ]
     notes = [*result.warnings, *result.profile.notes]
-    return _joined(
+    return fitted(
         [MARKER, f"**{escaped(title, 1000)}**"],
         {
             "Notes": _notes(notes),
@@ -107,21 +109,9 @@ def profile_markdown(result: ProfileData) -> str:
             "Limits": _folded("Limits", [f"- {limit}" for limit in profile_page.limits(result)]),
             "Fields": _folded("Fields", fields.block(result)),
         },
+        LEAVE_OUT,
+        "result.json",
     )
-
-
-def _joined(opening: list[str], sections: dict[str, list[str]], most: int = MOST_BYTES) -> str:
-    """All sections, or as many as fit: those in ``LEAVE_OUT`` go first, each as a whole, and are named."""
-    left_out: list[str] = []
-    for name in [None, *LEAVE_OUT]:
-        if name is not None and sections.get(name):
-            left_out.append(name)
-        kept = [lines for title, lines in sections.items() if lines and title not in left_out]
-        said = f"Left out to fit a comment: {', '.join(left_out)}. Everything is in result.json."
-        text = "\n\n".join("\n".join(lines) for lines in [opening, *kept, *([[said]] if left_out else [])])
-        if len(text.encode()) < most:
-            break
-    return text + "\n"
 
 
 def _notes(texts: Sequence[str]) -> list[str]:
@@ -151,14 +141,19 @@ def _findings(result: Document) -> list[str]:
                 escaped(row.outcome),
             )
         )
-    title = "Findings" if len(found) == len(rows) else f"Findings: {len(rows)} of {len(found)}"
-    return section(title, ("severity", "finding", "gain", "advice", "outcome"), rows)
+    return section(
+        counted("Findings", rows, found), ("severity", "finding", "gain", "advice", "outcome"), rows
+    )
 
 
 def _reason(result: ResultData) -> list[str]:
-    said = [result.recommendation.reason, *wording.disturbances(result), *result.warnings]
-    more = (wording.pays_back(result), outlook.planned(result), outlook.batches(result))
-    said += [each for each in more if each]
+    said = [result.recommendation.reason, *disturbances(result), *result.warnings]
+    more = {
+        "Cost": outlook.pays_back(result),
+        "Your run": outlook.planned(result),
+        "Batch size": outlook.batches(result),
+    }
+    said += [f"{name}: {text}" for name, text in more.items() if text]
     return _notes(said)
 
 
@@ -273,7 +268,7 @@ def _proposals(result: ResultData) -> list[str]:
         for p in result.recommendation.proposals[:MOST_ROWS]
     ]
     return section(
-        _of("Not recommended by itself", rows, result.recommendation.proposals),
+        counted("Not recommended by itself", rows, result.recommendation.proposals),
         ("knob", "value", "measured", "why"),
         rows,
     )
@@ -284,9 +279,4 @@ def _not_tried(result: ResultData) -> list[str]:
         (code(u.knob), "any" if u.value is None else code(u.value), escaped(u.reason))
         for u in result.not_tried[:MOST_FOLDED]
     ]
-    return section(_of("Not tried", rows, result.not_tried), ("knob", "value", "why"), rows)
-
-
-def _of(title: str, rows: Sequence[object], every: Sequence[object]) -> str:
-    """``Not tried: 40 of 96`` where not all are shown."""
-    return title if len(rows) == len(every) else f"{title}: {len(rows)} of {len(every)}"
+    return section(counted("Not tried", rows, result.not_tried), ("knob", "value", "why"), rows)

@@ -16,6 +16,8 @@ GOOD = "var(--good, #116329)"
 BAD = "var(--bad, #a40e26)"
 WARN = "var(--warn, #7d4e00)"
 
+REACH = 3.0  # times the outermost estimates; what of an interval lies further away is cut off
+
 # Colour and pattern of each part of a step: orange waits, blue computes, grey is the rest.
 PHASES = {
     "input_wait": (SERIES_2, "solid"),
@@ -42,6 +44,18 @@ def svg_document(
         "svg", *head, *parts, viewBox=f"0 0 {fixed(width)} {fixed(height)}", width="100%", role="img",
         aria_labelledby=f"{name}-title {name}-desc", font_family="inherit",
     )  # fmt: skip
+
+
+def reach(estimates: Sequence[float], ends: Sequence[float]) -> list[float]:
+    """Ends of intervals for the scale of an axis: none lies further than ``REACH`` times the estimates.
+
+    A single interval that holds everything would press all others into one line; it is drawn cut off at the
+    border, and the table beside the chart says what is known of it.
+    """
+    if not estimates:
+        return list(ends)
+    low, high = min(estimates) / REACH, max(estimates) * REACH
+    return [min(max(end, low), high) for end in ends]
 
 
 def vertical_axis(

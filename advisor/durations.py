@@ -44,6 +44,14 @@ def write_duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def as_option(seconds: float) -> str:
+    """A span as ``--budget`` takes it, with two digits: ``45s``, ``4m``, ``1.5h``."""
+    for unit, least in (("h", 6000.0), ("m", 60.0)):
+        if seconds >= least:
+            return f"{seconds / SECONDS[unit]:.2g}{unit}"
+    return f"{max(seconds, 0):.2g}s"
+
+
 def _parts(text: str) -> list[tuple[float, str]] | None:
     """Numbers with their units in order; ``None`` when there is anything else."""
     parts: list[tuple[float, str]] = []

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from advisor import wording
+from advisor.next_step import apply_command
 from advisor.result import Document, ProfileData, Record, ResultData
 
 MOST_FINDINGS = 10
@@ -95,7 +96,7 @@ def _of_search(result: ResultData) -> dict[str, Any]:
         "trials": _counted([trial.state for trial in result.trials]),
         "failures": _counted([trial.cause or "internal" for trial in failed]),
         "not_tried": len(result.not_tried),
-        "apply": wording.apply_command(result) if found.changes else None,
+        "apply": apply_command(result) if found.changes else None,
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from advisor import wording
 from advisor.conditions import as_json
-from advisor.result import Finding, Interval, Place
+from advisor.result import Finding, Place
 from advisor.rules import RULES
 from advisor.wording import shown
 
@@ -86,7 +86,7 @@ def finding_row(finding: Finding) -> FindingRow:
 def gain(finding: Finding) -> str:
     """What could be gained at most, or what was: measured where it was tested."""
     if finding.measured:
-        return f"measured: {times(finding.measured)}"
+        return f"measured: {wording.short_ratio(finding.measured)}"
     ceiling = finding.ceiling
     if ceiling is None or finding.state not in ("opportunity", "diagnostic"):
         return ""
@@ -99,14 +99,6 @@ def gain(finding: Finding) -> str:
         f"at most {wording.percent(ceiling.share)} of the {ceiling.of} could be gained "
         f"({wording.percent(ceiling.low)} to {wording.percent(ceiling.high)}; {source}){_doubt(finding)}"
     )
-
-
-def times(ratio: Interval) -> str:
-    """``1.30x (1.20 to 1.40)``, or that no difference is clear."""
-    low, estimate, high = wording.ratio_parts(ratio)
-    if wording.holds_one(ratio):
-        return f"{wording.NO_DIFFERENCE} ({low} to {high})"
-    return f"{estimate}x ({low} to {high})"
 
 
 def _doubt(finding: Finding) -> str:

@@ -81,8 +81,8 @@ def _with_outcome(
         return dataclasses.replace(
             finding, outcome=Outcome.NO_EFFECT, measured=measured, severity=Severity.LOW
         )
-    said = f"{best.estimate:.2f}x ({best.low:.2f} to {best.high:.2f}) in the search alone, not confirmed"
-    return dataclasses.replace(finding, why=said)
+    said = wording.short_ratio(best)
+    return dataclasses.replace(finding, why=f"{said} in the search alone, not confirmed")
 
 
 def _changed(trial: Trial, baseline: Mapping[str, int | str]) -> set[str]:

@@ -37,8 +37,8 @@ def moved(summary: ProfileSummary) -> Moved | None:
     rows = [
         (
             REPLAYS.get(name, shown(name, 80)),
-            _share(name, summary.replays.get(name)),
-            _share(name, summary.replays_after.get(name)),
+            replayed(name, summary.replays.get(name)),
+            replayed(name, summary.replays_after.get(name)),
         )
         for name in dict.fromkeys([*summary.replays, *summary.replays_after])
     ]
@@ -72,11 +72,11 @@ def _largest(phases_ms: Mapping[str, float]) -> str | None:
     return max(present, key=lambda phase: present[phase]) if present else None
 
 
-def _share(name: str, share: Interval | None) -> str:
+def replayed(name: str, share: Interval | None) -> str:
+    """What leaving a part out gave, or what another batch size takes."""
     if share is None:
         return wording.MISSING
     if name in RATIOS:
-        low, estimate, high = wording.ratio_parts(share)
-        return f"time of a step {estimate}x ({low} to {high})"
+        return f"time of a step: {wording.short_ratio(share)}"
     low, high = wording.percent(share.low), wording.percent(share.high)
     return f"{wording.percent(share.estimate)} of the step goes ({low} to {high})"

@@ -1,4 +1,4 @@
-"""What a result means for the user's own training: its time and cost, and other batch sizes."""
+"""What a result means for the user's own training: its time and cost, compilation, other batch sizes."""
 
 from advisor import wording
 from advisor.result import Interval, ResultData
@@ -41,6 +41,19 @@ def batches(result: ResultData) -> str | None:
     if known.said:
         said.append(wording.shown(known.said, 300))
     return "; ".join(said) or None
+
+
+def pays_back(result: ResultData) -> str | None:
+    """What compilation costs before it pays, or ``None`` when nothing is compiled."""
+    found = result.recommendation
+    parts = []
+    if found.compile_cold_s is not None:
+        parts.append(f"{wording.seconds(found.compile_cold_s)} of compilation on a cold start")
+        if found.compile_warm_s is not None:
+            parts.append(f"{wording.seconds(found.compile_warm_s)} on a warm one")
+    if found.break_even_steps:
+        parts.append(f"pays back after {found.break_even_steps} steps")
+    return ", ".join(parts) or None
 
 
 def _instead(now: float, changed: Interval | None) -> str:

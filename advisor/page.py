@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from advisor import charts, outlook, wording
 from advisor.charts import Bar, Chart
 from advisor.conditions import Fact, conditions, limits, machine, reproduce
+from advisor.disturbances import disturbances, winner
 from advisor.effects_page import EffectsPart, effects
 from advisor.findings_page import FindingGroups, groups
 from advisor.groups_page import GroupRow, group_rows
 from advisor.moved import Moved, moved
+from advisor.next_step import apply_command, next_step
 from advisor.rank_chart import RankPicture, rank_picture
 from advisor.result import Adopted, ProfileSummary, Recommendation, ResultData, Trial
 from advisor.share_chart import Limits, limits_part, rates
@@ -143,13 +145,13 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         headline=wording.headline(result),
         found=found.verdict == "change",
         reason=shown(found.reason, 1000),
-        pays_back=wording.pays_back(result),
+        pays_back=outlook.pays_back(result),
         planned=outlook.planned(result),
         batches=outlook.batches(result),
-        next_step=_without_ticks(wording.next_step(result)),
-        apply=wording.apply_command(result) if found.changes else "",
+        next_step=_without_ticks(next_step(result)),
+        apply=apply_command(result) if found.changes else "",
         reproduce=reproduce(result),
-        disturbances=wording.disturbances(result),
+        disturbances=disturbances(result),
         warnings=[text for text in (shown(warning, 500) for warning in result.warnings) if text],
         tiles=tiles(result),
         changes=[change_row(change) for change in found.changes],
@@ -220,18 +222,6 @@ def environment(change: Adopted) -> list[str]:
     return [f"{shown(name)}={shlex.quote(shown(value))}" for name, value in change.environment.items()]
 
 
-def winner(result: ResultData) -> Trial | None:
-    """The last confirmation of the recommended configuration; estimates of a search flatter, so no other."""
-    confirmed = [
-        trial
-        for trial in result.trials
-        if trial.stage == "confirm"
-        and trial.state == "complete"
-        and trial.config == result.recommendation.config
-    ]
-    return confirmed[-1] if confirmed else None
-
-
 def tiles(result: ResultData) -> list[Tile]:
     """The few figures at the top: what it was, and what the recommended setting measured."""
     found, now = result.recommendation, result.baseline
@@ -251,9 +241,13 @@ def tiles(result: ResultData) -> list[Tile]:
 
 
 def _memory_after(after: Trial, found: Recommendation) -> str:
-    """Peak memory of the confirmation; where it kept none, the change against the baseline."""
-    if not after.peak_bytes and found.memory_ratio is not None:
-        return wording.memory(found.memory_ratio).removeprefix("peak memory ")
+    """The change that the verdict tells, or without one the peak of the confirmation.
+
+    Never both: the change comes of runs of equal length, the peaks of processes that lived differently long,
+    so beside each other they may differ in sign.
+    """
+    if found.memory_ratio is not None:
+        return wording.memory(found.memory_ratio).removeprefix("peak memory ").replace(" in peak memory", "")
     return wording.mib(after.peak_bytes)
 
 

@@ -46,7 +46,8 @@ class Plane:
         )
 
     def y(self, value: float) -> float:
-        """Of a value."""
+        """Of a value; one beyond the plane stands at its border."""
+        value = min(max(value, self.low), self.high)
         return BOTTOM - (BOTTOM - TOP) * (value - self.low) / (self.high - self.low)
 
     def axes(self, places: Sequence[tuple[float, str]], across: str, upwards: str) -> list[Markup]:

@@ -1,13 +1,14 @@
 """What the report of a profile shows, part by part: one run, nothing compared."""
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 
 from advisor import wording
 from advisor.charts import Chart
 from advisor.conditions import Fact, machine, reproduce
-from advisor.findings_page import FindingGroups, groups, times
-from advisor.moved import RATIOS, REPLAYS
+from advisor.findings_page import FindingGroups, groups
+from advisor.moved import REPLAYS, replayed
 from advisor.page import Legend, legend, periodic
 from advisor.rank_chart import RankPicture, rank_picture
 from advisor.result import ProfileData
@@ -51,6 +52,7 @@ class ProfilePage:
     conditions: list[Fact]
     machine: list[Fact]
     limits: list[str]
+    tune: str
     reproduce: str
 
 
@@ -80,8 +82,17 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         conditions=_conditions(result),
         machine=machine(result.machine),
         limits=limits(result),
+        tune=tune_command(result) if result.target.kind in ("script", "workload") else "",
         reproduce=reproduce(result),
     )
+
+
+def tune_command(result: ProfileData) -> str:
+    """The command that searches for the same target."""
+    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
+    module = ["-m"] if "-m" in own else []
+    arguments = ["--", *result.target.args] if result.target.args else []
+    return shlex.join(shown(part) for part in ["advisor", "tune", *module, result.target.path, *arguments])
 
 
 def tiles(result: ProfileData) -> list[Fact]:
@@ -117,14 +128,10 @@ def operators(result: ProfileData) -> list[OperatorRow]:
 
 def replays(result: ProfileData) -> list[Fact]:
     """What the step costs with one part left out, and why some could not be left out."""
-    found = []
-    for name, share in result.profile.replays.items():
-        what = REPLAYS.get(name, shown(name))
-        if name in RATIOS:
-            found.append(Fact(what, f"time of a step: {times(share)}"))
-        else:
-            low, high = wording.percent(share.low), wording.percent(share.high)
-            found.append(Fact(what, f"{wording.percent(share.estimate)} of the step goes ({low} to {high})"))
+    found = [
+        Fact(REPLAYS.get(name, shown(name)), replayed(name, share))
+        for name, share in result.profile.replays.items()
+    ]
     refused = [
         Fact(REPLAYS.get(name, shown(name)), f"not replayed: {shown(reason)}")
         for name, reason in result.profile.replays_refused.items()

@@ -1,13 +1,12 @@
 """A profile for a terminal: what was found, where, and how much it could give at most."""
 
 import re
-import shlex
 import textwrap
 
 from advisor import wording
 from advisor.conditions import reproduce
 from advisor.findings_page import FindingRow, finding_row, groups
-from advisor.profile_page import tiles
+from advisor.profile_page import tiles, tune_command
 from advisor.rank_chart import lines as rank_lines
 from advisor.result import ProfileData
 from advisor.wording import shown
@@ -81,15 +80,7 @@ def _next(result: ProfileData) -> str:
         return "Next: `advisor rules ID` shows the page of a rule."
     if result.target.kind == "objects":
         return "Next: `advisor.tune(model=..., dataset=..., ...)` tries what can be tried and measures it."
-    return f"Next: `{_tune(result)}` tries what can be tried and measures it."
-
-
-def _tune(result: ProfileData) -> str:
-    """The command that searches for the same target."""
-    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
-    module = ["-m"] if "-m" in own else []
-    arguments = ["--", *result.target.args] if result.target.args else []
-    return shlex.join(shown(part) for part in ["advisor", "tune", *module, result.target.path, *arguments])
+    return f"Next: `{tune_command(result)}` tries what can be tried and measures it."
 
 
 def _wrapped(line: str, width: int) -> str:

@@ -34,6 +34,7 @@ class PlainProgress:
         self._quiet = quiet
         self._clock = clock
         self._last = self._told = float("-inf")  # any line, a stage or trial
+        self._began = clock()  # of the stage or trial
         self._pending: str | None = None
         self._current = ""
 
@@ -50,6 +51,7 @@ class PlainProgress:
     def say(self, text: str) -> None:
         """A stage has begun or ended."""
         self._pending, self._current = None, ""
+        self._began = self._clock()
         if not self._quiet:
             self._write(text)
             self._told = self._last
@@ -59,12 +61,15 @@ class PlainProgress:
         so_far = f"; best so far {best}" if best else ""
         self._pending = f"trial {number}: {text}{so_far}; {write_duration(left_s)} left"
         self._current = f"trial {number}"
+        self._began = self._clock()
         self._say_pending()
 
     def waiting(self, what: str, seconds: float) -> None:
         """Still waiting; said when nothing was said for some seconds."""
         if self._say_pending() or self._quiet or self._clock() - self._last < SILENT_S:
             return
+        if what == "steps":  # one slot follows another: what counts is how long the stage takes
+            seconds = max(seconds, self._clock() - self._began)
         doing = f"{PHASES.get(what, what)}, {write_duration(seconds)} so far"
         self._write(f"{self._current}: {doing}" if self._current else doing)
 

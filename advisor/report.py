@@ -14,7 +14,9 @@ from markupsafe import Markup, escape
 from advisor import digest, groups_page, outlook, rank_chart, strategies_page, wording
 from advisor.atomic_file import write_atomically
 from advisor.conditions import reproduce
+from advisor.disturbances import disturbances
 from advisor.errors import EnvironmentProblem, clean
+from advisor.next_step import next_step
 from advisor.page import change_row, page
 from advisor.patch import changes_patch
 from advisor.profile_page import profile_page
@@ -90,7 +92,7 @@ def render_text(result: ResultData, width: int, folder: str | None = None) -> st
         f"peak memory {wording.mib(baseline.peak_bytes)}",
         *rank_chart.lines(result.profile.ranks),
         f"Noise: {wording.noise(result)}",
-        *wording.disturbances(result),
+        *disturbances(result),
         f"{wording.states(result.trials)}; {wording.STOPPED[result.budget.stopped_by]} "
         f"after {wording.seconds(result.budget.seconds)}",
         *(f"warning: {wording.shown(warning, 500)}" for warning in result.warnings),
@@ -100,7 +102,7 @@ def render_text(result: ResultData, width: int, folder: str | None = None) -> st
             f"Not recommended by itself: {wording.shown(proposal.knob)}={wording.shown(proposal.to)}, "
             f"{wording.short_ratio(proposal.measured)}: {wording.shown(proposal.reason, 500)}"
         )
-    lines += ["", f"Next: {wording.next_step(result, folder)}", f"Again: {reproduce(result)}"]
+    lines += ["", f"Next: {next_step(result, folder)}", f"Again: {reproduce(result)}"]
     return "\n".join(_wrapped(line, max(width, 20)) for line in lines) + "\n"
 
 
@@ -134,7 +136,7 @@ def write_report(result: ResultData | ProfileData, folder: Path) -> list[Path]:
 
 
 def _reasons(result: ResultData) -> list[str]:
-    reason, cost = wording.shown(result.recommendation.reason, 1000), wording.pays_back(result)
+    reason, cost = wording.shown(result.recommendation.reason, 1000), outlook.pays_back(result)
     planned, batches = outlook.planned(result), outlook.batches(result)
     said = (reason, cost, planned and f"Your run: {planned}", batches and f"Batch size: {batches}")
     return [line for line in said if line]

@@ -7,8 +7,7 @@ from markupsafe import Markup
 
 from advisor import wording
 from advisor.charts import Chart
-from advisor.drawing import BACKGROUND, MUTED, SERIES_1, element, svg_document, tooltip
-from advisor.findings_page import times
+from advisor.drawing import BACKGROUND, MUTED, SERIES_1, element, reach, svg_document, tooltip
 from advisor.parallel import SINGLE, changes_learning, count_of, own_devices, ran, ranks_in_words, strategy_of
 from advisor.plane import HEIGHT, WIDTH, Plane
 from advisor.result import Interval, Rate, ResultData, Trial
@@ -91,7 +90,8 @@ def points_of(result: ResultData) -> list[Point]:
 def said(points: Sequence[Point]) -> list[str]:
     """``2 ranks (ddp): 1.08x (1.02 to 1.14), 108 % of ideal (102 % to 114 %)`` for all but the first."""
     return [
-        f"{point.name}: {times(point.speedup)}, {wording.percent(point.efficiency.estimate)} of ideal "
+        f"{point.name}: {wording.short_ratio(point.speedup)}, "
+        f"{wording.percent(point.efficiency.estimate)} of ideal "
         f"({wording.percent(point.efficiency.low)} to {wording.percent(point.efficiency.high)})"
         for point in points[1:]
     ]
@@ -168,7 +168,8 @@ def _point(ranks: int, trial: Trial, base: Rate, more: float, is_base: bool) -> 
 
 def _throughput(name: str, points: Sequence[Point]) -> Chart:
     unit = points[0].rate.unit
-    plane = Plane.over(0, len(points) - 1, [0.0, *(p.rate.high for p in points), *(p.ideal for p in points)])
+    highs = reach([p.rate.estimate for p in points], [p.rate.high for p in points])
+    plane = Plane.over(0, len(points) - 1, [0.0, *highs, *(p.ideal for p in points)])
     parts = plane.axes(_places(points), "ranks", unit)
     parts.append(plane.line([(at, point.ideal) for at, point in enumerate(points)], MUTED, dashed=True))
     for at, point in enumerate(points):
@@ -176,8 +177,8 @@ def _throughput(name: str, points: Sequence[Point]) -> Chart:
         tip = tooltip(f"{point.name}, trial {point.trial.number}: {wording.rate(point.rate)}")
         parts.append(_dot(plane.x(at), plane.y(point.rate.estimate), tip))
     rows = [
-        (str(p.ranks), shown(strategy_of(p.trial.config), 40), *_ends(p.rate), wording.plain(p.ideal),
-         str(p.trial.number))
+        (str(p.ranks), shown(strategy_of(p.trial.config), 40), *wording.interval_parts(p.rate),
+         wording.plain(p.ideal), str(p.trial.number))
         for p in points
     ]  # fmt: skip
     told = "; ".join(f"{point.name} {wording.rate(point.rate)}" for point in points)
@@ -189,7 +190,8 @@ def _throughput(name: str, points: Sequence[Point]) -> Chart:
 
 
 def _efficiency(name: str, points: Sequence[Point]) -> Chart:
-    plane = Plane.over(0, len(points) - 1, [0.0, 100.0, *(100 * p.efficiency.high for p in points)])
+    highs = reach([p.efficiency.estimate for p in points], [p.efficiency.high for p in points])
+    plane = Plane.over(0, len(points) - 1, [0.0, 100.0, *(100 * high for high in highs)])
     parts = plane.axes(_places(points), "ranks", "% of ideal")
     parts.append(plane.line([(at, 100.0) for at in range(len(points))], MUTED, dashed=True))
     rows: list[tuple[str, ...]] = []
@@ -219,12 +221,3 @@ def _places(points: Sequence[Point]) -> list[tuple[float, str]]:
 
 def _dot(x: float, y: float, tip: Markup) -> Markup:
     return element("circle", tip, cx=x, cy=y, r=4, fill=SERIES_1, stroke=BACKGROUND)
-
-
-def _ends(value: Interval) -> tuple[str, str, str]:
-    digits = wording.decimals(value.low, value.high)
-    return (
-        wording.number(value.estimate, digits),
-        wording.number(value.low, digits),
-        wording.number(value.high, digits),
-    )

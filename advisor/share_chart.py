@@ -13,6 +13,7 @@ from advisor.wording import shown
 WIDTH, LEFT, RIGHT, ROW = 430, 150, 84, 28
 MOST_BARS = 16
 PEAKS = {"host_peak": "peak of the process", "device_peak": "peak of the device"}
+SMALL = 0.1  # of the peak, below which no category is worth a sentence
 LIMITS = {"flops": "arithmetic", "memory": "memory traffic"}
 LIMIT_MEANING = (
     "Share of what this machine was measured to do at most: arithmetic against the fastest matmul of the "
@@ -115,6 +116,9 @@ def _memory_said(memory_bytes: Mapping[str, int]) -> str:
     if not parts:
         return ""
     name, size = parts[0]
+    peak = max((memory_bytes.get(each, 0) for each in PEAKS), default=0)
+    if size < SMALL * peak or (name == "other" and size > peak / 2):
+        return "Most of the memory is not the model's: the interpreter, libraries and data."
     return f"The largest category of memory is {category(name)}: {wording.mib(size)}."
 
 

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from advisor import wording
 from advisor.charts import Chart
-from advisor.drawing import MUTED, SERIES_1, TEXT, element, fixed, svg_document
+from advisor.drawing import MUTED, SERIES_1, TEXT, element, fixed, reach, svg_document
 from advisor.effects import Spread
 from advisor.plane import HEIGHT, WIDTH, Plane
 
@@ -64,7 +64,8 @@ def _trials(spread: Spread) -> str:
 def _ends(spread: Spread, boxes: bool) -> list[float]:
     if boxes:
         return [spread.levels[0], spread.levels[-1]]
-    return [end for ratio in spread.ratios for end in (ratio.low, ratio.high)]
+    estimates = [ratio.estimate for ratio in spread.ratios]
+    return reach(estimates, [end for ratio in spread.ratios for end in (ratio.low, ratio.high)])
 
 
 def _dots(plane: Plane, at: int, spread: Spread) -> list[Markup]:

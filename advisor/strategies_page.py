@@ -7,7 +7,6 @@ from typing import Any
 from advisor import loss_chart, wording
 from advisor.charts import Chart
 from advisor.conditions import as_json
-from advisor.findings_page import times
 from advisor.parallel import (
     SINGLE,
     changes_learning,
@@ -276,7 +275,7 @@ def _ratio(trial: Trial, ratio: Interval | None, alone: Trial | None) -> str:
         return NOT_ALONE
     if ratio is None:
         return wording.MISSING
-    return times(ratio) + (", dropped early" if trial.state == "pruned" else "")
+    return wording.short_ratio(ratio) + (", dropped early" if trial.state == "pruned" else "")
 
 
 def _told(name: str, value: Any) -> str:

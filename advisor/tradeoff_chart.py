@@ -16,6 +16,7 @@ from advisor.drawing import (
     element,
     fixed,
     label,
+    reach,
     round_ticks,
     svg_document,
     tooltip,
@@ -99,7 +100,7 @@ def _draw(
 ) -> Markup:
     ticks = round_ticks(points[0].mib, points[-1].mib, 4)
     ends = [end for point in points for end in (point.rate.low, point.rate.high)]
-    plane = Plane.over(ticks[0], ticks[-1], ends)
+    plane = Plane.over(ticks[0], ticks[-1], reach([point.rate.estimate for point in points], ends))
     parts = plane.axes([(tick, f"{tick:g}") for tick in ticks], "peak memory (MiB)", points[0].rate.unit)
     on_front = numbers_of(front)
     others = [point for point in points if point.trial.number not in on_front]

@@ -5,18 +5,26 @@ that holds 1 is "no clear difference". User text enters through ``shown`` or ``s
 """
 
 import math
-import shlex
 from collections.abc import Mapping
-from itertools import pairwise
 
 from advisor.errors import clean
-from advisor.result import Interval, Rate, Ratio, Recommendation, ResultData, Trial, Value
+from advisor.result import Interval, Noise, Rate, Ratio, Recommendation, ResultData, Trial, Value
 from advisor.tuners.failures import Cause
+from advisor.tuners.measure import MIN_INSTANCES
 
 MIB = 2**20
 MISSING = "not measured"
 NO_DIFFERENCE = "no clear difference"
-DEFAULT_FOLDER = "advisor-report"
+UNDETERMINED = "not determined"
+WHY_UNDETERMINED = "too few comparable slots"
+
+# An interval of a ratio from a tenth to ten times, or wider, says nothing about a change of a program. Such
+# ones come of two or three slots that other load disturbed differently; their ends run to millions.
+WIDEST = 100.0  # high over low
+
+# Above 100 % a share no longer holds in both directions (nothing gets slower by losing 150 % of its speed),
+# so larger differences are told as factors; above ``WIDEST`` nothing could have been seen.
+MOST_SHARE = 1.0
 
 CAUSES: dict[Cause, str] = {
     "user_error": "the program raised an exception",
@@ -136,13 +144,27 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def undetermined(value: Interval) -> bool:
+    """Whether an interval of something positive is so wide that its ends tell nothing."""
+    return value.high > WIDEST * max(value.low, 0.0)
+
+
 def interval(value: Interval | None, unit: str) -> str:
-    """``12.4 ms (12.1 to 12.7)``."""
+    """``12.4 ms (12.1 to 12.7)``, or ``12.4 ms (interval not determined: too few comparable slots)``."""
     if value is None:
         return MISSING
+    estimate, low, high = interval_parts(value)
+    if undetermined(value):
+        return f"{estimate} {unit} (interval {UNDETERMINED}: {WHY_UNDETERMINED})"
+    return f"{estimate} {unit} ({low} to {high})"
+
+
+def interval_parts(value: Interval) -> tuple[str, str, str]:
+    """Estimate, low and high as cells of a table; ends that tell nothing are not shown."""
+    if undetermined(value):
+        return plain(value.estimate), UNDETERMINED, UNDETERMINED
     digits = decimals(value.low, value.high)
-    low, high = number(value.low, digits), number(value.high, digits)
-    return f"{number(value.estimate, digits)} {unit} ({low} to {high})"
+    return number(value.estimate, digits), number(value.low, digits), number(value.high, digits)
 
 
 def rate(value: Rate | None) -> str:
@@ -162,26 +184,40 @@ def ratio(value: Ratio | None, gain: str = "") -> str:
         value: Candidate over baseline.
         gain: What it is a ratio of, put before the bracket when there is a difference.
     """
+    if value is None or holds_one(value):
+        return short_ratio(value)
+    of = f" {gain}" if gain else ""
+    if undetermined(value):
+        return f"{short_ratio(value)}{of} ({evidence(value)})"
+    low, estimate, high = ratio_parts(value)
+    return f"{estimate}x{of} ({low} to {high}, {evidence(value)})"
+
+
+def short_ratio(value: Interval | None) -> str:
+    """``1.42x (1.38 to 1.46)``: a ratio in a table whose conditions are told elsewhere."""
     if value is None:
         return MISSING
     low, estimate, high = ratio_parts(value)
+    if not undetermined(value):
+        return f"{NO_DIFFERENCE if holds_one(value) else f'{estimate}x'} ({low} to {high})"
     if holds_one(value):
-        return f"{NO_DIFFERENCE} ({low} to {high})"
-    return f"{estimate}x{' ' + gain if gain else ''} ({low} to {high}, {evidence(value)})"
-
-
-def short_ratio(value: Ratio | None) -> str:
-    """``1.42x (1.38 to 1.46)``: a ratio in a table whose conditions are told elsewhere."""
-    if value is None or holds_one(value):
-        return ratio(value)
-    low, estimate, high = ratio_parts(value)
-    return f"{estimate}x ({low} to {high})"
+        return f"{UNDETERMINED}: {WHY_UNDETERMINED}"
+    return f"at least {low}x" if value.low > 1 else f"at most {high}x"
 
 
 def ratio_parts(value: Interval) -> tuple[str, str, str]:
-    """Low, estimate and high as text. An end that differs from 1 is not rounded to 1 if four digits help."""
+    """Low, estimate and high as text. An end is not rounded to 1, or to 0, if four digits help.
+
+    Of an interval that tells nothing no end is shown; where only one side is certain, that side is.
+    """
+    if undetermined(value):
+        low = plain(value.low) if value.low > 1 else UNDETERMINED
+        high = plain(value.high) if value.high < 1 else UNDETERMINED
+        return low, plain(value.estimate), high
     digits = decimals(value.low, value.high)
-    while digits < 4 and any(end != 1 and float(number(end, digits)) == 1 for end in (value.low, value.high)):
+    while digits < 4 and any(
+        float(number(end, digits)) in (0, 1) and end not in (0, 1) for end in (value.low, value.high)
+    ):
         digits += 1
     return number(value.low, digits), number(value.estimate, digits), number(value.high, digits)
 
@@ -235,9 +271,22 @@ def sentence(result: ResultData) -> str:
     """The verdict as it reads under its ``headline``."""
     found = result.recommendation
     if found.verdict == "keep":
+        if is_unfinished(result):
+            return "No change was confirmed, as the budget ended during the confirmation."
+        if is_blind(result.noise):
+            return f"No change was confirmed. {_capital(visible(result.noise))}."
         seen = percent(result.noise.smallest_detectable)
         return f"No change was confirmed. The smallest difference that could have been seen is {seen}."
     return f"{ratio(found.speedup, gain_of(result))}, {memory(found.memory_ratio)}, {numerics(found)}."
+
+
+def is_unfinished(result: ResultData) -> bool:
+    """Whether the budget ended before the last confirmation had the processes that a verdict needs."""
+    confirmed = [trial for trial in result.trials if trial.stage == "confirm" and trial.state != "failed"]
+    if result.recommendation.verdict == "change" or not confirmed:
+        return False
+    ratio = confirmed[-1].against_baseline
+    return ratio is None or ratio.instances < MIN_INSTANCES
 
 
 def headline(result: ResultData) -> str:
@@ -254,58 +303,29 @@ def headline(result: ResultData) -> str:
 
 def noise(result: ResultData) -> str:
     """The baseline against itself, and what could be seen through that noise."""
-    return (
-        f"the baseline against itself: {ratio(result.noise.aa_ratio)}; differences from "
-        f"{percent(result.noise.smallest_detectable)} up could be seen"
-    )
+    return f"the baseline against itself: {ratio(result.noise.aa_ratio)}; {visible(result.noise)}"
 
 
-def disturbances(result: ResultData) -> list[str]:
-    """Plain words about what disturbed the measurements; empty when nothing did."""
-    said = []
-    if result.noise.contended:
-        said.append(
-            "The machine was contended: other load ran beside the measurements and widens every interval."
-        )
-    if result.noise.thread_collapse:
-        said.append(
-            "Thread collapse: the threads of a step shared too few processors and spun. "
-            "Comparisons against such a baseline flatter every change that uses fewer threads."
-        )
-    if result.noise.never_stable:
-        count = result.noise.never_stable
-        said.append(
-            f"In {count} process{'' if count == 1 else 'es'} the time of a step had not settled when "
-            "warm-up ended."
-        )
-    said += _other_clock(result.recommendation)
-    return said
+def is_blind(noise: Noise) -> bool:
+    """Whether even a step that takes half the time would have been lost in the noise."""
+    return noise.smallest_detectable > MOST_SHARE
 
 
-def _other_clock(found: Recommendation) -> list[str]:
-    """Said where CPU time and wall time do not agree on the gain."""
-    cpu = found.cpu_speedup
-    if cpu is None or (cpu.low <= found.speedup.high and found.speedup.low <= cpu.high):
-        return []
-    return [f"By CPU time instead of wall time the change gives {short_ratio(cpu)}: the clocks disagree."]
+def visible(noise: Noise) -> str:
+    """``differences from 1.8 % up could be seen``, or that the noise hid whatever there was."""
+    if not is_blind(noise):
+        return f"differences from {percent(noise.smallest_detectable)} up could be seen"
+    what = "the machine was too busy" if noise.contended else "the measurements varied too much"
+    if 1 + noise.smallest_detectable > WIDEST:
+        return f"{what} to tell any difference"
+    return f"{what} to see any difference below {difference(noise.smallest_detectable)}"
 
 
-def excluded_slots(result: ResultData) -> str:
-    """``other load 3, throttled 0``: measured slots that were left out, by reason."""
-    excluded = result.noise.excluded_slots
-    return ", ".join(f"{shown(name).replace('_', ' ')} {count}" for name, count in excluded.items()) or "none"
-
-
-def pays_back(result: ResultData) -> str | None:
-    """What compilation costs before it pays, or ``None`` when nothing is compiled."""
-    found = result.recommendation
-    parts = []
-    if found.compile_cold_s is not None:
-        warm = "" if found.compile_warm_s is None else f", {seconds(found.compile_warm_s)} on a warm one"
-        parts.append(f"{seconds(found.compile_cold_s)} of compilation on a cold start{warm}")
-    if found.break_even_steps:
-        parts.append(f"pays back after {found.break_even_steps} steps")
-    return ", ".join(parts) or None
+def difference(share: float) -> str:
+    """A relative difference: ``34 %``, from 100 % on ``a factor of 2.5``, above a factor of 100 ``none``."""
+    if share <= MOST_SHARE:
+        return percent(share)
+    return f"a factor of {_rough(1 + share)}" if 1 + share <= WIDEST else "none"
 
 
 def setting(value: Value) -> str:
@@ -335,48 +355,18 @@ def states(trials: list[Trial]) -> str:
     return f"{len(trials)} trial{'' if len(trials) == 1 else 's'}" + (f": {listed}" if listed else "")
 
 
-def report_folder(result: ResultData) -> str:
-    """Where the report of a result lies by its command: what `--out` named, or the default."""
-    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
-    follow = [after for option, after in pairwise(own) if option == "--out"]
-    follow += [word.removeprefix("--out=") for word in own if word.startswith("--out=")]
-    return follow[-1] if follow else DEFAULT_FOLDER
+def _rough(factor: float) -> str:
+    return number(factor, 1 if factor < 10 else 0)
 
 
-def apply_command(result: ResultData, folder: str | None = None) -> str:
-    """The command that shows the changes as a patch, as a shell takes it; in a notebook, what makes them.
-
-    Args:
-        result: What ``tune`` found.
-        folder: Where its report lies; by default where the command that made it wrote it.
-    """
-    if result.target.kind == "objects":
-        return "result.apply(model=..., loader_kwargs=..., optimizer=...)"
-    return shlex.join(["advisor", "apply", shown(folder or report_folder(result), 1000)])
-
-
-def next_step(result: ResultData, folder: str | None = None) -> str:
-    """One action, and how to take it back.
-
-    Args:
-        result: What ``tune`` found.
-        folder: Where its report lies, as in ``apply_command``.
-    """
-    changes = result.recommendation.changes
-    if result.budget.stopped_by == "interrupted" and not changes:
-        again = "resume=True" if result.target.kind == "objects" else "--resume"
-        return f"Nothing was confirmed before the interrupt; {again} goes on with the study."
-    if result.recommendation.verdict == "keep" or not changes:
-        return "Nothing to change. A longer --budget sees smaller differences."
-    back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
-    edits = "the change" if len(changes) == 1 else f"the {len(changes)} changes"
-    if result.target.kind == "objects":
-        return f"`{apply_command(result)}` makes {edits} here. To undo: {back}."
-    return f"`{apply_command(result, folder)}` shows {edits} as a patch. To undo: {back}."
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _mib_number(count: float) -> str:
     size = count / MIB
+    if 0 < size < 0.05:
+        return "under 0.1"
     return number(size, 0 if size >= 100 else 1)
 
 

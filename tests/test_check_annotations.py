@@ -9,9 +9,10 @@ from check_builder import a_check, a_failed_check, a_passed_step, some_memory
 from result_builder import HOSTILE, a_ratio
 
 from advisor.annotations import MOST, annotations, command
-from advisor.check_page import MARKER, MOST_BYTES, render_markdown
+from advisor.check_page import MARKER, render_markdown
 from advisor.check_result import CheckData, Resetting
 from advisor.cli.check import show
+from advisor.markdown import MOST_BYTES
 from advisor.result import Target
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:\r\n]*)::([^\r\n]*)")
@@ -118,7 +119,7 @@ def test_a_comment_fits_and_loses_whole_sections_only(settings: int, warnings: i
     assert text.count("| `knob_") in (0, settings)
     assert text.count("- warning ") in (0, warnings)
     assert ("settings that changed" in text) == (settings > 0 and "| `knob_" not in text)
-    assert ("`check.json` has it" in text) == (settings + warnings > 0)
+    assert ("Everything is in `check.json`." in text) == (settings + warnings > 0)
     assert "| Peak memory |" in text and "Again: " in text
 
 

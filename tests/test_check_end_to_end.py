@@ -55,6 +55,7 @@ def write_spinning(folder: Path, seconds: float, kept: int) -> None:
     (folder / "train.py").write_text(SPINNING.replace("SECONDS", str(seconds)).replace("KEPT", str(kept)))
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_slower_step_and_more_memory_fail_the_gate_and_nothing_else_does(tmp_path: Path) -> None:
     write_spinning(tmp_path, 0.010, 1)

@@ -13,7 +13,7 @@ from result_builder import HOSTILE, PLAIN, a_profile_result, a_rate, a_result, a
 
 from advisor.check_page import render_markdown, render_text, write_check
 from advisor.check_result import CheckData, Checked, Resetting
-from advisor.checking import changed_settings, of_check, peak_of, refuse_reference
+from advisor.checking import changed_settings, of_check, refuse_reference
 from advisor.comparability import other_request
 from advisor.errors import TargetError, UsageError
 from advisor.regression import Judgement, check_memory, check_step, is_contended, judge, undisturbed
@@ -146,12 +146,6 @@ def test_disturbed_slots_are_left_out_while_enough_others_remain() -> None:
 def test_a_machine_is_contended_when_others_use_a_good_part_of_a_cpu() -> None:
     assert is_contended([slots(0.1, 0.1, other=0.5)])
     assert not is_contended([slots(0.1, 0.1, other=0.05)])
-
-
-def test_the_peak_is_that_of_the_device_where_there_is_one() -> None:
-    assert peak_of({"profile": {"memory": {"device_peak_bytes": 7, "host_peak_bytes": 9}}}) == 7
-    assert peak_of({"profile": {"memory": {"device_peak_bytes": None, "host_peak_bytes": 9}}}) == 9
-    assert peak_of({"profile": {"memory": None}}) == 0
 
 
 SCRIPT = TargetRequest(kind="script", name="train.py", args=("--epochs", "1"))

@@ -25,6 +25,7 @@ from result_builder import (
 from advisor.compare_page import finding_lines, render_markdown, rows, sentence
 from advisor.comparing import ComparisonData, Given, Pair, compare
 from advisor.errors import UsageError
+from advisor.markdown import MOST_BYTES
 from advisor.result import Baseline, Interval, ProfileData, ResultData, Target
 from advisor.wording import shown
 
@@ -205,6 +206,32 @@ def side_by_side(names: list[str]) -> str:
     fixed, other = (with_fingerprint(a_named_result(names)) for _ in range(2))
     other.created = "later"
     return render_markdown(compare(Given(names[0], fixed), Given(names[0], other)))
+
+
+def many_findings(count: int, title: str) -> ResultData:
+    found = [
+        a_finding(f"rule_{at}", title=title, location={"file": "t.py", "line": at}) for at in range(count)
+    ]
+    return a_result(findings=found)
+
+
+def test_long_tables_of_the_markdown_say_how_many_rows_they_leave_out() -> None:
+    text = render_markdown(of(a_result(), many_findings(300, "slow")))
+    assert "### Findings that came with B: 20 of 300\n" in text
+    assert text.count("| medium |") == 20
+
+
+def test_markdown_fits_a_comment_by_leaving_whole_sections_out() -> None:
+    crowded = Baseline.model_validate(
+        a_baseline().model_dump() | {"config": {f"knob_{at}": at for at in range(3000)}}
+    )
+    other = crowded.model_copy(update={"config": {f"knob_{at}": at + 1 for at in range(3000)}})
+    text = render_markdown(of(a_result(baseline=crowded), a_result(baseline=other)))
+    assert len(text.encode()) < MOST_BYTES
+    assert text.startswith("<!-- advisor compare -->\n**Time of a step: no clear difference")
+    assert "A: old" in text and "They were not interleaved" in text and "| knob" not in text
+    assert text.rstrip().endswith("Everything is in `advisor compare A B --format json`.")
+    assert "Left out to fit a comment: figures." in text.replace("findings in both, ", "")
 
 
 def test_hostile_names_leave_every_row_of_the_markdown_one_row() -> None:

@@ -382,3 +382,12 @@ def test_the_digest_holds_no_html_link_image_mention_or_issue_of_a_name() -> Non
 
 def test_rendering_is_repeatable() -> None:
     assert report.render_html(a_profile_result()) == report.render_html(a_profile_result())
+
+
+def test_the_page_names_the_command_that_tries_changes_where_there_is_one() -> None:
+    command = "advisor tune train.py -- --epochs 1"
+    assert command in report.render_html(a_profile_result())
+    trace = Target(path="trace.json", kind="trace")
+    assert "Try and measure" not in report.render_html(
+        a_profile_result(target=trace, command=["profile", "trace.json"])
+    )

@@ -15,15 +15,17 @@ from result_builder import (
     a_keep,
     a_recommendation,
     a_result,
+    an_interval,
     many_trials,
     some_trials,
 )  # fmt: skip
 
 from advisor import report
 from advisor.errors import EnvironmentProblem, UsageError
+from advisor.page import tiles
 from advisor.reading import read_result
 from advisor.report_folder import check_folder
-from advisor.result import ProfileData, ResultData, Value
+from advisor.result import Interval, ProfileData, ResultData, Value
 
 
 def test_a_change_shows_verdict_changes_trials_failures_and_conditions() -> None:
@@ -87,6 +89,25 @@ def test_findings_are_shown_with_place_ceiling_and_outcome() -> None:
 def test_a_change_without_a_confirming_trial_shows_no_after() -> None:
     shown = report.render_html(a_result(trials=some_trials()[:10]))
     assert "The confirmation left no times of its own" in shown
+
+
+def test_the_tile_of_memory_tells_the_change_of_the_verdict_and_no_peak_of_another_process() -> None:
+    result = a_result()
+    smaller = [trial.model_copy(update={"peak_bytes": 900 * 2**20}) for trial in result.trials]
+    (memory,) = (
+        tile for tile in tiles(result.model_copy(update={"trials": smaller})) if "memory" in tile.name
+    )
+    assert memory.lines == [("now", "913 MiB"), ("changed", "+6.2 % (+5.1 to +7.3)")]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "changed"),
+    [(an_interval(1.0), "no clear difference (0.98 to 1.02)"), (None, "970 MiB")],
+)
+def test_the_tile_of_memory_without_a_change_to_tell(ratio: Interval | None, changed: str) -> None:
+    found = a_recommendation(memory_ratio=ratio)
+    (memory,) = (tile for tile in tiles(a_result(recommendation=found)) if "memory" in tile.name)
+    assert memory.lines[1] == ("changed", changed)
 
 
 def test_above_2000_trials_the_table_names_the_file_with_all() -> None:

@@ -198,3 +198,19 @@ def test_a_bottleneck_that_stays_is_said_too_and_without_a_second_profile_nothin
     found = moved(summary)
     assert found is not None and found.said.startswith("The largest part is the same: forward takes 75 %")
     assert moved(ProfileSummary(phases_ms={"forward": 3.0})) is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ({"host_peak": 900, "other": 500, "parameter": 400}, "Most of the memory is not the model's"),
+        ({"host_peak": 900, "parameter": 40}, "Most of the memory is not the model's"),
+        ({"host_peak": 900, "other": 400, "parameter": 300}, "The largest category of memory is other"),
+    ],
+)
+def test_memory_that_the_model_does_not_hold_is_not_called_a_category_of_it(
+    memory: dict[str, int], said: str
+) -> None:
+    sizes = {name: mib * 2**20 for name, mib in memory.items()}
+    found = limits_part(ProfileSummary(phases_ms={}, memory_bytes=sizes))
+    assert found is not None and found.said[0].startswith(said)

@@ -3,7 +3,9 @@
 import pytest
 from result_builder import a_keep, a_ratio, a_recommendation, a_result, a_trial, an_interval
 
-from advisor import wording
+from advisor import outlook, wording
+from advisor.disturbances import disturbances
+from advisor.next_step import apply_command, next_step
 from advisor.result import Interval, Noise, Rate, Ratio
 
 
@@ -64,7 +66,7 @@ def test_a_rate_carries_its_own_unit() -> None:
         (0, "not measured"),
         (2**20, "1.0 MiB"),
         (913 * 2**20, "913 MiB"),
-        (1, "0.0 MiB"),
+        (1, "under 0.1 MiB"),
     ],
 )
 def test_memory_is_in_mib_and_missing_is_not_zero(bytes_: int | None, text: str) -> None:
@@ -132,17 +134,17 @@ def test_contention_and_thread_collapse_are_said_plainly() -> None:
     noise = Noise(
         aa_ratio=a_ratio(1, 0.9, 1.1), smallest_detectable=0.1, contended=True, thread_collapse=True
     )
-    said = wording.disturbances(a_result(noise=noise))
+    said = disturbances(a_result(noise=noise))
     assert [text.split(":")[0] for text in said] == ["The machine was contended", "Thread collapse"]
 
 
 def test_a_quiet_machine_is_not_worth_a_word() -> None:
-    assert wording.disturbances(a_result()) == []
+    assert disturbances(a_result()) == []
 
 
 def test_compilation_says_when_it_pays_back() -> None:
     found = a_recommendation(compile_cold_s=38.2, break_even_steps=410)
-    said = wording.pays_back(a_result(recommendation=found))
+    said = outlook.pays_back(a_result(recommendation=found))
     assert said == "38 s of compilation on a cold start, pays back after 410 steps"
 
 
@@ -181,7 +183,7 @@ def test_confidence_reads_without_float_noise() -> None:
 def test_clocks_that_disagree_are_told() -> None:
     result = a_result()
     found = result.recommendation.model_copy(update={"cpu_speedup": a_ratio(0.9, 0.89, 0.91)})
-    said = wording.disturbances(a_result(recommendation=found))
+    said = disturbances(a_result(recommendation=found))
     assert any("clocks disagree" in text for text in said)
 
 
@@ -197,25 +199,57 @@ def test_clocks_that_disagree_are_told() -> None:
 )
 def test_the_next_step_names_the_folder_of_the_report(command: list[str], applied: str) -> None:
     result = a_result(command=command)
-    assert wording.next_step(result).startswith(f"`{applied}` shows the 2 changes as a patch.")
+    assert next_step(result).startswith(f"`{applied}` shows the 2 changes as a patch, --write makes them.")
 
 
 def test_a_folder_that_is_known_goes_before_the_one_of_the_command() -> None:
-    assert wording.apply_command(a_result(), "/tmp/elsewhere") == "advisor apply /tmp/elsewhere"
+    assert apply_command(a_result(), "/tmp/elsewhere") == "advisor apply /tmp/elsewhere"
 
 
 def test_a_name_of_a_folder_cannot_run_anything_in_a_shell() -> None:
-    command = wording.apply_command(a_result(command=["tune", "t.py", "--out", "x; rm -rf $HOME"]))
+    command = apply_command(a_result(command=["tune", "t.py", "--out", "x; rm -rf $HOME"]))
     assert command == "advisor apply 'x; rm -rf $HOME'"
 
 
 def test_live_objects_are_changed_and_taken_up_again_from_python() -> None:
     target = a_result().target.model_copy(update={"kind": "objects"})
-    assert wording.next_step(a_result(target=target)).startswith(
+    assert next_step(a_result(target=target)).startswith(
         "`result.apply(model=..., loader_kwargs=..., optimizer=...)` makes the 2 changes here."
     )
     stopped = a_keep(target=target)
     stopped = stopped.model_copy(
         update={"budget": stopped.budget.model_copy(update={"stopped_by": "interrupted"})}
     )
-    assert "resume=True goes on with the study" in wording.next_step(stopped)
+    assert "resume=True goes on with the study" in next_step(stopped)
+
+
+def test_times_that_contradict_the_gain_are_said_to_be_of_other_moments() -> None:
+    slower = a_trial(10, a_ratio(0.9, 0.88, 0.92), config=a_recommendation().config, stage="confirm")
+    said = disturbances(a_result(trials=[slower]))
+    assert said == [
+        "The pace of the machine changed between the baseline and the confirmation: 1667 and 1500 samples/s "
+        "were not measured side by side. The gain was, and holds."
+    ]
+
+
+def test_times_of_another_objective_do_not_contradict_it() -> None:
+    slower = a_trial(10, a_ratio(0.9, 0.88, 0.92), config=a_recommendation().config, stage="confirm")
+    assert disturbances(a_result(trials=[slower], objective="memory")) == []
+
+
+def test_memory_that_is_little_is_not_told_as_none() -> None:
+    assert wording.mib(5_000) == "under 0.1 MiB"
+    assert wording.mib(0.05 * 2**20) == "0.1 MiB"
+
+
+@pytest.mark.parametrize("measured", [None, a_ratio(3.82, 1.41, 10.4, 4, 1)])
+def test_a_confirmation_that_the_budget_cut_off_is_neither_a_no_nor_the_end(measured: Ratio | None) -> None:
+    result = a_keep(trials=[a_trial(3, measured, stage="confirm")])
+    assert wording.sentence(result) == "No change was confirmed, as the budget ended during the confirmation."
+    assert next_step(result).startswith("Run it again with --resume and a longer budget")
+
+
+def test_a_confirmation_that_ended_is_not_taken_up_again() -> None:
+    result = a_keep(trials=[a_trial(3, a_ratio(1.0, 0.98, 1.02, 24, 6), stage="confirm")])
+    assert not wording.is_unfinished(result)
+    assert next_step(result).startswith("Nothing to change.")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 
 from advisor.check_result import CheckData
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
     CONFIDENCE,
     DEBUG,
@@ -27,14 +27,13 @@ from advisor.cli.common import (
 from advisor.cli.completion import complete_file
 from advisor.cli.failures import interrupted_code
 from advisor.cli.found import read_result_file
-from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
+from advisor.cli.knob_options import Fixed, fix_option, merge_fixed
 from advisor.cli.machine_checks import check_device, torch_build
 from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
 from advisor.cli.output import tell, warn, width, write
 from advisor.cli.problems import Problems
 from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target
-from advisor.durations import parse_duration
 from advisor.errors import UsageError, clean
 from advisor.profiles.machine import Machine, read_machine
 from advisor.result import ProfileData, ResultData
@@ -77,33 +76,10 @@ Examples:
     help="The earlier result: a result.json, or the folder of a report.",
 )
 @DEVICE
-@setting(
-    "--fix",
-    read=read_fix,
-    repeat=True,
-    metavar="ID=VALUE",
-    group="What to run",
-    read_table=fixed_from_table,
-    help="Set a knob, as it was set for the reference.",
-)
+@fix_option("Set a knob, as it was set for the reference.")
 @SEED
-@setting(
-    "--budget",
-    read=parse_duration,
-    metavar="TIME",
-    group="Limits",
-    default_text="2m",
-    help="Time for everything: 90s, 10m; more processes see smaller regressions.",
-)
-@setting(
-    "--min-gain",
-    read=values.min_gain,
-    metavar="SHARE",
-    file_types=(float, int, str),
-    group="What counts",
-    default_text="2%",
-    help="Growth that is let pass.",
-)
+@common.budget("2m", "Time for everything: 90s, 10m; more processes see smaller regressions.")
+@common.min_gain("Growth that is let pass.")
 @CONFIDENCE
 @setting(
     "--out",

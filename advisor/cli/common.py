@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from advisor.cli import values
-from advisor.cli.options import setting
+from advisor.cli.options import Decorator, setting
+from advisor.durations import parse_duration
 from advisor.errors import UsageError
 
 DEFAULT_OUT = "advisor-report"
@@ -45,18 +46,88 @@ CONFIDENCE = setting(
     default_text="0.99",
     help="Of all intervals.",
 )
-FORMAT = setting(
-    "--format",
-    read=values.choice(("text", "json", "md")),
-    metavar="NAME",
+OUT = setting(
+    "--out",
+    read=values.text,
+    metavar="DIR",
     group="Output",
-    default_text="text",
-    help="text, json or md, on stdout.",
+    default_text=f"{DEFAULT_OUT}/",
+    help="Folder of the report; empty, new, or an earlier report.",
+)
+STORED = setting(
+    "--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored."
 )
 DRY_RUN = setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
 QUIET = setting("--quiet", group="Output", help="No progress.")
 NO_COLOR = setting("--no-color", group="Output", help="No colour.")
 DEBUG = setting("--debug", group="Output", help="Show tracebacks of errors.")
+
+
+def formats(*names: str) -> Decorator:
+    """``--format`` with the forms that a command has; the first is the default."""
+    listed = f"{', '.join(names[:-1])} or {names[-1]}, on stdout."
+    return setting(
+        "--format",
+        read=values.choice(names),
+        metavar="NAME",
+        group="Output",
+        default_text=names[0],
+        help=listed,
+    )
+
+
+FORMAT = formats("text", "json", "md")
+TEXT_OR_JSON = formats("text", "json")
+
+
+def budget(default: str, help: str) -> Decorator:
+    """``--budget``; ``default`` is what the help text says, the command holds the number."""
+    return setting(
+        "--budget", read=parse_duration, metavar="TIME", group="Limits", default_text=default, help=help
+    )
+
+
+def whole_number(name: str, help: str, *, least: int = 1, default: str | None = None) -> Decorator:
+    """A limit that is counted."""
+    return setting(
+        name,
+        read=values.whole_number(least),
+        metavar="N",
+        file_types=(int,),
+        group="Limits",
+        default_text=default,
+        help=help,
+    )
+
+
+def trials(help: str) -> Decorator:
+    """``--trials``."""
+    return setting("--trials", read=values.trials, metavar="N", file_types=(int,), group="Limits", help=help)
+
+
+def objective(help: str) -> Decorator:
+    """``--objective``."""
+    return setting(
+        "--objective",
+        read=values.choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
+        metavar="NAME",
+        group="What counts",
+        default_text="goodput",
+        help=help,
+    )
+
+
+def min_gain(help: str) -> Decorator:
+    """``--min-gain``."""
+    return setting(
+        "--min-gain",
+        read=values.min_gain,
+        metavar="SHARE",
+        file_types=(float, int, str),
+        group="What counts",
+        default_text="2%",
+        help=help,
+    )
 
 
 def report_folder(out: str | None) -> Path:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from advisor.cli import EXIT_CODES, values
-from advisor.cli.common import DEBUG, FORMAT, NO_COLOR
+from advisor.cli import EXIT_CODES
+from advisor.cli.common import DEBUG, FORMAT, NO_COLOR, STORED
 from advisor.cli.completion import complete_result
 from advisor.cli.found import find_result
-from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of, setting
+from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of
 from advisor.cli.output import width, write
 from advisor.cli.tables import table
 from advisor.errors import UsageError, clean
@@ -38,7 +38,7 @@ Examples:
     short_help="Put two results side by side.",
 )
 @click.argument("results", nargs=-1, type=click.UNPROCESSED, metavar="A B", shell_complete=complete_result)
-@setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
+@STORED
 @FORMAT
 @NO_COLOR
 @DEBUG

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES
+from advisor.cli.common import DEBUG, NO_COLOR, TEXT_OR_JSON
 from advisor.cli.configuration import DEFAULT, Origin, origins
-from advisor.cli.options import Command, Setting, problems_of, setting, typed_here
+from advisor.cli.options import Command, Setting, problems_of, typed_here
 from advisor.cli.output import width, write
 from advisor.cli.problems import Problems
 from advisor.errors import clean
@@ -39,16 +40,9 @@ INDENT = 8 * " "
     epilog=EXIT_CODES,
     short_help="Check machine and environment.",
 )
-@setting(
-    "--format",
-    read=values.choice(("text", "json")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text or json.",
-)
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@TEXT_OR_JSON
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(ctx: click.Context, *, format: str | None, no_color: bool, debug: bool) -> int:
     """Check and print; 5 where training cannot work at all."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from advisor.cli.completion import complete_knob as complete_knob
+from advisor.cli.options import Decorator, setting
 from advisor.cli.problems import Problems
 from advisor.cli.values import did_you_mean
 from advisor.errors import UsageError, clean
@@ -15,6 +16,32 @@ MAX_VALUES = 100
 
 Wish = tuple[str, list[Value] | None]
 Fixed = tuple[str, Value]
+
+
+def fix_option(help: str) -> Decorator:
+    """``--fix``."""
+    return setting(
+        "--fix",
+        read=read_fix,
+        repeat=True,
+        metavar="ID=VALUE",
+        group="What to run",
+        read_table=fixed_from_table,
+        help=help,
+    )
+
+
+def knob_option(help: str) -> Decorator:
+    """``--knob``."""
+    return setting(
+        "--knob",
+        read=read_knob,
+        repeat=True,
+        metavar="ID[=V1,V2]",
+        group="What is tried",
+        read_table=knobs_from_table,
+        help=help,
+    )
 
 
 def read_knob(written: str) -> Wish:

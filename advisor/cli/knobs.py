@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES
+from advisor.cli.common import DEBUG, NO_COLOR, TEXT_OR_JSON
 from advisor.cli.completion import complete_knob
 from advisor.cli.knob_options import known_knob
-from advisor.cli.options import Command, problems_of, setting
+from advisor.cli.options import Command, problems_of
 from advisor.cli.output import width, write
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs import KNOBS
@@ -28,16 +29,9 @@ Examples:
     "knobs", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="List what can be tried."
 )
 @click.argument("knob", required=False, type=click.UNPROCESSED, shell_complete=complete_knob)
-@setting(
-    "--format",
-    read=values.choice(("text", "json")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text or json.",
-)
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@TEXT_OR_JSON
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(ctx: click.Context, *, knob: str | None, format: str | None, no_color: bool, debug: bool) -> int:
     """Print the list or a page."""

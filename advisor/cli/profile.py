@@ -7,15 +7,15 @@ from typing import Literal
 
 import click
 
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES, common
 from advisor.cli.common import (
     DEBUG,
-    DEFAULT_OUT,
     DEVICE,
     DRY_RUN,
     LAUNCHER,
     MODULE,
     NO_COLOR,
+    OUT,
     QUIET,
     RANKS,
     SEED,
@@ -23,15 +23,14 @@ from advisor.cli.common import (
 )
 from advisor.cli.completion import complete_file
 from advisor.cli.failures import interrupted_code
-from advisor.cli.knob_options import Fixed, fixed_from_table, merge_fixed, read_fix
+from advisor.cli.knob_options import Fixed, fix_option, merge_fixed
 from advisor.cli.machine_checks import check_device, check_ranks
-from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
+from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of
 from advisor.cli.output import tell, width, write
 from advisor.cli.plan import starts, told, written
 from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target, is_trace
 from advisor.cli.values import did_you_mean
-from advisor.durations import parse_duration
 from advisor.errors import UsageError, clean
 from advisor.result import ProfileData
 from advisor.settings import Settings, TargetRequest, Value
@@ -68,66 +67,14 @@ Examples:
 @LAUNCHER
 @DEVICE
 @RANKS
-@setting(
-    "--fix",
-    read=read_fix,
-    repeat=True,
-    metavar="ID=VALUE",
-    group="What to run",
-    read_table=fixed_from_table,
-    help="Set a knob for the run.",
-)
+@fix_option("Set a knob for the run.")
 @SEED
-@setting(
-    "--budget",
-    read=parse_duration,
-    metavar="TIME",
-    group="Limits",
-    default_text="2m",
-    help="Time for everything: 90s, 10m.",
-)
-@setting(
-    "--steps",
-    read=values.whole_number(1),
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    default_text="adaptive",
-    help="Clean steps to watch at least.",
-)
-@setting(
-    "--warmup",
-    read=values.whole_number(0),
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    default_text="adaptive",
-    help="Steps before watching.",
-)
-@setting(
-    "--steps-planned",
-    read=values.whole_number(1),
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    help="Steps of the real training, to weigh what comes once.",
-)
-@setting(
-    "--out",
-    read=values.text,
-    metavar="DIR",
-    group="Output",
-    default_text=f"{DEFAULT_OUT}/",
-    help="Folder of the report; empty, new, or an earlier report.",
-)
-@setting(
-    "--format",
-    read=values.choice(("text", "json", "md", "html", "sarif")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text, json, md, html or sarif, on stdout.",
-)
+@common.budget("2m", "Time for everything: 90s, 10m.")
+@common.whole_number("--steps", "Clean steps to watch at least.", default="adaptive")
+@common.whole_number("--warmup", "Steps before watching.", least=0, default="adaptive")
+@common.whole_number("--steps-planned", "Steps of the real training, to weigh what comes once.")
+@OUT
+@common.formats("text", "json", "md", "html", "sarif")
 @DRY_RUN
 @QUIET
 @NO_COLOR

@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.common import DEBUG, NO_COLOR, STORED, formats
 from advisor.cli.completion import complete_result
 from advisor.cli.found import find_result
 from advisor.cli.options import Command, problems_of, setting
@@ -33,20 +34,13 @@ Examples:
     short_help="Show a result again.",
 )
 @click.argument("result", required=False, type=click.UNPROCESSED, shell_complete=complete_result)
-@setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
-@setting(
-    "--format",
-    read=values.choice(("html", "json", "md", "sarif")),
-    metavar="NAME",
-    group="Output",
-    default_text="html",
-    help="html, json, md or sarif, on stdout.",
-)
+@STORED
+@formats("html", "json", "md", "sarif")
 @setting(
     "--out", read=values.text, metavar="DIR", group="Output", help="Write the whole report to this folder."
 )
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(
     ctx: click.Context, *, result: str | None, storage: str | None,

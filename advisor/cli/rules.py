@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from advisor.cli import EXIT_CODES, values
-from advisor.cli.options import Command, problems_of, setting
+from advisor.cli import EXIT_CODES
+from advisor.cli.common import DEBUG, NO_COLOR, TEXT_OR_JSON
+from advisor.cli.options import Command, problems_of
 from advisor.cli.output import width, write
 from advisor.cli.values import did_you_mean
 from advisor.errors import UsageError, clean
@@ -35,16 +36,9 @@ def complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -
     "rules", cls=Command, from_files=(), help=HELP, epilog=EXIT_CODES, short_help="List what is looked for."
 )
 @click.argument("rule", required=False, type=click.UNPROCESSED, shell_complete=complete_rule)
-@setting(
-    "--format",
-    read=values.choice(("text", "json")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text or json.",
-)
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@TEXT_OR_JSON
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(ctx: click.Context, *, rule: str | None, format: str | None, no_color: bool, debug: bool) -> int:
     """Print the list or a page."""

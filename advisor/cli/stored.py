@@ -1,5 +1,7 @@
 """A storage as the user gave it, or the default one."""
 
+from collections.abc import Sequence
+
 from advisor.cli.options import typed_here
 from advisor.cli.output import warn
 from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
@@ -18,3 +20,24 @@ def parse_given(storage: str | None) -> StorageUrl:
     for text in url.warnings:
         warn(text)
     return url
+
+
+def written_command(
+    command: str, typed: Sequence[str], url: StorageUrl, arguments: Sequence[str]
+) -> tuple[str, ...]:
+    """What was typed, without the password of a storage URL.
+
+    Args:
+        command: Of advisor.
+        typed: Words before ``--``.
+        url: What ``--storage`` means, if it was typed.
+        arguments: Words after ``--``.
+    """
+    words, previous = [command], ""
+    for word in typed:
+        if previous == "--storage":
+            words.append(str(url))
+        else:
+            words.append(f"--storage={url}" if word.startswith("--storage=") else word)
+        previous = word
+    return (*words, "--", *arguments) if arguments else tuple(words)

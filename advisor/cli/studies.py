@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from advisor.cli import EXIT_CODES, values
+from advisor.cli.common import DEBUG, NO_COLOR, STORED, TEXT_OR_JSON
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import warn, width, write
 from advisor.cli.stored import parse_given
@@ -46,18 +47,11 @@ HEADINGS = ("study", "created", "target", "trials", "verdict", "status")
 )
 @click.argument("action", required=False, type=click.UNPROCESSED, metavar="[export|import]")
 @click.argument("what", required=False, type=click.UNPROCESSED, metavar="[NAME|FILE]")
-@setting("--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored.")
+@STORED
 @setting("--study", read=values.text, metavar="NAME", group="What to run", help="Import under this name.")
-@setting(
-    "--format",
-    read=values.choice(("text", "json")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text or json.",
-)
-@setting("--no-color", group="Output", help="No colour.")
-@setting("--debug", group="Output", help="Show tracebacks of errors.")
+@TEXT_OR_JSON
+@NO_COLOR
+@DEBUG
 @click.pass_context
 def command(
     ctx: click.Context, *, action: str | None, what: str | None, storage: str | None, study: str | None,

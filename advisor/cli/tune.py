@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
     CONFIDENCE,
     DEBUG,
-    DEFAULT_OUT,
     DEVICE,
     DRY_RUN,
     FORMAT,
     LAUNCHER,
     MODULE,
     NO_COLOR,
+    OUT,
     QUIET,
     RANKS,
     report_folder,
@@ -27,23 +27,21 @@ from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
     Fixed,
     Wish,
-    fixed_from_table,
-    knobs_from_table,
+    fix_option,
+    knob_option,
     merge_fixed,
     merge_knobs,
-    read_fix,
-    read_knob,
     refuse_contradictions,
-)  # fmt: skip
+)
 from advisor.cli.machine_checks import check_device, check_ranks
 from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
 from advisor.cli.output import tell, warn, width, write
 from advisor.cli.plan import plan
 from advisor.cli.problems import Problems
 from advisor.cli.progress import progress_for
+from advisor.cli.stored import written_command
 from advisor.cli.target import already_used, find_target
 from advisor.contract import check_study_name
-from advisor.durations import parse_duration
 from advisor.errors import clean
 from advisor.result import ResultData
 from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
@@ -75,15 +73,7 @@ Examples:
 @LAUNCHER
 @DEVICE
 @RANKS
-@setting(
-    "--fix",
-    read=read_fix,
-    repeat=True,
-    metavar="ID=VALUE",
-    group="What to run",
-    read_table=fixed_from_table,
-    help="Set a knob for the baseline and all candidates.",
-)
+@fix_option("Set a knob for the baseline and all candidates.")
 @setting(
     "--seed",
     read=values.seed,
@@ -93,43 +83,11 @@ Examples:
     default_text="0",
     help="Of the runs and of the search.",
 )
-@setting(
-    "--budget",
-    read=parse_duration,
-    metavar="TIME",
-    group="Limits",
-    default_text="10m",
-    help="Time for everything: 90s, 10m, 2h.",
-)
-@setting(
-    "--trials", read=values.trials, metavar="N", file_types=(int,), group="Limits", help="Trials at most."
-)
-@setting(
-    "--steps",
-    read=values.whole_number(1),
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    default_text="adaptive",
-    help="Steps to measure.",
-)
-@setting(
-    "--warmup",
-    read=values.whole_number(0),
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    default_text="adaptive",
-    help="Steps before measuring.",
-)
-@setting(
-    "--steps-planned",
-    read=values.whole_number(1),
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    help="Steps of the real training, to weigh the cost of compiling.",
-)
+@common.budget("10m", "Time for everything: 90s, 10m, 2h.")
+@common.trials("Trials at most.")
+@common.whole_number("--steps", "Steps to measure.", default="adaptive")
+@common.whole_number("--warmup", "Steps before measuring.", least=0, default="adaptive")
+@common.whole_number("--steps-planned", "Steps of the real training, to weigh the cost of compiling.")
 @setting(
     "--price",
     read=values.price,
@@ -147,41 +105,11 @@ Examples:
     default_text="device memory less 8 %",
     help="Memory that may be used: 8GiB.",
 )
-@setting(
-    "--max-batch",
-    read=values.whole_number(1),
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    help="Largest batch size to try.",
-)
-@setting(
-    "--objective",
-    read=values.choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
-    metavar="NAME",
-    group="What counts",
-    default_text="goodput",
-    help="goodput, throughput or memory.",
-)
-@setting(
-    "--min-gain",
-    read=values.min_gain,
-    metavar="SHARE",
-    file_types=(float, int, str),
-    group="What counts",
-    default_text="2%",
-    help="Gain that must be exceeded.",
-)
+@common.whole_number("--max-batch", "Largest batch size to try.")
+@common.objective("goodput, throughput or memory.")
+@common.min_gain("Gain that must be exceeded.")
 @CONFIDENCE
-@setting(
-    "--knob",
-    read=read_knob,
-    repeat=True,
-    metavar="ID[=V1,V2]",
-    group="What is tried",
-    read_table=knobs_from_table,
-    help="Try this knob, with these values; by default every knob that applies.",
-)
+@knob_option("Try this knob, with these values; by default every knob that applies.")
 @setting("--keep-batch", group="What is tried", help="Leave batch size and its learning rate as they are.")
 @setting(
     "--allow",
@@ -190,14 +118,7 @@ Examples:
     group="What is tried",
     help="Measure changes of what is learnt; they are never recommended.",
 )
-@setting(
-    "--out",
-    read=values.text,
-    metavar="DIR",
-    group="Output",
-    default_text=f"{DEFAULT_OUT}/",
-    help="Folder of the report; empty, new, or an earlier report.",
-)
+@OUT
 @setting(
     "--storage",
     read=values.text,
@@ -259,7 +180,7 @@ def command(
         allow_training=allow is not None, knobs=knobs, fixed=fixed, device=device, steps=steps, warmup=warmup,
         steps_planned=steps_planned, max_memory=max_memory, max_batch=max_batch, min_gain=min_gain,
         confidence=confidence, seed=seed, price_per_hour=price, ranks=ranks,
-        command=_command(typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
+        command=written_command("tune", typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
     )  # fmt: skip
     for text in (*url.warnings, *already_used(request, knobs)):
         warn(text, no_color=no_color)
@@ -354,17 +275,3 @@ def _knobs(
 def _settings(**given: Any) -> Settings:
     """The settings; what was not given has its default."""
     return Settings(**{name: value for name, value in given.items() if value is not None})
-
-
-def _command(typed: Sequence[str], url: StorageUrl, arguments: Sequence[str]) -> tuple[str, ...]:
-    """What was typed, without the password of a storage URL."""
-    words, previous = ["tune"], ""
-    for word in typed:
-        if previous == "--storage":
-            words.append(str(url))
-        elif word.startswith("--storage="):
-            words.append(f"--storage={url}")
-        else:
-            words.append(word)
-        previous = word
-    return (*words, "--", *arguments) if arguments else tuple(words)

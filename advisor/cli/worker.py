@@ -1,40 +1,36 @@
 """``advisor worker``: take part in a study from another process or machine."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from advisor.cli import EXIT_CODES, values
-from advisor.cli.common import DEBUG, DEVICE, LAUNCHER, MODULE, NO_COLOR, QUIET, RANKS, SEED
+from advisor.cli import EXIT_CODES, common, values
+from advisor.cli.common import DEBUG, DEVICE, LAUNCHER, MODULE, NO_COLOR, QUIET, RANKS, SEED, TEXT_OR_JSON
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
     Fixed,
     Wish,
-    complete_knob,
-    fixed_from_table,
-    knobs_from_table,
+    fix_option,
+    knob_option,
     merge_fixed,
     merge_knobs,
-    read_fix,
-    read_knob,
     refuse_contradictions,
 )
 from advisor.cli.machine_checks import check_device, check_ranks
 from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
 from advisor.cli.output import warn, write
 from advisor.cli.progress import progress_for
-from advisor.cli.stored import parse_given
+from advisor.cli.stored import parse_given, written_command
 from advisor.cli.target import find_target
 from advisor.contract import check_study_name, default_study_name
-from advisor.durations import parse_duration
 from advisor.errors import UsageError, clean
 from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, refuse_unshared
 from advisor.tuners.rank_constraints import with_ranks
+from advisor.wording import short_ratio
 
 if TYPE_CHECKING:
     from advisor.worker import Report
@@ -77,60 +73,14 @@ Examples:
 @setting("--study", read=check_study_name, metavar="NAME", group="What to run", help="Name of the study.")
 @DEVICE
 @RANKS
-@setting(
-    "--fix",
-    read=read_fix,
-    repeat=True,
-    metavar="ID=VALUE",
-    group="What to run",
-    read_table=fixed_from_table,
-    shell_complete=complete_knob,
-    help="Set a knob, as the study sets it.",
-)
+@fix_option("Set a knob, as the study sets it.")
 @SEED
-@setting(
-    "--budget",
-    read=parse_duration,
-    metavar="TIME",
-    group="Limits",
-    default_text="10m",
-    help="Time of this worker: 90s, 10m, 2h.",
-)
-@setting(
-    "--trials",
-    read=values.trials,
-    metavar="N",
-    file_types=(int,),
-    group="Limits",
-    help="Trials of this worker at most.",
-)
-@setting(
-    "--objective",
-    read=values.choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
-    metavar="NAME",
-    group="What counts",
-    default_text="goodput",
-    help="As in the study.",
-)
-@setting(
-    "--knob",
-    read=read_knob,
-    repeat=True,
-    metavar="ID[=V1,V2]",
-    group="What is tried",
-    read_table=knobs_from_table,
-    shell_complete=complete_knob,
-    help="As in the study; by default every knob that applies.",
-)
+@common.budget("10m", "Time of this worker: 90s, 10m, 2h.")
+@common.trials("Trials of this worker at most.")
+@common.objective("As in the study.")
+@knob_option("As in the study; by default every knob that applies.")
 @setting("--keep-batch", group="What is tried", help="As in the study.")
-@setting(
-    "--format",
-    read=values.choice(("text", "json")),
-    metavar="NAME",
-    group="Output",
-    default_text="text",
-    help="text or json, on stdout.",
-)
+@TEXT_OR_JSON
 @QUIET
 @NO_COLOR
 @DEBUG
@@ -179,7 +129,7 @@ def command(
     }  # fmt: skip
     settings = Settings(
         target=request, storage=storage or DEFAULT_STORAGE, study=name, keep_batch=keep_batch, knobs=knobs,
-        fixed=fixed, command=_command(ctx.meta[TYPED], url, arguments),
+        fixed=fixed, command=written_command("worker", ctx.meta[TYPED], url, arguments),
         **{key: value for key, value in given.items() if value is not None},
     )  # fmt: skip
     with progress_for(quiet=quiet, no_color=no_color) as progress:
@@ -230,22 +180,7 @@ def _text(report: "Report") -> str:
     if best is None or best.against_baseline is None:
         lines.append("No trial of this group is faster than its baseline so far.")
     else:
-        ratio = best.against_baseline
-        lines.append(
-            f"Best of this group: trial {best.number}, {ratio.estimate:.2f}x "
-            f"({ratio.low:.2f} to {ratio.high:.2f}), not confirmed."
-        )
+        ratio = short_ratio(best.against_baseline)
+        lines.append(f"Best of this group: trial {best.number}, {ratio}, not confirmed.")
     lines.append(f"All groups: advisor report {report.study} --format md --storage URL")
     return "\n".join(lines) + "\n"
-
-
-def _command(typed: Sequence[str], url: StorageUrl, arguments: Sequence[str]) -> tuple[str, ...]:
-    """What was typed, without the password of a storage URL."""
-    words, previous = ["worker"], ""
-    for word in typed:
-        if previous == "--storage":
-            words.append(str(url))
-        else:
-            words.append(f"--storage={url}" if word.startswith("--storage=") else word)
-        previous = word
-    return (*words, "--", *arguments) if arguments else tuple(words)

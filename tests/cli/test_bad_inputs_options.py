@@ -285,7 +285,7 @@ def test_26_a_budget_below_one_baseline_run_is_refused_with_one_that_is_enough(h
         capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert "error: one baseline run takes " in done.stderr and "the budget is 5 s" in done.stderr
+    assert "error: one baseline run takes " in done.stderr and "the budget is 5s" in done.stderr
     assert "hint: `--budget " in done.stderr and "fewer `--steps`" in done.stderr
 
 

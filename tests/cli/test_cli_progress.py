@@ -48,6 +48,18 @@ def test_a_long_wait_is_told_in_plain_lines_every_few_seconds() -> None:
     ]
 
 
+def test_slots_that_follow_each_other_are_one_wait() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress(stream, clock=clock)
+    progress.say("replaying")
+    for half_seconds in range(1, 20):
+        clock.now = half_seconds / 2
+        progress.waiting("steps", 0.5)
+    assert stream.getvalue().splitlines() == [
+        "replaying", "measuring, 4 s so far", "measuring, 8 s so far"
+    ]  # fmt: skip
+
+
 def test_a_log_is_never_silent_for_five_seconds_and_tells_a_trial_every_ten() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainProgress(stream, clock=clock)

@@ -1,0 +1,57 @@
+"""What to do with a result: one action, the command that does it, and how to take it back."""
+
+import shlex
+from itertools import pairwise
+
+from advisor.result import ResultData
+from advisor.wording import is_blind, is_unfinished, shown
+
+DEFAULT_FOLDER = "advisor-report"
+
+
+def report_folder(result: ResultData) -> str:
+    """Where the report of a result lies by its command: what `--out` named, or the default."""
+    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
+    follow = [after for option, after in pairwise(own) if option == "--out"]
+    follow += [word.removeprefix("--out=") for word in own if word.startswith("--out=")]
+    return follow[-1] if follow else DEFAULT_FOLDER
+
+
+def apply_command(result: ResultData, folder: str | None = None) -> str:
+    """The command that shows the changes as a patch, as a shell takes it; in a notebook, what makes them.
+
+    Args:
+        result: What ``tune`` found.
+        folder: Where its report lies; by default where the command that made it wrote it.
+    """
+    if result.target.kind == "objects":
+        return "result.apply(model=..., loader_kwargs=..., optimizer=...)"
+    return shlex.join(["advisor", "apply", shown(folder or report_folder(result), 1000)])
+
+
+def next_step(result: ResultData, folder: str | None = None) -> str:
+    """One action, and how to take it back.
+
+    Args:
+        result: What ``tune`` found.
+        folder: Where its report lies, as in ``apply_command``.
+    """
+    changes = result.recommendation.changes
+    if result.budget.stopped_by == "interrupted" and not changes:
+        again = "resume=True" if result.target.kind == "objects" else "--resume"
+        return f"Nothing was confirmed before the interrupt; {again} goes on with the study."
+    if is_unfinished(result):
+        again = "resume=True" if result.target.kind == "objects" else "--resume"
+        return f"Run it again with {again} and a longer budget: the confirmation goes on from what it has."
+    if result.recommendation.verdict == "keep" or not changes:
+        if is_blind(result.noise):
+            return "Run it again while less else runs on this machine, or with a longer --budget."
+        return "Nothing to change. A longer --budget sees smaller differences."
+    back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
+    edits = "the change" if len(changes) == 1 else f"the {len(changes)} changes"
+    if result.target.kind == "objects":
+        return f"`{apply_command(result)}` makes {edits} here. To undo: {back}."
+    return (
+        f"`{apply_command(result, folder)}` shows {edits} as a patch, --write makes them. "
+        f"To undo: --revert, or by hand {back}."
+    )
