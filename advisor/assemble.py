@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+from advisor import unconfirmed
 from advisor.advise import in_order, summary
 from advisor.baseline import Baseline
 from advisor.batches import Batches
@@ -102,7 +103,7 @@ def result(
             config=dict(space.present),
             step_ms=step_interval(baseline.slots),
             throughput=rate(baseline.slots, sampled),
-            peak_bytes=_peak(baseline),
+            peak_bytes=baseline.profile.peak_bytes,
             **_losses(baseline, outcome, trials),
         ),
         profile=_profile(profile, findings, notes, after),
@@ -131,7 +132,7 @@ def _recommendation(
     settings: Settings, baseline: Baseline, space: Space, outcome: Outcome, batches: Batches
 ) -> Recommendation:
     changed = [name for name, value in outcome.config.items() if value != space.present[name]]
-    speedup = outcome.decision.estimate if outcome.decision is not None else baseline.aa
+    speedup = unconfirmed.measured(outcome.decision) or baseline.aa
     whole = outcome.numerics.get("")
     kept = outcome.verdict == "keep"
     return Recommendation(
@@ -145,6 +146,8 @@ def _recommendation(
         compile_cold_s=outcome.compile_s,
         compile_warm_s=outcome.compile_warm_s,
         cpu_speedup=None if outcome.cpu is None else as_ratio(outcome.cpu),
+        lasted_steps=None if outcome.longer is None else outcome.longer.steps,
+        growth_bytes_per_step=None if outcome.longer is None else outcome.longer.growth_bytes_per_step,
         reason=outcome.reason,
         changes=[] if kept else [_adopted(name, outcome, space) for name in changed],
         proposals=_proposals(outcome, batches),
@@ -238,18 +241,11 @@ def _untried(not_tried: Sequence[NotTried], outcome: Outcome, space: Space) -> l
 
 def _detectable(baseline: Baseline, outcome: Outcome) -> float:
     """What the last confirmation could have shown, or what a usual one would."""
-    if outcome.decision is None or outcome.verdict == "change":
+    estimate = unconfirmed.measured(outcome.decision)
+    if estimate is None or estimate.instances == 1 or outcome.verdict == "change":
         return baseline.detectable
-    estimate = outcome.decision.estimate
     half = math.expm1(min(10.0, (estimate.high - estimate.low) / 2))
     return max(half, 0.001)
-
-
-def _peak(baseline: Baseline) -> int:
-    memory = baseline.profile.memory
-    if memory is None:
-        return 0
-    return memory.device_peak_bytes or memory.host_peak_bytes
 
 
 def _losses(baseline: Baseline, outcome: Outcome, trials: list[Trial]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from advisor.durations import as_option
 from advisor.errors import TargetError, UsageError
 from advisor.profiles.profile import Profile, StepPhases
 from advisor.settings import Settings, Value
@@ -147,7 +148,9 @@ def _measure(
     slots = [session.slot(phase_steps, drop=0)]
     phases = phases_of(session.last)
     answer = session.facts()
-    facts = answer["profile"]
+    facts, losses = answer["profile"], parse_losses(answer)
+    if settings.target.kind in ("workload", "objects"):
+        _check_first_loss(losses)
     arena.period = max(1, int((facts["run"] or {}).get("period", 1)))
     ratios, more = _compare_with_itself(arena, session, settings)
     max_steps = None if session.alive or session.outcome is None else int(session.outcome["steps"])
@@ -163,8 +166,23 @@ def _measure(
         startup_s=startup_s,
         seconds=time.monotonic() - began,
     )
-    baseline.losses = parse_losses(answer)
+    baseline.losses = losses
     return baseline
+
+
+def _check_first_loss(losses: tuple[float, ...]) -> None:
+    """Refuse a workload that cannot be trained from its first step on.
+
+    Raises:
+        TargetError: Its loss is NaN or infinite. Later ones may become so, which is a finding.
+    """
+    if losses and not math.isfinite(losses[0]):
+        raise TargetError(
+            f"ValueError: step must return one finite scalar that needs grad, got {losses[0]}",
+            where="the loss of the first step",
+            hint="`torch.autograd.set_detect_anomaly(True)` names the operation that made it",
+            code="non_finite",
+        )
 
 
 def _short(
@@ -318,8 +336,11 @@ def too_short(outcome: Mapping[str, Any], settings: Settings) -> TargetError:
             code="no_training_step",
         )
     needed = NEEDED_STEPS if settings.steps is None else settings.steps
+    told = f"only {steps} steps ran; {needed} are needed"
+    if steps >= needed:
+        told = f"the program ended after {steps} steps, before they could be measured"
     return TargetError(
-        f"only {steps} steps ran; {needed} are needed",
+        told,
         hint="`--steps 5`, or let the script run longer",
         code="too_few_steps",
     )
@@ -330,7 +351,7 @@ def _check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: 
     if least > settings.budget_s:
         minutes = max(1, round(10 * least / 60))
         raise UsageError(
-            f"one baseline run takes {least:.0f} s; the budget is {settings.budget_s:.0f} s",
+            f"one baseline run takes {as_option(least)}; the budget is {as_option(settings.budget_s)}",
             where="--budget",
             hint=f"`--budget {minutes}m`, or fewer `--steps`",
         )

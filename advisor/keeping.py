@@ -80,12 +80,12 @@ class Keeping:
             self.shared.record(kept)
         self.kept()
 
-    def interrupted(self) -> None:
-        """Keep the trial that ran when the user asked to stop as a killed one; Optuna is told so too."""
+    def interrupted(self, why: str = "interrupted") -> None:
+        """Keep the trial that ran when the run had to stop as a killed one; Optuna is told so too."""
         if self._begun is None:
             return
         trial, key = self._begun
-        trial.state, trial.cause, trial.message = "failed", "killed", "interrupted"
+        trial.state, trial.cause, trial.message = "failed", "killed", why
         self.record(trial, key)
         if self.store is not None:
             self.store.reap(self.study)

@@ -12,6 +12,10 @@ from advisor.tuners.session import Interrupted
 from advisor.worker_link import WorkerLink
 
 
+class LeaseLost(Interrupted):
+    """The trial that is measured is another worker's now; nobody waits for its result."""
+
+
 class LeaseKeeper:
     """A thread with a connection of its own: a measurement must not make a renewal late.
 

@@ -7,9 +7,9 @@ random state are afterwards as they were.
 import multiprocessing
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from advisor import compare_page
 from advisor.comparing import ComparisonData, Given, compare
@@ -18,7 +18,7 @@ from advisor.errors import ArgumentError, SituationError, TargetError, UsageErro
 from advisor.live_objects import Applied, apply
 from advisor.progress import in_notebook, progress_here
 from advisor.result import Finding, ProfileData, Recommendation, ResultData
-from advisor.settings import Objective, Settings, TargetRequest, Value
+from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.showing import mime_bundle
 from advisor.tuners.knobs import KNOBS
 from advisor.workload import EXAMPLE, Workload
@@ -26,6 +26,8 @@ from advisor.workload import EXAMPLE, Workload
 if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
+
+Found = TypeVar("Found")
 
 WIDTH = 100
 GUARD = """if __name__ == "__main__":
@@ -218,16 +220,7 @@ def tune(
         seed=seed,
         command=("tune", "(in Python)"),
     )
-    if settings.out is not None:
-        from advisor.report_folder import check_folder
-
-        check_folder(settings.out)
-    try:
-        with progress_here(quiet=quiet) as progress:
-            return Result(run(settings, progress))
-    except TargetError as error:
-        failed = as_python(error, kept=storage is not None)
-        raise failed from failed.__cause__
+    return Result(called(run, settings, quiet=quiet, kept=storage is not None))
 
 
 def check_situation(function: str) -> None:
@@ -317,6 +310,33 @@ class ProgramTraceback(Exception):
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
+
+
+def called(
+    run: Callable[[Settings, Progress], Found], settings: Settings, *, quiet: bool, kept: bool
+) -> Found:
+    """What a run found that was called from Python, with its progress where the call stands.
+
+    Args:
+        run: ``tune`` or ``profile``.
+        settings: Its folder for the report is checked before anything starts.
+        quiet: Only warnings are shown.
+        kept: Whether logs outlive the call.
+
+    Raises:
+        UsageError: The folder is not one that a report may be written to.
+        TargetError: The program fails; its own exception is the cause.
+    """
+    if settings.out is not None:
+        from advisor.report_folder import check_folder
+
+        check_folder(settings.out)
+    try:
+        with progress_here(quiet=quiet) as progress:
+            return run(settings, progress)
+    except TargetError as error:
+        failed = as_python(error, kept=kept)
+        raise failed from failed.__cause__
 
 
 def as_python(error: TargetError, *, kept: bool) -> Exception:

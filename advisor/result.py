@@ -243,7 +243,10 @@ class Proposal(Record):
 
 
 class Recommendation(Record):
-    """The verdict. Under ``keep`` there are no changes and ``config`` is the baseline's."""
+    """The verdict. Under ``keep`` there are no changes and ``config`` is the baseline's.
+
+    ``lasted_steps`` were run in one process to see memory grow, by ``growth_bytes_per_step``.
+    """
 
     verdict: Literal["change", "keep"]
     config: dict[str, Value]
@@ -255,6 +258,8 @@ class Recommendation(Record):
     compile_cold_s: Finite | None = None
     compile_warm_s: Finite | None = None
     cpu_speedup: Ratio | None = None
+    lasted_steps: int | None = None
+    growth_bytes_per_step: Finite | None = None
     reason: str = ""
     changes: list[Adopted] = []
     proposals: list[Proposal] = []

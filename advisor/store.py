@@ -5,7 +5,6 @@ touched, and Optuna only imported, by ``optuna_study`` and ``reap``.
 """
 
 import functools
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import sqlalchemy as sa
 
+from advisor import stored_results
 from advisor.contract import Value, check_study_name, no_such_study
 from advisor.database import Database
 from advisor.errors import NoValidTrial, UsageError, clean
 from advisor.fault_points import hit
-from advisor.groups import read_groups
 from advisor.lease import Leases, Worker
 from advisor.opening import open_database
 from advisor.optuna_tables import Direction, end_running, open_study, told_by_optuna
@@ -254,11 +253,11 @@ class Store:
 
     def trials(self, study: str) -> list[Trial]:
         """All trials that ended, by number."""
-        return [trial for _, trial in self._finished(study)]
+        return [trial for _, trial, _ in self.finished(study)]
 
     def trials_by_key(self, study: str) -> dict[str, Trial]:
         """The last complete trial of every configuration that was measured."""
-        return {key: trial for key, trial in self._finished(study) if trial.state == "complete"}
+        return {key: trial for key, trial, _ in self.finished(study) if trial.state == "complete"}
 
     # Facts and results
 
@@ -290,22 +289,13 @@ class Store:
             rows = connection.execute(query).all()
         return [StoredComparison(row.trial, row.kind, row.data) for row in rows]
 
-    def save_result(self, study: str, result: ResultData) -> None:
-        """Keep what the study found so far."""
-        document = json.loads(result.to_json())
-        self._database.replace(
-            results, {"study": study}, {"verdict": result.recommendation.verdict, "data": document}
-        )
+    def save_result(self, study: str, result: ResultData, *, finished: bool = True) -> None:
+        """Keep what the study found; of one that still runs all but its trials, which are kept already."""
+        stored_results.save(self._database, study, result, finished=finished)
 
     def result(self, study: str) -> ResultData | None:
         """What the study found, if it got that far."""
-        with self._database.reading() as connection:
-            data = connection.execute(sa.select(results.c.data).where(results.c.study == study)).scalar()
-        if data is None:
-            return None
-        found = ResultData.model_validate(data)
-        found.groups = read_groups(self._database, study)
-        return found
+        return stored_results.load(self._database, study)
 
     def require_result(self, study: str) -> ResultData:
         """What the study found.
@@ -378,16 +368,16 @@ class Store:
         values = {"key": key, "finished": finished, "asked": asked, "value": value, "data": data}
         self._database.replace(trials, {"study": study, "number": trial.number}, values)
 
-    def _finished(self, study: str) -> list[tuple[str, Trial]]:
-        """Key and contents of the trials that ended, by number."""
+    def finished(self, study: str) -> list[tuple[str, Trial, float | None]]:
+        """Key and contents of the trials that ended, and what Optuna was told of each, by number."""
         query = (
-            sa.select(trials.c.key, trials.c.data)
+            sa.select(trials.c.key, trials.c.data, trials.c.value)
             .where(trials.c.study == study, trials.c.finished)
             .order_by(trials.c.number)
         )
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
-        return [(row.key, Trial.model_validate(row.data)) for row in rows]
+        return [(row.key, Trial.model_validate(row.data), row.value) for row in rows]
 
 
 def _status(row: "sa.Row[Any]") -> Status:

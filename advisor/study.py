@@ -1,11 +1,11 @@
 """The study that a run belongs to: its storage, name, folder of logs, contract, and what it already knows."""
 
-import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,12 +27,17 @@ from advisor.result import ResultData, Trial
 from advisor.settings import Settings, Value
 from advisor.storage_url import parse_storage
 from advisor.store import Store
-from advisor.tuners.failures import Cause
+from advisor.tuners.earlier import Earlier
+from advisor.tuners.failures import Cause, stays_failed
+from advisor.tuners.sampling import GP_TRIALS, Kind, sampler_for
 
 if TYPE_CHECKING:
     import optuna
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study as OptunaStudy
 
-GP_TRIALS, GP_STEP_S = 60, 0.05  # most trials and least seconds of a step for a Gaussian process
+SAMPLER = "advisor:sampler"  # of Optuna's study
+GP_STEP_S = 0.05  # least seconds of a step for a Gaussian process
 
 
 @dataclass
@@ -81,7 +86,7 @@ class Study:
 
     def join(
         self, profile: Profile, choices: Mapping[str, Sequence[Value]], say: Callable[[str], None]
-    ) -> dict[str, float]:
+    ) -> Earlier:
         """Begin the study, or resume it where it is about the same thing.
 
         Args:
@@ -90,13 +95,13 @@ class Study:
             say: Is told of trials that were interrupted.
 
         Returns:
-            Log ratios that an earlier part of the study measured, by configuration.
+            What earlier parts of the study found.
 
         Raises:
             StudyChanged: The stored study is about something else.
         """
         if self.store is None:
-            return {}
+            return Earlier()
         contract = contract_of(self.settings, profile.machine, choices)
         stored = self.store.load_study(self.name)
         if stored is None:
@@ -111,11 +116,7 @@ class Study:
                 say(f"{len(lost)} trials were interrupted; they are run again")
         self.store.save_machine(profile.machine)
         self.store.save_profile(self.name, PROFILE.dump_python(profile, mode="json"))
-        return {
-            key: math.log(trial.against_baseline.estimate)
-            for key, trial in self.store.trials_by_key(self.name).items()
-            if trial.against_baseline is not None and trial.stage in ("screen", "search")
-        }
+        return earlier_of(self.store.finished(self.name))
 
     def keep_failed_baseline(self, error: TargetError, cause: Cause) -> None:
         """Note that the target itself failed, so that ``advisor report`` can say so."""
@@ -132,25 +133,31 @@ class Study:
         """The first number that no trial of the study has."""
         return 1 if self.store is None else max(1, self.store.next_number(self.name))
 
-    def optuna(self, step_s: float) -> "optuna.Study":
-        """Optuna's study, in the same storage.
-
-        Args:
-            step_s: Seconds of a step. A Gaussian process needs fewer trials than TPE but 26 to 71 ms for a
-                proposal, and more with every trial (measurement.md, section 5): slow steps are worth it.
-        """
+    def optuna(self) -> "optuna.Study":
+        """Optuna's study, in the same storage."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        few = self.settings.trials is None or self.settings.trials <= GP_TRIALS
-        sampler: optuna.samplers.BaseSampler = (
-            optuna.samplers.GPSampler(seed=self.settings.seed)
-            if step_s > GP_STEP_S and few
-            else optuna.samplers.TPESampler(seed=self.settings.seed)
-        )
         if self.store is None:
-            return optuna.create_study(direction="maximize", sampler=sampler)
-        return self.store.optuna_study(self.name, sampler)
+            return optuna.create_study(direction="maximize")
+        return self.store.optuna_study(self.name, None)
+
+    def sampler(self, study: "OptunaStudy", step_s: float) -> "Callable[[int], BaseSampler]":
+        """What makes the sampler of each proposal; a resumed study keeps to the kind that it began with.
+
+        Args:
+            study: Optuna's study.
+            step_s: Seconds of a step. A Gaussian process needs fewer trials than TPE but 26 to 71 ms for a
+                proposal, and more with every trial (measurement.md, section 5): slow steps are worth it.
+        """
+        few = self.settings.trials is None or self.settings.trials <= GP_TRIALS
+        kind: Kind = "gp" if step_s > GP_STEP_S and few else "tpe"
+        begun_with = study.user_attrs.get(SAMPLER)
+        if begun_with is None:
+            study.set_user_attr(SAMPLER, kind)
+        elif begun_with in ("gp", "tpe"):
+            kind = begun_with
+        return partial(sampler_for, kind, self.settings.seed)
 
     def digest(self) -> str:
         """Digest of the target and of the project files it imports."""
@@ -167,9 +174,27 @@ class Study:
         self.store.mark_status(self.name, "interrupted" if stopped else "complete")
 
     def save_partial(self, result: ResultData) -> None:
-        """Keep what is known so far, in case this process is killed."""
+        """Keep what is known so far beside the trials, in case this process is killed."""
         if self.store is not None:
-            self.store.save_result(self.name, result)
+            self.store.save_result(self.name, result, finished=False)
+
+
+def earlier_of(finished: Sequence[tuple[str, Trial, float | None]]) -> Earlier:
+    """What a resumed search need not run again.
+
+    Args:
+        finished: Key, trial and what Optuna was told of it, in the order in which they ended.
+    """
+    scores: dict[str, list[float]] = {}
+    failures: dict[str, Cause] = {}
+    for key, trial, value in finished:
+        if trial.stage not in ("screen", "search"):
+            continue
+        if trial.state == "complete" and value is not None:
+            scores.setdefault(key, []).append(value)
+        elif trial.cause is not None and stays_failed(trial.cause, trial.message):
+            failures[key] = trial.cause
+    return Earlier(scores, failures, sum(trial.cause == "killed" for _, trial, _ in finished))
 
 
 def contract_of(

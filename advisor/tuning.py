@@ -5,11 +5,11 @@ returned. Only a confirmation on fresh processes can recommend.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from advisor import assemble
+from advisor import assemble, expected
 from advisor.advise import advise
 from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.batches import Batches
@@ -22,33 +22,36 @@ from advisor.finding import Finding
 from advisor.first_line import first_line
 from advisor.guidance import priorities
 from advisor.keeping import Keeping, SharedTrials
-from advisor.launching import make_launcher
+from advisor.launching import make_launcher, side_effects
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
 from advisor.report import write_report
 from advisor.result import ResultData
 from advisor.rules import RULES
 from advisor.searched import searched_space
+from advisor.seldom import Seldom
 from advisor.settings import Progress, Settings
 from advisor.signals import StopRequests
 from advisor.study import Study
 from advisor.tuners.duel import Arena
+from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
 from advisor.tuners.memory_duel import MemoryArena
+from advisor.tuners.quarantine import Quarantined
 from advisor.tuners.search import Search, StoppedBy
 from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.tuners.space import NotTried, Space
 
-SHOWN = 10  # names in a warning
 DIAGNOSIS_SHARE = 0.1  # of the budget
 DIAGNOSIS_S = 45.0  # at most
 LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learnt
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
 LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
+PARTIAL_SHARE = 0.02  # of the time, for keeping the result of a study that still runs
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
@@ -96,11 +99,12 @@ class _Tuning:
         self._begin()
         study = Study.open(self.settings, self.stack, self._warn)
         launcher, arena, baseline = self._baseline(study)
-        known = study.join(
+        earlier = study.join(
             baseline.profile, self._build_space(baseline.profile, 0.0).choices, self.progress.say
         )
         self._diagnose(launcher, arena, baseline)
         space = self._space(baseline, arena)
+        self._say_how_long(arena, space, baseline)
         keeping = Keeping(
             self.progress,
             time.monotonic,
@@ -110,7 +114,7 @@ class _Tuning:
             space.present,
             bool(baseline.profile.run and baseline.profile.run.samples_per_step),
         )
-        search = self._search(arena, space, baseline, keeping, study, known)
+        search = self._search(arena, space, baseline, keeping, study, earlier)
 
         def partial() -> None:  # what `advisor report` shows if this process is killed
             unconfirmed = Outcome(dict(space.present), reason="the tuner ended before the confirmation")
@@ -121,7 +125,7 @@ class _Tuning:
         keeping.shared = self._shared(study, baseline, lambda: self._result(
             study, arena, baseline, space, Outcome(dict(space.present)), keeping, space.not_tried
         ))  # fmt: skip
-        keeping.kept = partial
+        keeping.kept = Seldom(partial, PARTIAL_SHARE)
         keeping.record(baseline.as_record(space.present), space.key(space.present))
         outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
         try:
@@ -140,6 +144,10 @@ class _Tuning:
         except Interrupted:
             self.stopped_by = "interrupted"
             keeping.interrupted()
+        except Quarantined as quarantined:
+            self.stopped_by = "failures"
+            self._warn(f"{quarantined.message}; {quarantined.hint}")
+            keeping.interrupted(quarantined.message)
         not_tried = [*space.not_tried, *search.not_tried]
         return self._finish(study, arena, baseline, space, outcome, keeping, not_tried)
 
@@ -148,6 +156,13 @@ class _Tuning:
         trials = "" if self.settings.trials is None else f"{self.settings.trials} trials or "
         limit = f"up to {trials}{write_duration(self.settings.budget_s)}"
         self.progress.begin(first_line(self.settings.target, machine, limit))
+
+    def _say_how_long(self, arena: Arena, space: Space, baseline: Baseline) -> None:
+        left = self.settings.budget_s - (time.monotonic() - self.began)
+        later = reserve_s(arena, baseline, self.settings)
+        trials = self.settings.trials
+        told = expected.said(arena, space, baseline.startup_s, trials=trials, left_s=left, later_s=later)
+        self.progress.say(told)
 
     def _baseline(self, study: Study) -> tuple[Launcher, Arena, Baseline]:
         self.progress.say("running it unchanged")
@@ -256,7 +271,7 @@ class _Tuning:
         baseline: Baseline,
         keeping: Keeping,
         study: Study,
-        known: Mapping[str, float],
+        earlier: Earlier,
     ) -> Search:
         reserve = reserve_s(arena, baseline, self.settings)
         deadline = self.began + self.settings.budget_s - reserve
@@ -264,16 +279,18 @@ class _Tuning:
         spent = time.monotonic() - self.began
         least = spent + LEAST_SEARCH_SHARE * self.settings.budget_s
         end = max(least, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
+        optuna_study = study.optuna()
         return Search(
             arena,
             space,
             baseline.profile,
-            study.optuna(baseline.step_s),
+            optuna_study,
             keeping,
             deadline=self.began + end,
             latest=self.began + LATEST_SHARE * self.settings.budget_s,
             max_trials=self.settings.trials,
-            known=known,
+            earlier=earlier,
+            sampler=study.sampler(optuna_study, baseline.step_s),
             priorities=priorities(self.findings),
             worth=lambda config: self.batches.worth(config, space.present),
             allow_training=self.settings.allow_training,
@@ -321,7 +338,8 @@ class _Tuning:
         keeping: Keeping,
         not_tried: list[NotTried],
     ) -> ResultData:
-        self._tell_side_effects(arena.launcher)
+        for effect in side_effects(arena.launcher):
+            self._warn(effect)
         result = self._result(study, arena, baseline, space, outcome, keeping, not_tried)
         study.save(result)
         if self.settings.out is not None:
@@ -365,13 +383,6 @@ class _Tuning:
             after=self.after,
             arena=arena,
         )
-
-    def _tell_side_effects(self, launcher: Launcher) -> None:
-        """What the program did beside training: it was launched several times."""
-        if launcher.connections:
-            self._warn(f"the program connects to {', '.join(sorted(launcher.connections)[:SHOWN])}")
-        if launcher.files and not launcher.isolate and launcher.target.kind in ("script", "module"):
-            self._warn(f"files that it wrote: {', '.join(sorted(launcher.files)[:SHOWN])}")
 
     def _waiting(self, what: str, seconds: float) -> None:
         if self.stop.received is not None:

@@ -18,7 +18,7 @@ from advisor.contract import Value, describe_machine
 from advisor.errors import EnvironmentProblem, NoValidTrial, UsageError
 from advisor.groups import best_of, group_trials
 from advisor.joining import refuse_other_program, refuse_other_space
-from advisor.lease_keeper import LeaseKeeper
+from advisor.lease_keeper import LeaseKeeper, LeaseLost
 from advisor.lease_times import LeaseTimes
 from advisor.leases import Delivery, Lease, TrialLeases
 from advisor.profiles.machine import Machine
@@ -80,6 +80,7 @@ class Worker:
     refused: int = 0
     _failed_in_a_row: int = 0
     _finishing: bool = False
+    _measuring: LeaseKeeper | None = None
     _began: float = field(default_factory=time.monotonic)
     _name: str = field(default_factory=lambda: f"{os.getpid()}-{uuid.uuid4().hex[:12]}")
     _fingerprint: str = ""
@@ -128,9 +129,12 @@ class Worker:
 
         Raises:
             Interrupted: Somebody does.
+            LeaseLost: The trial that is measured is not ours any more.
         """
         if self.stop.received is not None and not self._finishing:
             raise Interrupted
+        if self._measuring is not None and self._measuring.lost:
+            raise LeaseLost
         self.progress.waiting(what, seconds)
 
     def _check_program(self, link: WorkerLink) -> None:
@@ -181,7 +185,7 @@ class Worker:
                 return "converged"
             keeper.hold(lease)
             try:
-                self._run(lease)
+                self._run(lease, keeper)
             finally:
                 keeper.hold(None)
 
@@ -207,7 +211,7 @@ class Worker:
         key = self._space.key(config)
         return self._call(lambda link: self._group(link).begin(self._name, config, key))
 
-    def _run(self, lease: Lease) -> None:
+    def _run(self, lease: Lease, keeper: LeaseKeeper) -> None:
         reason = refusal(self._space, lease.config)
         if reason is not None:
             self.refused += 1
@@ -221,6 +225,7 @@ class Worker:
         self._tell(lease)
         record = TrialRecord(lease.number, dict(lease.config), "search")
         deadline = self._began + self.settings.budget_s
+        self._measuring = keeper
         try:
             trial = self.bench.measure(record, deadline)
             self._failed_in_a_row = 0
@@ -229,10 +234,16 @@ class Worker:
             record.state, record.cause, record.message = "failed", failure.cause, failure.message
             self._failed_in_a_row = self._failed_in_a_row + 1 if failure.cause in USER_CAUSES else 0
             trial = _failed(record)
+        except LeaseLost:
+            self.lost += 1
+            self.progress.warn(f"trial {lease.number} is another worker's now; it was ended here")
+            return
         except Interrupted:
             record.state, record.cause, record.message = "failed", "killed", "the worker was interrupted"
             self._spool_result(lease, _failed(record), None)
             raise
+        finally:
+            self._measuring = None
         complete = trial.state == "complete" and trial.against_baseline is not None
         ratio = trial.against_baseline.estimate if complete and trial.against_baseline else None
         self.trials += 1

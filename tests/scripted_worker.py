@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from advisor.tuners.search import StoppedBy
 from advisor.tuners.space import Space
 from advisor.worker import Report, Worker
 
+LOOK_S = 0.1
 CHOICES: dict[str, list[Value]] = {"alpha": list(range(20)), "beta": list(range(10))}
 
 
@@ -46,7 +48,10 @@ def a_space(machine: Machine, choices: dict[str, list[Value]] = CHOICES) -> Spac
 
 @dataclass
 class ScriptedBench:
-    """Alpha gains a percent a step; a beta of ``failing`` fails; a trial takes ``seconds``."""
+    """Alpha gains a percent a step; a beta of ``failing`` fails; a trial takes ``seconds``.
+
+    ``waiting`` is called meanwhile, as real measurements do.
+    """
 
     machine: Machine = field(default_factory=a_machine)
     seconds: float = 0.0
@@ -54,13 +59,18 @@ class ScriptedBench:
     choices: dict[str, list[Value]] = field(default_factory=lambda: CHOICES)
     run: list[dict[str, Value]] = field(default_factory=list)
     closed: bool = False
+    waiting: Callable[[str, float], None] | None = None
 
     def open(self) -> tuple[Machine, Space]:
         return self.machine, a_space(self.machine, self.choices)
 
     def measure(self, record: TrialRecord, deadline: float) -> Trial:
         self.run.append(record.config)
-        time.sleep(self.seconds)
+        until = time.monotonic() + self.seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.waiting is not None:
+                self.waiting("steps", self.seconds - left)
+            time.sleep(min(left, LOOK_S))
         if self.failing is not None and record.config.get("beta") == self.failing:
             raise TrialFailed(Failure("oom_device", "scripted"))
         gain = 1 + int(record.config["alpha"]) / 100
@@ -110,6 +120,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int)
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--model", default="scripted")
+    parser.add_argument("--looks", action="store_true", help="look meanwhile whether to stop")
     given = parser.parse_args()
     bench = ScriptedBench(a_machine(given.model), given.seconds)
     try:
@@ -117,6 +128,7 @@ def main() -> int:
             worker = a_worker(
                 given.url, given.study, Path(given.target), bench, trials=given.trials, stop=stop
             )
+            bench.waiting = worker.waiting if given.looks else None
             print(as_json(worker.run()), flush=True)
     except AdvisorError as error:
         print(error, file=sys.stderr, flush=True)

@@ -81,6 +81,25 @@ def test_a_wrong_call_is_refused_before_anything_starts(
     assert isinstance(caught.value, AdvisorError) and hint in str(caught.value.hint)
 
 
+class Undefined(nn.Module):
+    """A loss that is no number."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return output.sum() * self.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_from_the_first_step_on_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=r"step must return one finite scalar .*, got -?(nan|inf)") as caught:
+        advisor.tune(**given(loss=Undefined(value), budget="60s"))
+    assert isinstance(caught.value, AdvisorError)
+
+
 def test_a_running_event_loop_is_named() -> None:
     async def call() -> None:
         advisor.tune(**given())

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from postgresql import MISSING, NOT_INSTALLED, a_server
-from result_builder import a_result
+from result_builder import a_ratio, a_result, a_trial
 from test_migrations import of_first_schema
 
 from advisor.errors import EnvironmentProblem, UsageError
 from advisor.opening import open_database
 from advisor.redaction import redacted, redacted_text
+from advisor.report import render_markdown, render_text
 from advisor.storage_url import parse_storage
 from advisor.store import Store
 from advisor.study_export import export
@@ -94,6 +95,38 @@ def test_groups_of_workers_and_their_optuna_studies_go_along() -> None:
     imported(exported(), "sqlite:///y.db", "other")
     assert sorted(optuna.get_all_study_names("sqlite:///y.db")) == ["other", "other@f00"]
     assert any('"table":"groups"' in line for line in exported("sqlite:///y.db"))
+
+
+def test_a_report_of_two_groups_is_the_same_where_the_study_is_read_again() -> None:
+    from advisor.lease_tables import groups, leases
+
+    baseline = a_result().baseline.model_dump(mode="json", by_alias=True)
+    with (
+        contextlib.closing(
+            open_database(parse_storage("sqlite:///x.db"), create=False, warn=print)
+        ) as database,
+        database.writing() as connection,
+    ):
+        for number, (print_, best) in enumerate([("f00", 1.5), ("f01", 2.5)], start=1):
+            row: dict[str, Any] = {"study": "train", "fingerprint": print_}
+            connection.execute(groups.insert().values(**row, machine=f"machine {number}", baseline=baseline))
+            row |= {"attempt": 1, "fence": 1, "worker": "w", "told": True, "config": {"num_workers": 1}}
+            trial = a_trial(1, a_ratio(best, best - 0.1, best + 0.1)).model_dump(mode="json", by_alias=True)
+            connection.execute(
+                leases.insert().values(**row, number=1, key="a", state="complete", data=trial, value=best)
+            )
+            connection.execute(leases.insert().values(**row, number=2, key="b", state="running", expires=9.0))
+    imported(exported(), "sqlite:///y.db")
+    here, there = reports("x.db"), reports("y.db")
+    assert here == there
+    assert all(text in here for text in ("machine 1", "machine 2", "1.50", "2.50"))
+
+
+def reports(file: str) -> str:
+    """What ``advisor report`` says of the study as text and as Markdown."""
+    with Store.open(parse_storage(f"sqlite:///{file}"), create=False, warn=print) as kept:
+        result = kept.require_result("train")
+        return render_text(result, 300) + render_markdown(result)
 
 
 def test_a_running_study_and_its_tuner_are_not_taken_along() -> None:

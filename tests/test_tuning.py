@@ -107,11 +107,12 @@ def wait_until(condition: Any, seconds: float) -> bool:
     return bool(condition())
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_slow_storage_gets_workers_and_the_folder_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SLOW)
     code, out, err = finish(
-        advisor(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "60s")
+        advisor(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "90s")
     )
     assert code == 0, err
     result = result_of(tmp_path)
@@ -182,6 +183,7 @@ def test_a_killed_study_is_resumed_and_no_acknowledged_trial_is_lost(tmp_path: P
     assert json.loads(out)["study"] == "s"
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_an_interrupt_keeps_what_was_measured_and_says_how_to_go_on(tmp_path: Path) -> None:
     tuner = advisor(tmp_path, "tune", a_workload(tmp_path), "--budget", "120s")

@@ -265,10 +265,10 @@ def test_what_waits_in_the_spool_is_delivered_by_the_next_worker(target: Path, u
 
 
 def test_a_stopped_worker_loses_its_lease_and_its_late_result(target: Path, url: str) -> None:
-    times = {VARIABLE: "period_s=0.2,expiry_s=1"}
+    times = {VARIABLE: "period_s=1,expiry_s=3"}
     slow = started(url, target, "--trials", "1", "--seconds", "4", **times)
     try:
-        wait_until(lambda: Path(url.removeprefix("sqlite:///")).exists() and _running(url) == 1)
+        wait_until(lambda: Path(url.removeprefix("sqlite:///")).exists() and _measuring(url))
         slow.send_signal(signal.SIGSTOP)
         quick = a_worker(url, "train", target, ScriptedBench(), trials=3, times=LeaseTimes(0.2, 1.0, 30, 60))
         wait_until(lambda: _reaped(url) == [1])
@@ -284,6 +284,26 @@ def test_a_stopped_worker_loses_its_lease_and_its_late_result(target: Path, url:
     assert (rows[1].state, rows[1].data["cause"]) == ("failed", "lost_lease")
     assert (rows[2].state, rows[2].attempt, rows[2].key) == ("complete", 2, rows[1].key)
     assert "RUNNING" not in states(url)
+
+
+def test_a_worker_that_lost_its_lease_ends_the_trial_and_takes_another(target: Path, url: str) -> None:
+    times = {VARIABLE: "period_s=0.5,expiry_s=60"}
+    slow = started(url, target, "--trials", "1", "--seconds", "15", "--looks", **times)
+    try:
+        wait_until(lambda: Path(url.removeprefix("sqlite:///")).exists() and _measuring(url))
+        wait_until(lambda: _expired(url) == [1])
+        other = ScriptedBench()
+        a_worker(url, "train", target, other, trials=1, times=LeaseTimes(0.5, 60, 30, 60)).run()
+        code, out, err = ended(slow)
+    finally:
+        slow.kill()
+    assert (code, json.loads(out)) == (0, {"trials": 1, "lost": 1, "stopped_by": "trials"}), err
+    assert "trial 1 is another worker's now; it was ended here" in err
+    with opened(url) as store:
+        rows = {row.number: row for row in _rows(store)}
+    assert rows[1].state == "failed" and rows[1].data["cause"] == "lost_lease"
+    assert (rows[2].state, rows[2].attempt, rows[2].config) == ("complete", 2, rows[1].config)
+    assert (rows[3].state, rows[3].attempt) == ("complete", 1)
 
 
 @pytest.mark.faults
@@ -319,12 +339,13 @@ def _rows(store: Store) -> list[Any]:
         return list(connection.execute(leases.select().order_by(leases.c.number)).all())
 
 
-def _running(url: str) -> int:
+def _measuring(url: str) -> bool:
+    """Whether a worker has told Optuna of its trial, the last thing before it measures."""
     try:
         with opened(url) as store:
-            return sum(row.state == "running" for row in _rows(store))
+            return any(row.state == "running" and row.asked is not None for row in _rows(store))
     except (UsageError, EnvironmentProblem):
-        return 0
+        return False
 
 
 def _reaped(url: str) -> list[int]:
@@ -334,6 +355,13 @@ def _reaped(url: str) -> list[int]:
     with opened(url) as store:
         group = TrialLeases(store.database, "train", a_machine().fingerprint, LeaseTimes(0.2, 1.0))
         return group.reap()
+
+
+def _expired(url: str) -> list[int]:
+    """What is reaped as though its worker had not been heard of for long; it may renew in between."""
+    with opened(url) as store, store.database.writing() as connection:
+        connection.execute(leases.update().where(leases.c.state == "running").values(expires=0.0))
+    return _reaped(url)
 
 
 def test_no_worker_is_left(target: Path) -> None:
