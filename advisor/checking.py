@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from advisor.baseline import SHORT_DROP, Baseline, run_baseline, target_error, too_short
 from advisor.check_result import CheckData, ReferenceFacts, Resetting
@@ -16,7 +16,8 @@ from advisor.durations import write_duration
 from advisor.errors import AdvisorError, TargetError, UsageError
 from advisor.findings import phases_ms
 from advisor.first_line import first_line
-from advisor.launching import make_launcher, request_digest
+from advisor.launching import make_launcher, request_digest, until_stopped
+from advisor.longer_run import peak_of
 from advisor.profiles.machine import Machine, read_machine
 from advisor.redaction import without_secrets
 from advisor.regression import LEAST_INSTANCES, check_memory, check_step, is_contended, undisturbed
@@ -82,12 +83,7 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
     progress.begin(first_line(settings.target, machine, limit))
     warnings: list[str] = []
     with StopRequests() as stop, ExitStack() as stack:
-
-        def waiting(what: str, seconds: float) -> None:
-            if stop.received is not None:
-                raise Interrupted
-            progress.waiting(what, seconds)
-
+        waiting = until_stopped(stop, progress)
         folder = Path(tempfile.mkdtemp(prefix="advisor-check-"))
         stack.callback(remove, folder)
         try:
@@ -161,8 +157,7 @@ class _Run:
         self._baseline = baseline
         # a short program was launched several times, one window each
         self.instances = [[slot] for slot in baseline.slots] if self._is_short else [baseline.slots]
-        memory = baseline.profile.memory
-        self.peaks = [0 if memory is None else memory.device_peak_bytes or memory.host_peak_bytes]
+        self.peaks = [baseline.profile.peak_bytes]
         space = build_space(KNOBS, baseline.profile, fixed=self.settings.fixed)
         self.own = {**space.own, **self.settings.fixed}
 
@@ -212,12 +207,6 @@ class _Run:
     @property
     def _is_short(self) -> bool:
         return self.arena.max_steps is not None
-
-
-def peak_of(facts: dict[str, Any]) -> int:
-    """Peak memory in what a session tells of itself: of the device where there is one; 0 if unknown."""
-    memory = facts["profile"]["memory"] or {}
-    return int(memory.get("device_peak_bytes") or memory.get("host_peak_bytes") or 0)
 
 
 def changed_settings(then: dict[str, Value], now: dict[str, Value]) -> list[Resetting]:

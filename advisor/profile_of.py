@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from advisor.durations import parse_duration
-from advisor.errors import ArgumentError, TargetError
-from advisor.notebook import as_python, check_arguments, check_situation
+from advisor.errors import ArgumentError
+from advisor.notebook import called, check_arguments, check_situation
 from advisor.settings import Settings, TargetRequest
 from advisor.workload import Workload
 
@@ -129,7 +129,6 @@ def _of_workload(
 ) -> "ProfileResult":
     from advisor.profile_result import ProfileResult
     from advisor.profiling import profile as run
-    from advisor.progress import progress_here
     from advisor.tuners.ship import pack
 
     check_situation("profile")
@@ -150,13 +149,4 @@ def _of_workload(
         seed=seed,
         command=("profile", "(in Python)"),
     )
-    if settings.out is not None:
-        from advisor.report_folder import check_folder
-
-        check_folder(settings.out)
-    try:
-        with progress_here(quiet=quiet) as progress:
-            return ProfileResult(run(settings, progress))
-    except TargetError as error:
-        failed = as_python(error, kept=False)
-        raise failed from failed.__cause__
+    return ProfileResult(called(run, settings, quiet=quiet, kept=False))

@@ -14,7 +14,7 @@ from advisor.diagnosis import Diagnosis
 from advisor.durations import write_duration
 from advisor.errors import TargetError
 from advisor.first_line import first_line
-from advisor.launching import make_launcher, request_digest
+from advisor.launching import make_launcher, request_digest, until_stopped
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
 from advisor.redaction import without_secrets
@@ -50,12 +50,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
     progress.begin(first_line(settings.target, machine, limit))
     warnings: list[str] = []
     with StopRequests() as stop, ExitStack() as stack:
-
-        def waiting(what: str, seconds: float) -> None:
-            if stop.received is not None:
-                raise Interrupted
-            progress.waiting(what, seconds)
-
+        waiting = until_stopped(stop, progress)
         folder = Path(tempfile.mkdtemp(prefix="advisor-profile-"))
         stack.callback(remove, folder)
         try:
@@ -135,10 +130,5 @@ def baseline_of(found: Profile) -> Baseline | None:
             high=work / low,
             unit="samples/s" if samples else "steps/s",
         ),
-        peak_bytes=_peak(found),
+        peak_bytes=found.peak_bytes,
     )
-
-
-def _peak(found: Profile) -> int:
-    memory = found.memory
-    return 0 if memory is None else memory.device_peak_bytes or memory.host_peak_bytes

@@ -225,6 +225,7 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
             flops=None if covered[row] else flops(name, signature),
             bytes=None if covered[row] else bytes_moved(name, signature),
             location=calls.places[1][place[at]] if place[at] >= 0 else None,
+            dtypes=signature.dtypes,
         )
 
 

@@ -296,3 +296,8 @@ class Profile:
     host: HostFacts | None = None
     ranks: tuple[RankFacts, ...] | None = None
     watching: float | None = None
+
+    @property
+    def peak_bytes(self) -> int:
+        """Peak memory of the device where one was used, else of the process; 0 where it was not measured."""
+        return 0 if self.memory is None else self.memory.device_peak_bytes or self.memory.host_peak_bytes

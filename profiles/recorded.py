@@ -15,7 +15,9 @@ class OpCost:
     ``phase`` is ``forward``, ``backward``, ``optimizer``, ``loader`` or ``other``. ``self_ms`` is host self
     time per step, or device time of its kernels where there is a device. ``flops`` and ``bytes`` are per
     call, from the shapes; ``None`` where no formula is known. ``dtype`` is the first tensor input's
-    (``float32``, ``bfloat16``, ...). ``location`` is the innermost user function, where stacks were taken.
+    (``float32``, ``bfloat16``, ...). ``dtypes`` stand beside ``shapes``, ``None`` for what is no tensor; a
+    trace does not tell them of tensors in a list, which ``aten::cat`` takes. ``location`` is the innermost
+    user function, where stacks were taken.
     """
 
     name: str
@@ -28,6 +30,7 @@ class OpCost:
     flops: float | None = None
     bytes: float | None = None
     location: Location | None = None
+    dtypes: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ for epoch in range(200):
 """
 SLEEP, LOOP = 12, 21  # lines of the script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

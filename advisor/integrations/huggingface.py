@@ -1,9 +1,8 @@
 """Hugging Face: a callback that profiles ``Trainer.train``."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from advisor.integrations.watching import Watching
+from advisor.integrations.watching import Profiled
 
 try:
     from transformers import TrainerCallback
@@ -12,11 +11,8 @@ except ImportError:
         "advisor.integrations.huggingface needs transformers: pip install 'torch-advisor[huggingface]'"
     ) from None
 
-if TYPE_CHECKING:
-    from advisor.profile_result import ProfileResult
 
-
-class ProfileCallback(TrainerCallback):
+class ProfileCallback(Profiled, TrainerCallback):
     """Profiles the first steps of each ``Trainer.train``; the rest runs unwatched.
 
     transformers tells no callback that a training failed: in ``with``, the watching ends also then::
@@ -35,27 +31,12 @@ class ProfileCallback(TrainerCallback):
         UsageError: A number is out of range (a ValueError).
     """
 
-    def __init__(
-        self, *, steps: int = 20, wait: int = 0, warmup: int = 3, out: str | Path | None = None
-    ) -> None:
-        super().__init__()
-        self._watching = Watching(steps=steps, wait=wait, warmup=warmup, out=out)
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """End the watching of a training that failed."""
         self._watching.end(error)
-
-    @property
-    def result(self) -> "ProfileResult":
-        """What was found in the last training.
-
-        Raises:
-            AdvisorError: Nothing was profiled; why not.
-        """
-        return self._watching.result
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         """Begin to watch."""

@@ -1,9 +1,8 @@
 """Lightning: a callback that profiles ``Trainer.fit``."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from advisor.integrations.watching import Watching
+from advisor.integrations.watching import Profiled
 
 try:
     from lightning import pytorch as pl
@@ -12,11 +11,8 @@ except ImportError:
         "advisor.integrations.lightning needs Lightning: pip install 'torch-advisor[lightning]'"
     ) from None
 
-if TYPE_CHECKING:
-    from advisor.profile_result import ProfileResult
 
-
-class ProfileCallback(pl.Callback):
+class ProfileCallback(Profiled, pl.Callback):
     """Profiles the first steps of each ``Trainer.fit``; the rest runs unwatched.
 
     Give it to ``Trainer(callbacks=[...])``; after the training its ``result`` shows itself.
@@ -31,21 +27,6 @@ class ProfileCallback(pl.Callback):
     Raises:
         UsageError: A number is out of range (a ValueError).
     """
-
-    def __init__(
-        self, *, steps: int = 20, wait: int = 0, warmup: int = 3, out: str | Path | None = None
-    ) -> None:
-        super().__init__()
-        self._watching = Watching(steps=steps, wait=wait, warmup=warmup, out=out)
-
-    @property
-    def result(self) -> "ProfileResult":
-        """What was found in the last training.
-
-        Raises:
-            AdvisorError: Nothing was profiled; why not.
-        """
-        return self._watching.result
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin to watch."""

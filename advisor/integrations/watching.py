@@ -92,3 +92,25 @@ class Watching:
     def _give_up(self, problem: AdvisorError) -> None:
         self._problem = problem
         warnings.warn(f"no profile was made: {problem.message}", stacklevel=sys.getrecursionlimit())
+
+
+class Profiled:
+    """The part of a callback that every framework's has: its numbers, and ``result``.
+
+    Stands before the framework's own class among the bases, whose ``__init__`` takes nothing.
+    """
+
+    def __init__(
+        self, *, steps: int = 20, wait: int = 0, warmup: int = 3, out: str | Path | None = None
+    ) -> None:
+        super().__init__()
+        self._watching = Watching(steps=steps, wait=wait, warmup=warmup, out=out)
+
+    @property
+    def result(self) -> "ProfileResult":
+        """What was found in the last training.
+
+        Raises:
+            AdvisorError: Nothing was profiled; why not.
+        """
+        return self._watching.result

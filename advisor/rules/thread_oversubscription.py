@@ -41,8 +41,9 @@ class ThreadOversubscription(Rule):
         used = cpu_use(profile)
         workers = max(0.0, used - threads) if used is not None else 0.0
         throttled = profile.host.throttled_share if profile.host is not None else None
+        computing = f"{_threads(run.num_threads, ranks)} compute{'s' * (threads == 1)}"
         if threads > allowed:
-            title = f"{_threads(run.num_threads, ranks)} compute on {_cpus(allowed)}"
+            title = f"{computing} on {_cpus(allowed)}"
         elif threads + workers > allowed + SPARE_CPUS and threads > ranks:
             title = f"{threads + workers:.1f} CPUs are asked for by threads and workers, of {allowed} allowed"
         elif throttled is not None and throttled > THROTTLED and threads > ranks:
@@ -51,7 +52,7 @@ class ThreadOversubscription(Rule):
                 f"{_threads(run.num_threads, ranks)}"
             )
         else:
-            return self.passed(f"{_threads(run.num_threads, ranks)} compute on {_cpus(allowed)}")
+            return self.passed(f"{computing} on {_cpus(allowed)}")
         fit = max(1, min(run.num_threads - 1, int((allowed - workers) / ranks)))
         each = " in every rank" if ranks > 1 else ""
         return self.diagnostic(

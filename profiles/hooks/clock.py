@@ -10,7 +10,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 KINDS = ("manual", "loader", "forward", "backward", "optimizer")
 MANUAL, LOADER, FORWARD, BACKWARD, OPTIMIZER = range(len(KINDS))
@@ -51,6 +51,10 @@ NEW = tuple.__new__  # of a NamedTuple, without the function in Python that its 
 class Clock:
     """Counts steps and charges time to phases; told by the hooks, read by nobody while it runs.
 
+    A call in Python costs most after the operators of a step have emptied the processor's caches: what every
+    step meets is written out where others would call a function. A tap of every step may open a phase itself,
+    while there is no ``annotator``: it appends ``[name, wall_ns(), 0]`` to ``stack``.
+
     Args:
         on_step: Called after each closed step, between two steps of the program. It may block: the
             next step's time starts when it returns.
@@ -58,6 +62,12 @@ class Clock:
             or by the program's own marks).
 
     Attributes:
+        stack: The phases that run, outermost first: name, begin, and the time of ended phases inside them.
+        wall_ns: Reads the time.
+        phases: How many phases have ended.
+        updates: How many outermost ``optimizer.step()`` have returned.
+        borders: Ends of updates, and outermost backwards that began inside one.
+        border_ns: When the last of those was, as ``now_ns``; ``None`` before the first.
         in_update: How many ``optimizer.step()`` are running, one inside the other.
         rank: Position in ``KINDS`` of what closes steps; -1 before the first tick. Weaker ticks need not be
             told, which spares a call in every step.
@@ -74,18 +84,18 @@ class Clock:
         wall_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._on_step = on_step
-        self._wall_ns = wall_ns
+        self.wall_ns = wall_ns
         self._weakest = BACKWARD if training_only else 0
         self.rank = -1
-        self._stack: list[tuple[str, int]] = []
-        self._step_start = self._phase_start = 0
+        self.stack: list[list[Any]] = []
         self._begin(wall_ns())
         self.forked = False
         _leave_in_children(self)
         self.in_update = 0
         self._updaters: dict[int, str] = {}
         self._suppressed = 0
-        self.pushes = 0
+        self.phases = self.updates = self.borders = 0
+        self.border_ns: int | None = None
         self.between_steps = False
         self._paused_ns = 0
         self.annotator: Annotator | None = None
@@ -100,39 +110,40 @@ class Clock:
     @property
     def phase(self) -> str | None:
         """The innermost phase at this moment; ``None`` between phases."""
-        stack = self._stack
+        stack = self.stack
         return stack[-1][0] if stack else None
 
     def now_ns(self) -> int:
         """The program's own time: wall time without the pauses between steps, from an arbitrary zero."""
-        return self._wall_ns() - self._paused_ns
+        return self.wall_ns() - self._paused_ns
 
     def push(self, phase: str) -> None:
         """Time from now on belongs to ``phase``, until the matching ``pop``."""
         if self.annotator is not None:
             self.annotator.enter(phase)
-        self.pushes += 1
-        now = self._wall_ns()
-        stack = self._stack
-        if stack:
-            phases, outer = self._phases, stack[-1][0]
-            phases[outer] = phases.get(outer, 0) + now - self._phase_start
-        stack.append((phase, now))
-        self._phase_start = now
+        self.stack.append([phase, self.wall_ns(), 0])
 
     def pop(self) -> int:
         """End the innermost phase; returns its duration, nested phases included, in nanoseconds."""
-        now = self._wall_ns()
-        phase, began = self._stack.pop()
-        phases = self._phases
+        now = self._ended = self.wall_ns()
+        stack, phases = self.stack, self._phases
+        phase, began, nested = stack.pop()
+        spent: int = now - began
         if phase in phases:
-            phases[phase] += now - self._phase_start
+            phases[phase] += spent - nested
         else:
-            phases[phase] = now - self._phase_start
-        self._phase_start = now
+            phases[phase] = spent - nested
+        if stack:
+            stack[-1][2] += spent
+        self.phases += 1
         if self.annotator is not None:
             self.annotator.leave()
-        return now - began
+        return spent
+
+    def border(self) -> None:
+        """A backward begins inside an update: what follows is another run of its closure."""
+        self.borders += 1
+        self.border_ns = self.now_ns()
 
     def flag(self, name: str) -> None:
         """Mark the step being measured."""
@@ -141,19 +152,25 @@ class Clock:
     def begin_update(self) -> None:
         """``optimizer.step()`` begins: nothing ticks until it ends."""
         self.in_update += 1
-        self.push("optimizer")
+        if self.annotator is None:
+            self.stack.append(["optimizer", self.wall_ns(), 0])
+        else:
+            self.push("optimizer")
 
     def end_update(self, optimizer: object) -> None:
         """``optimizer.step()`` returned. The optimizer seen first closes the step."""
         self.pop()
         self.in_update -= 1
+        self.updates += 1
+        self.borders += 1
+        self.border_ns = self._ended - self._paused_ns
         updaters = self._updaters
         position = updaters.get(id(optimizer))
         if position is None:
             position = updaters[id(optimizer)] = str(min(len(updaters), 9))
         self._sequence += position
         if position == "0":
-            self._tick(OPTIMIZER, self._phase_start)  # when the update ended
+            self._tick(OPTIMIZER, self._ended)
 
     def cancel_update(self) -> None:
         """``optimizer.step()`` was left by an exception: no update, no tick."""
@@ -164,21 +181,21 @@ class Clock:
         """An outermost backward returned."""
         self.backwards += 1
         if self.rank <= BACKWARD:
-            self._tick(BACKWARD, self._wall_ns())
+            self._tick(BACKWARD, self.wall_ns())
 
     def forward_done(self) -> None:
         """A root forward in training returned."""
         if self.rank <= FORWARD:
-            self._tick(FORWARD, self._wall_ns())
+            self._tick(FORWARD, self.wall_ns())
 
     def batch_delivered(self) -> None:
         """A loader gave a batch."""
         if self.rank <= LOADER:
-            self._tick(LOADER, self._wall_ns())
+            self._tick(LOADER, self.wall_ns())
 
     def mark(self) -> None:
         """The program itself says that a step is over; it counts as long as nothing stronger was seen."""
-        self._tick(MANUAL, self._wall_ns())
+        self._tick(MANUAL, self.wall_ns())
 
     def expect(self, kind: str) -> None:
         """The program has what produces ticks of ``kind`` (it made an optimizer): wait for those.
@@ -189,7 +206,7 @@ class Clock:
 
     def restart(self) -> None:
         """Forget what was measured of the present step: it starts now."""
-        self._begin(self._wall_ns())
+        self._begin(self.wall_ns())
 
     def _tick(self, rank: int, now: int) -> None:
         if rank < self.rank or self.in_update or self.forked:
@@ -201,10 +218,8 @@ class Clock:
                 self.first_tick_ns = now  # nothing has been paused yet: also on the scale of now_ns
             self.rank = rank
             self.steps = 0
-        stack = self._stack
-        if stack:
-            phases, inner = self._phases, stack[-1][0]
-            phases[inner] = phases.get(inner, 0) + now - self._phase_start
+        if self.stack:
+            self._charge_running(now)
         number = self.steps
         self.steps = number + 1
         step = NEW(
@@ -217,18 +232,24 @@ class Clock:
         self.between_steps = True
         self._on_step(step)
         self.between_steps = False
-        resumed = self._wall_ns()
+        resumed = self.wall_ns()
         self._paused_ns += resumed - now
         self._begin(resumed)
 
     def _begin(self, wall_ns: int) -> None:
-        self._step_start = self._phase_start = wall_ns
+        self._step_start = wall_ns
         self._phases: dict[str, int] = {}
         self._flags = NO_FLAGS
         self._sequence = ""
         self.backwards = self.loader_samples = self.root_samples = 0
-        if self._stack:
-            self._stack = [(phase, wall_ns) for phase, _ in self._stack]
+        for running in self.stack:
+            running[1:] = wall_ns, 0
+
+    def _charge_running(self, now: int) -> None:
+        """A step ends inside phases: what they have taken so far is its own."""
+        for phase, began, nested in reversed(self.stack):
+            self._phases[phase] = self._phases.get(phase, 0) + now - began - nested
+            now = began
 
     def _out_of_patience(self, rank: int) -> bool:
         if rank != BACKWARD:

@@ -25,6 +25,10 @@ class Evaluations:
     not. An evaluation of a single forward, or one inside a training step (a teacher, a frozen generator),
     counts that forward alone. What follows its last forward is not in it: it cannot be told from the
     preparation of the next step.
+
+    Attributes:
+        trained_at: Border of the clock after which a root last ran in training.
+        ever_trained: Whether one ever did.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -32,8 +36,8 @@ class Evaluations:
 
         self._is_grad_enabled = torch.is_grad_enabled
         self._clock = clock
-        self._border_ns: int | None = None
         self._left_out_ns = 0
+        self._left_out_at = 0  # the border since which that was
         self._group: int | None = None
         self._first_step = 0
         self._last_ns = 0
@@ -41,20 +45,20 @@ class Evaluations:
         self._looks = LOOKED_AT
         self._graph: bool | None = None
         self._location: Location | None = None
-        self.trained = False  # since the last update
+        self.trained_at = -1
         self.ever_trained = False
         self.count = 0
         self.seconds = 0.0
 
-    def border(self) -> None:
-        """An update has ended."""
-        self._border_ns = self._clock.now_ns()
-        self._left_out_ns = 0
-        self.trained = False
+    @property
+    def trained(self) -> bool:
+        """Whether a root has run in training since the last update."""
+        return self.trained_at == self._clock.borders
 
     def leave_out(self, spent_ns: int) -> None:
         """This much time since the last update was something else."""
-        self._left_out_ns += spent_ns
+        self._left_out_ns = self._left_out() + spent_ns
+        self._left_out_at = self._clock.borders
 
     def look(self, module: "Module", output: Any) -> None:
         """At what a module in evaluation returned."""
@@ -78,7 +82,7 @@ class Evaluations:
             self._lead_ns = None
             spent = spent_ns
         else:
-            spent = now - self._last_ns + self._lead_ns - self._left_out_ns
+            spent = now - self._last_ns + self._lead_ns - self._left_out()
             self._lead_ns = self._left_out_ns = 0
         self._last_ns = now
         self.seconds += spent / 1e9
@@ -104,9 +108,13 @@ class Evaluations:
             self._first_step = self._group
         self.count += 1
         self._lead_ns = None
-        if self._border_ns is not None and not self.trained:
-            self._lead_ns = began_ns - self._border_ns - self._left_out_ns
+        border_ns = self._clock.border_ns
+        if border_ns is not None and not self.trained:
+            self._lead_ns = began_ns - border_ns - self._left_out()
             self._left_out_ns = 0
+
+    def _left_out(self) -> int:
+        return self._left_out_ns if self._left_out_at == self._clock.borders else 0
 
 
 @dataclass(frozen=True)

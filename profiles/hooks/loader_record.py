@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.batch_look import BatchLook
 from advisor.profiles.hooks.item_timing import ItemTiming
+from advisor.profiles.hooks.tensors import leading_size, tensor_type
 from advisor.profiles.profile import LoaderFacts, Location
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ class LoaderRecord:
     Attributes:
         steps: That used its batches.
         samples_in_steps: Samples of those batches.
-        pending_batches: Delivered since the last step.
         steps_before: Steps that loaders of the same line had served when this one was constructed.
     """
 
@@ -53,7 +53,6 @@ class LoaderRecord:
         self.steps = 0
         self.steps_before = 0
         self.samples_in_steps = 0
-        self.pending_batches = 0
         self.epochs = 0
         self.construct_ns = construct_ns
         self.epoch_starts_ns: list[int] = []
@@ -67,12 +66,14 @@ class LoaderRecord:
         self._loader = weakref.ref(loader)
         self._samplers: tuple[Any, ...] = (loader.batch_sampler, loader.sampler)
         self._length: int | None = None
-        self._pending = 0
+        self._tensor = tensor_type()
+        self._samples = 0
+        self._samples_before = 0  # delivered until the last step
+        self._batches_before = 0
         self._awaiting_first = False
         self._wait_ns = 0
-        self._waits = 0
-        self._epoch_wait_ns = 0
-        self._epoch_batches = 0
+        self._first_waits_ns = 0
+        self._epoch_began = (0, 0)  # batches and wait until then
         self._constructed = _constructed(asked, loader, parent, location)
         in_turn = self._constructed["iterable"] and getattr(loader, "in_order", True)
         self.look = BatchLook(loader.num_workers if in_turn else 0)
@@ -86,7 +87,13 @@ class LoaderRecord:
     @property
     def usual_wait_ns(self) -> float | None:
         """Mean wait for a batch that is not an epoch's first."""
-        return self._wait_ns / self._waits if self._waits else None
+        waits = self.batches - self.started
+        return (self._wait_ns - self._first_waits_ns) / waits if waits else None
+
+    @property
+    def pending_batches(self) -> int:
+        """Delivered since the last step."""
+        return self.batches - self._batches_before
 
     @property
     def epoch_s(self) -> float | None:
@@ -115,8 +122,7 @@ class LoaderRecord:
         self.epochs += 1
         self.start_ns += spent_ns
         self._awaiting_first = True
-        self._epoch_wait_ns = 0
-        self._epoch_batches = 0
+        self._epoch_began = self.batches, self._wait_ns
         if len(self.epoch_starts_ns) < MOST_EPOCHS:
             self.epoch_starts_ns.append(now_ns)
 
@@ -125,34 +131,40 @@ class LoaderRecord:
         self.epoch_end_ns = now_ns
         self.timing.stop()
         self.look.end_epoch()
-        if self._epoch_batches and len(self.epoch_waits_ms) < MOST_EPOCHS:
-            self.epoch_waits_ms.append(self._epoch_wait_ns / self._epoch_batches / 1e6)
-        self._epoch_batches = 0
+        batches, wait_ns = self._epoch_began
+        if self.batches > batches and len(self.epoch_waits_ms) < MOST_EPOCHS:
+            self.epoch_waits_ms.append((self._wait_ns - wait_ns) / (self.batches - batches) / 1e6)
+        self._epoch_began = self.batches, self._wait_ns
 
-    def deliver(self, samples: int, waited_ns: int) -> None:
-        """A batch arrived after ``waited_ns``."""
+    def deliver(self, batch: Any, waited_ns: int) -> int:
+        """A batch arrived after ``waited_ns``; returns how many samples it has."""
+        if type(batch) is list and batch and type(batch[0]) is self._tensor and batch[0].dim():
+            samples: int = batch[0].size(0)
+        else:
+            samples = leading_size(batch) or self.batch_size or 0
         self.batches += 1
-        self.pending_batches += 1
-        self._pending += samples
-        self._epoch_batches += 1
-        self._epoch_wait_ns += waited_ns
+        self._samples += samples
+        self._wait_ns += waited_ns
         if self._awaiting_first:
             self._awaiting_first = False
             self.start_ns += waited_ns
+            self._first_waits_ns += waited_ns
             self.started += 1
-        else:
-            self._wait_ns += waited_ns
-            self._waits += 1
+        if self.timing.running:
+            self.timing.end()
+        if self.look.running:
+            self.look.see(batch)
+        return samples
 
     def credit(self) -> None:
         """A step used what was delivered since the last one."""
         self.steps += 1
-        self.samples_in_steps += self._pending
-        self._pending = self.pending_batches = 0
+        self.samples_in_steps += self._samples - self._samples_before
+        self.drop()
 
     def drop(self) -> None:
         """What was delivered since the last step served something else."""
-        self._pending = self.pending_batches = 0
+        self._samples_before, self._batches_before = self._samples, self.batches
 
     def facts(self) -> LoaderFacts:
         """The loader as constructed, with what was seen of its batches."""

@@ -15,7 +15,6 @@ from advisor.profiles.hooks.loader_record import LoaderRecord, arguments_of
 from advisor.profiles.hooks.ordinals import Ordinals
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.places import user_location
-from advisor.profiles.hooks.tensors import leading_size, tensor_type
 from advisor.profiles.profile import LoaderFacts
 from advisor.profiles.run import Run
 
@@ -66,7 +65,6 @@ class Loaders:
         self._run = run
         self._clock = clock
         self._scope = scope
-        self._tensor = tensor_type()
         self._signature = inspect.signature(DataLoader.__init__)
         self._ordinals = Ordinals()
         self._changes: dict[int, Changes] = {}
@@ -274,16 +272,21 @@ class Loaders:
 
     def _wrap_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         known, scope, clock = self._of_iterator, self._scope, self._clock
+        stack, wall_ns = clock.stack, clock.wall_ns
 
         def __next__(iterator: Any) -> Any:
             entry = known.get(id(iterator))
             if entry is None or get_ident() != scope.watched:
                 batch = original(iterator)
                 if entry is not None and scope.active:  # a thread of the program fetches ahead
-                    self._deliver(entry[0], batch, 0)
+                    clock.loader_samples += entry[0].deliver(batch, 0)
+                    self._turn_to(entry[0])
                 return batch
             record = entry[0]
-            clock.push("input_wait")
+            if clock.annotator is None:
+                stack.append(["input_wait", wall_ns(), 0])
+            else:
+                clock.push("input_wait")
             if record.timing.running:
                 record.timing.begin()
             try:
@@ -293,7 +296,10 @@ class Loaders:
                 raise
             finally:
                 waited = clock.pop()
-            self._deliver(record, batch, waited)
+            samples = record.deliver(batch, waited)
+            if record is not self._latest:
+                self._turn_to(record)
+            clock.loader_samples += samples
             if clock.rank <= LOADER:
                 clock.batch_delivered()
             return batch
@@ -328,24 +334,10 @@ class Loaders:
         self.stand_in = stand_in
         self._stood_in = None
 
-    def _deliver(self, record: LoaderRecord, batch: Any, waited_ns: int) -> None:
-        if type(batch) is list and batch and type(batch[0]) is self._tensor and batch[0].dim():
-            samples = batch[0].size(0)
-        else:
-            samples = leading_size(batch)
-        if not samples:
-            samples = record.batch_size or 0
-        record.deliver(samples, waited_ns)
-        if record.timing.running:
-            record.timing.end()
-        if record.look.running:
-            record.look.see(batch)
-        if record is not self._latest:
-            self._turn_to(record)
-        self._clock.loader_samples += samples
-
     def _turn_to(self, record: LoaderRecord) -> None:
-        """Another loader than the last time delivered."""
+        """This loader delivered; maybe another one than the last time."""
+        if record is self._latest:
+            return
         if self._latest is not None and self._latest.pending_batches:
             self._earlier.append(self._latest)
         if record in self._earlier:

@@ -117,6 +117,7 @@ class Losses:
 
     def _wrap_backward(self, original: Callable[..., None]) -> Callable[..., None]:
         run, clock, scope = self._run, self._clock, self._scope
+        stack, wall_ns = clock.stack, clock.wall_ns
 
         def backward(
             tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False,
@@ -139,7 +140,10 @@ class Losses:
             if run.events and grad_tensors is None and "backward" in run.events:
                 tensors = _changed(run, tensors)
             self._depth = 1
-            clock.push("backward")
+            if clock.annotator is None:
+                stack.append(["backward", wall_ns(), 0])
+            else:
+                clock.push("backward")
             try:
                 function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
             finally:

@@ -117,7 +117,7 @@ class Roots:
             self.looking = False
             self.discovery.remove()
         if self._clock.in_update:
-            self.evaluations.border()
+            self._clock.border()
 
     def own(self, optimizer: "Optimizer") -> None:
         """Make a root of the module that owns what an optimizer updates, before its first update.
@@ -255,7 +255,7 @@ class Roots:
         clock = self._clock
         self.busy = True
         self._running = root
-        self.evaluations.trained = True
+        self.evaluations.trained_at = clock.borders
         try:
             if not root.called:
                 self._first_call(root, module, function, args, kwargs)
@@ -263,7 +263,10 @@ class Roots:
                 self._checks -= 1
                 self.autocast_types |= autocast_types()
             function = root.function or function
-            clock.push("forward")
+            if clock.annotator is None:
+                clock.stack.append(["forward", clock.wall_ns(), 0])
+            else:
+                clock.push("forward")
             try:
                 if self._run.events:
                     output = self._changed(module, function, args, kwargs)
@@ -349,7 +352,7 @@ def _class_wrap(
     kind: type, original: Any, scope: Scope, watcher: Roots, roots: dict[int, Root]
 ) -> Callable[..., Any]:
     """A ``forward`` for a class: as before for every instance that is no root, or is one already running."""
-    from torch.compiler import is_compiling
+    from torch.compiler import is_dynamo_compiling  # a single call, unlike is_compiling()
 
     is_plain = isinstance(original, FunctionType)
     plain = original if is_plain else _through_descriptor(original)
@@ -359,7 +362,7 @@ def _class_wrap(
     thread, number, type_of = get_ident, id, type
 
     def forward(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # stands for any signature
-        if is_compiling() or watcher.busy or thread() != scope.watched:
+        if is_dynamo_compiling() or watcher.busy or thread() != scope.watched:
             return plain(self, *args, **kwargs)
         root = roots.get(number(self))
         if root is None or type_of(self) is not kind or root.module() is not self:

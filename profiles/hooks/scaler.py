@@ -24,7 +24,6 @@ class Scaler:
         close: Called with the optimizer of a skipped update, whose losses were for nothing.
 
     Attributes:
-        updates: Counted up by whoever sees updates end: one that does not was skipped.
         used: Whether a loss has been scaled.
     """
 
@@ -40,7 +39,6 @@ class Scaler:
         self._stepping = False
         self._attempts = 0
         self._spent_ns = 0
-        self.updates = 0
         self.used = False
         self.patches = [
             Patch(GradScaler, "scale", self._wrap_scale),
@@ -103,7 +101,7 @@ class Scaler:
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if not scaler._enabled or not self._scope.here():
                 return original(scaler, optimizer, *args, **kwargs)
-            before, updating = self.updates, self._update_ns()
+            before, updating = self._clock.updates, self._update_ns()
             began = perf_counter_ns()
             self._stepping = True
             try:
@@ -112,7 +110,7 @@ class Scaler:
                 self._stepping = False
             self._spent_ns += perf_counter_ns() - began - (self._update_ns() - updating)
             self._attempts += 1
-            skipped = self.updates == before  # no hook fires for a skipped update
+            skipped = self._clock.updates == before  # no hook fires for a skipped update
             if len(self._outcomes) < OUTCOMES:
                 self._outcomes.append(skipped or _found_infinity(scaler, optimizer))
             if skipped:

@@ -255,7 +255,7 @@ class Watch:
         first = self._clock.first_tick_ns
         if steps < 2 or first is None or spent <= first:
             return None
-        return watching_s(self._clock.pushes / steps) / ((spent - first) / 1e9 / steps)
+        return watching_s(self._clock.phases / steps) / ((spent - first) / 1e9 / steps)
 
     def _before_first_update(self, optimizer: "Optimizer") -> None:
         self._losses.done = None  # from now on a step ends with an update
@@ -265,9 +265,6 @@ class Watch:
         roots, losses = self._roots, self._losses
         if roots.looking:  # for losses that autograd.grad differentiates; else backward came first
             roots.settle()
-        else:
-            roots.evaluations.border()
-        losses.scaler.updates += 1
         if losses.recording:
             losses.close(optimizer)
         self._loaders.credit()

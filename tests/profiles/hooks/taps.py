@@ -73,7 +73,6 @@ class Taps:
 
     def _updated(self, optimizer: torch.optim.Optimizer) -> None:
         self.roots.settle()
-        self.losses.scaler.updates += 1
         self.losses.close(optimizer)
 
 

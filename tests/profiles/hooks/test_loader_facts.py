@@ -146,10 +146,11 @@ def test_starting_workers_is_told_apart_from_waiting(program: Watched) -> None:
     assert started is not None and started > 2
 
 
+@pytest.mark.alone
 def test_without_workers_an_epoch_starts_at_once(program: Watched) -> None:
-    program.train(DataLoader(Items(24, wait_s=0.001), batch_size=4))
+    program.train(DataLoader(Items(24, wait_s=0.01), batch_size=4))
     started = program.facts.worker_start_ms
-    assert started is not None and started < 4
+    assert started is not None and started < 20  # half of what a batch waits for, which is no start
 
 
 def test_datasets_made_anew_do_not_stay_in_memory(program: Watched) -> None:
