@@ -6,8 +6,10 @@ it answers follows from the configuration alone, so two studies measure the same
 
 import argparse
 import json
+import math
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,9 @@ NOTHING_COMPILED: dict[str, Any] = {
     "seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "recompiles": 0, "failures": [],
 }  # fmt: skip
 CANDIDATES = "ADVISOR_TEST_CANDIDATES"  # what befalls trials that change something: a cause, "nan", "garbage"
+STUCK = "stuck"  # another: it fails, and no signal ends it
+ONCE = "killed-once"  # another: the first of them is killed
+LASTS = "ADVISOR_TEST_LASTS"  # steps after which a process that was started with a change lacks memory
 EVERY = "ADVISOR_TEST_EVERY"  # of such trials, one in so many; by default each
 LOSSES = [repr(1.0 / (1 + step)) for step in range(64)]
 
@@ -34,6 +39,26 @@ def step_s(config: dict[str, Any]) -> float:
     return STEP_S / speed
 
 
+def changes(spec: TrialSpec) -> bool:
+    """Whether a process is started with another setting than the program's own."""
+    return any(value != spec.present.get(name) for name, value in spec.config.items())
+
+
+def fate_of(spec: TrialSpec) -> str:
+    """What befalls a trial; an empty text for nothing."""
+    chosen = int(Path(spec.folder).name) % int(os.environ.get(EVERY, "1")) == 0
+    return os.environ.get(CANDIDATES, "") if changes(spec) and chosen else ""
+
+
+def is_first(mark: Path) -> bool:
+    """Whether nobody came before."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 class ScriptedTrial:
     """Answers the commands of one session."""
 
@@ -43,13 +68,17 @@ class ScriptedTrial:
         self._facts = facts
         self._live = dict(spec.config)
         self._steps = 1
-        changes = any(value != spec.present.get(name) for name, value in spec.config.items())
-        chosen = int(Path(spec.folder).name) % int(os.environ.get(EVERY, "1")) == 0
-        self._fate = os.environ.get(CANDIDATES, "") if changes and chosen else ""
+        self._fate = fate_of(spec)
+        self._lasts = float(os.environ.get(LASTS, "inf")) if changes(spec) else math.inf
 
     def run(self) -> None:
         """Obey until told to stop."""
         self._channel.send(event="phase", name="start", session=os.getsid(0))
+        if self._fate == ONCE:
+            self._fate = "killed" if is_first(Path(self._spec.folder).parent / ONCE) else ""
+        if self._fate == STUCK:
+            self._channel.send(event="failure", cause="timeout", message="as it was written down")
+            time.sleep(3600)
         if self._fate not in ("", "nan", "garbage"):
             self._channel.send(event="failure", cause=self._fate, message="as it was written down")
             return
@@ -59,6 +88,9 @@ class ScriptedTrial:
                 case "slot":
                     self._live = {**self._spec.config, **(command["config"] or {})}
                     self._steps += command["steps"] + command["drop"]
+                    if self._steps > self._lasts:
+                        self._channel.send(event="failure", cause="oom_host", message="no memory is left")
+                        return
                     self._channel.send(event="slot", **self._slot(command["steps"]))
                 case "facts":
                     self._channel.send(event="facts", profile=self._facts, missing_patches=[], losses=LOSSES)

@@ -7,8 +7,8 @@ from typing import Any
 
 import fault_oracle
 import pytest
-from scripted_trial import CANDIDATES, EVERY
-from toy import Toy
+from scripted_trial import CANDIDATES, EVERY, LASTS, ONCE, STUCK
+from toy import CHANGE, Toy
 from toy_study import STEPPING
 
 from advisor.tuners.spec import MAX_OUTCOME, read_outcome
@@ -54,12 +54,70 @@ def test_a_program_that_fails_now_and_then_ends_with_what_is_valid(toy: Toy) -> 
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize(("fate", "state"), [(ONCE, "complete"), ("killed", "failed")])
+def test_a_trial_that_is_killed_from_outside_is_measured_once_more(fate: str, state: str, toy: Toy) -> None:
+    toy.knobs, toy.environment = WORKERS, {CANDIDATES: fate}
+    code, said = toy.run()
+    assert code == 0, said
+    kept = fault_oracle.check(toy.folder, mark=toy.mark, code=code)
+    (trial,) = [trial for trial in kept.trials.values() if trial.config == {"num_workers": 2}]
+    assert trial.state == state
+    assert trial.cause == (None if state == "complete" else "killed")
+    assert trial.marks == ["measured once more: killed, as it was written down"]
+    assert trial.log
+
+
+@pytest.mark.faults
 def test_a_loss_that_is_no_number_is_a_failure_and_optuna_is_told_no_value(toy: Toy) -> None:
     toy.knobs, toy.environment = (*WORKERS, "--knob", "placebo"), {CANDIDATES: "nan"}
     code, said = toy.run()
     assert code in (0, 4), said
     kept = fault_oracle.check(toy.folder, mark=toy.mark, code=code)
     assert causes(kept) == {"non_finite"}
+
+
+@pytest.mark.faults
+def test_where_a_trial_cannot_be_ended_nothing_more_is_measured_and_the_rest_is_kept(toy: Toy) -> None:
+    toy.environment = {CANDIDATES: STUCK}
+    code, said = toy.run()
+    assert code == 0, said
+    assert "1 process of a trial did not end within 30 s of SIGKILL" in said
+    kept = fault_oracle.check(toy.folder, mark=toy.mark, code=code)
+    assert kept.configs
+    failed = [trial for trial in kept.trials.values() if trial.state == "failed"]
+    assert [trial.cause for trial in failed] == ["timeout", "killed"]
+    assert "nothing more is measured on CPU" in failed[1].message
+    told = result(toy)
+    assert told["budget"]["stopped_by"] == "failures"
+    assert any("nothing more is measured" in text for text in told["warnings"])
+
+
+@pytest.mark.faults
+def test_a_winner_whose_memory_ends_later_is_not_recommended(tmp_path: Path, no_process_remains: str) -> None:
+    lasting = Toy(tmp_path / "lasting", no_process_remains, CHANGE)
+    code, said = lasting.run()
+    assert code == 0, said
+    found = result(lasting)["recommendation"]
+    assert found["verdict"] == "change"
+    steps = max(map(steps_of, (lasting.folder / ".advisor" / "studies").glob("*/*/trial.json")))
+    assert found["lasted_steps"] == steps
+
+    ending = Toy(tmp_path / "ending", no_process_remains, CHANGE)
+    ending.environment = {LASTS: str(steps - 1)}
+    code, said = ending.run()
+    assert code == 0, said
+    kept = fault_oracle.check(ending.folder, mark=ending.mark, code=code)
+    assert kept.verdict == "keep"
+    assert causes(kept) == {"oom_host"}
+    reason = result(ending)["recommendation"]["reason"]
+    assert "run 3 times as long, failed: no memory is left" in reason
+
+
+def steps_of(spec: Path) -> int:
+    """Steps of a process that was started with a change; 0 of others, and of those that left no outcome."""
+    config, outcome = json.loads(spec.read_text()), read_outcome(spec.with_name("outcome.json"))
+    changed = any(value != config["present"].get(name) for name, value in config["config"].items())
+    return outcome["steps"] if changed and outcome is not None else 0
 
 
 @pytest.mark.faults

@@ -3,6 +3,7 @@
 The measurements are written down, so the undisturbed study and the resumed one are the same.
 """
 
+import json
 import os
 import random
 import signal
@@ -20,6 +21,7 @@ from toy import CHANGE, Toy
 
 from advisor import backup
 from advisor.fault_points import VARIABLE
+from advisor.spool import Spool
 
 KILLED = -signal.SIGKILL
 OF_THE_TUNER = (
@@ -116,19 +118,87 @@ def test_wherever_a_patch_is_killed_the_file_is_whole_and_can_be_taken_back(tmp_
         folder.mkdir()
         file = folder / "train.py"
         file.write_bytes(b"before\n")
-        environment = {**os.environ, VARIABLE: fault, LOG: str(tmp_path / f"{fault}.log")}
-        done = subprocess.run(
-            [sys.executable, "-c", PATCHING, str(Path(__file__).parent)],
-            cwd=folder, env=environment, check=False, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == (0 if fault == "none@0" else KILLED), fault
+        code, _ = run_with(PATCHING, folder, fault)
+        assert code == (0 if fault == "none@0" else KILLED), fault
         assert file.read_bytes() in (b"before\n", b"after\n")
         if backup.state_of(file) != "none":
             backup.revert(file)
         assert file.read_bytes() == b"before\n"
-        left = [each.name for each in folder.iterdir() if not each.name.endswith(".tmp")]
-        assert left == ["train.py"]
-    assert len(names(tmp_path / "none@0.log")) == 6
+        left = {each.name for each in folder.iterdir() if not each.name.endswith(".tmp")}
+        assert left == {"train.py", "hits"}
+    assert len(names(tmp_path / "none@0" / "hits")) == 6
+
+
+SPOOLING = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import injector
+injector.load()
+from advisor.spool import Result, Spool
+spool = Spool(Path("spool"), "db")
+for number in (1, 2):
+    spool.keep(Result("s", "f", number, 1, "complete", 1.5, {"number": number}))
+    print(number, flush=True)
+def send(result):
+    with open("sent", "a") as stream:
+        stream.write(f"{result.number}\\n")
+spool.deliver(send)
+"""
+
+
+def test_wherever_a_worker_is_killed_what_its_spool_acknowledged_is_delivered(tmp_path: Path) -> None:
+    for fault in ["none@0", *(f"kill9@{number}" for number in range(1, 9))]:
+        folder = tmp_path / fault
+        folder.mkdir()
+        code, acknowledged = run_with(SPOOLING, folder, fault)
+        assert code == (0 if fault == "none@0" else KILLED), fault
+        Spool(folder / "spool", "db").deliver(lambda result: note(folder / "sent", result.number))  # noqa: B023
+        sent = (folder / "sent").read_text().split() if (folder / "sent").exists() else []
+        assert set(acknowledged.split()) <= set(sent), fault
+        assert Spool(folder / "spool", "db").waiting() == []
+    assert len(names(tmp_path / "none@0" / "hits")) == 8
+
+
+RECORDING = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import injector
+injector.load()
+import torch
+from advisor.profiles.recorder import Recorder
+recorder = Recorder(Path("trace.json"))
+recorder.start()
+torch.ones(4).exp()
+recorder.stop()
+"""
+
+
+def test_a_program_killed_beside_its_trace_leaves_it_whole_or_not_at_all(tmp_path: Path) -> None:
+    for point, there in (("artefact.before", False), ("artefact.after", True)):
+        folder = tmp_path / point
+        folder.mkdir()
+        code, _ = run_with(RECORDING, folder, f"kill9@{point}")
+        assert code == KILLED
+        assert (folder / "trace.json").exists() is there
+        if there:
+            assert json.loads((folder / "trace.json").read_text())["traceEvents"]
+
+
+def run_with(program: str, folder: Path, fault: str) -> tuple[int, str]:
+    """Run a Python program in a folder with a fault: how it ended, and what it said."""
+    environment = {**os.environ, VARIABLE: fault, LOG: str(folder / "hits")}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(Path(__file__).parent)], cwd=folder, env=environment,
+        stdout=subprocess.PIPE, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def note(file: Path, number: int) -> None:
+    with file.open("a") as stream:
+        stream.write(f"{number}\n")
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

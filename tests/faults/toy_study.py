@@ -20,14 +20,17 @@ sys.path.insert(0, str(HERE.parent))
 
 import injector  # noqa: E402
 from builders import a_rich_profile  # noqa: E402
+from scripted_trial import STUCK, fate_of  # noqa: E402
 
 from advisor import cli, launching  # noqa: E402
 from advisor.profiles.machine import read_machine  # noqa: E402
 from advisor.result import Trial  # noqa: E402
 from advisor.store import Store  # noqa: E402
 from advisor.tuners.launch import Launcher  # noqa: E402
+from advisor.tuners.spec import TrialSpec  # noqa: E402
 
 STEPPING = "ADVISOR_TEST_CLOCK"
+SUPERVISORS = (("-P", "-m", "advisor.tuners.supervise"), (str(HERE / "powerless.py"),))
 ACKNOWLEDGED = "ADVISOR_TEST_ACKNOWLEDGED"
 
 
@@ -37,8 +40,9 @@ def spawn(
     """As ``Launcher`` does it, with the scripted trial as the program."""
     facts = self.folder / "facts.json"
     facts.write_text(json.dumps(asdict(a_rich_profile(read_machine()))))
+    is_stuck = fate_of(TrialSpec.read(folder / "trial.json")) == STUCK
     command = [
-        sys.executable, "-P", "-m", "advisor.tuners.supervise", "--parent", str(os.getpid()),
+        sys.executable, *SUPERVISORS[is_stuck], "--parent", str(os.getpid()),
         "--stdout", str(folder / "stdout.log"), "--stderr", str(folder / "stderr.log"),
         "--status-fd", str(status), "--control-fd", str(control), "--pass-fd", str(channel),
         "--", sys.executable, str(HERE / "scripted_trial.py"), "--facts", str(facts),
