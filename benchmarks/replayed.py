@@ -23,8 +23,8 @@ from advisor.tuners import ablate, duel
 from advisor.tuners.duel import Arena
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launch import Launcher
+from advisor.tuners.limits import Limits
 from advisor.tuners.measure import Slot, median
-from advisor.tuners.session import Limits
 from advisor.tuners.spec import Target
 from benchmarks.record_series import Recorded, Series
 
@@ -146,6 +146,7 @@ class ReplayLauncher:
         training_dataset: int | None = None,
         learning_steps: int = 0,
         seed_offset: int = 0,
+        nudge: int = 0,
         environment: Mapping[str, str] | None = None,
     ) -> "ReplaySession":
         """Draw a process that neither plays now nor was drawn last."""

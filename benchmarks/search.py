@@ -60,13 +60,16 @@ def with_advisor(arena: GridArena, seed: int) -> Reached:
     space = build_space(KNOBS, grid.profile, named=dict(grid.knobs))
     reached = Reached(arena, worth=WORTH)
     settings = Settings(target=TargetRequest(kind="script", name=grid.workload), seed=seed)
+    study = Study(settings, None, grid.workload, Path())
+    optuna_study = study.optuna()
     search = Search(
         arena,
         space,
         grid.profile,
-        Study(settings, None, grid.workload, Path()).optuna(grid.step_s),
+        optuna_study,
         reached,
         deadline=math.inf,
+        sampler=study.sampler(optuna_study, grid.step_s),
         priorities=grid.priorities,
         clock=lambda: arena.now,
     )
