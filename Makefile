@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 # Two OpenMP threads collapse when another process is busy; only tests about threads use more.
 TEST_ENV := OMP_NUM_THREADS=1
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
+QUICK := not planted and not faults
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test planted faults oracle check lint format types layers bench docs clean
@@ -26,8 +27,10 @@ $(READY): pyproject.toml setup.cfg constraints.txt
 demo: $(READY) ## run the main job on the ResNet-18 example; leaves demo-report/
 	$(BIN)/advisor tune examples/resnet18_fashion.py --budget 3m --out demo-report
 
-test: $(READY) ## run the tests (about an hour)
-	$(PYTEST) -q
+# First two tests at a time; those that assert what they measured have the machine to themselves afterwards.
+test: $(READY) ## run the tests (about 40 minutes)
+	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
+	$(PYTEST) -q -m "alone and $(QUICK)"
 
 planted: $(READY) ## profile every planted fault and every clean program (about 20 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted

@@ -48,8 +48,18 @@ def device_locks(monkeypatch: pytest.MonkeyPatch, _locks_of_this_session: Path) 
     return folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_compiled_before() -> None:
+    """Fixtures of a whole module are made before those of its first test."""
+    _forget_compilations()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_compiled() -> None:
+    _forget_compilations()
+
+
+def _forget_compilations() -> None:
     utils: Any = sys.modules.get("torch._dynamo.utils")
     if utils is not None:
         utils.counters.clear()

@@ -59,6 +59,7 @@ def tuned(folder: Path, *arguments: str, batch: int = 32) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_strategies_are_measured_beside_one_process(tmp_path: Path) -> None:
     result = tuned(tmp_path, "--knob", "strategy=single,ddp,local_sgd", "--ranks", "2")

@@ -1,11 +1,13 @@
 from pathlib import Path
 
+import pytest
 import torch
 
 from advisor.profiles.ceilings import measure_rates, storage_rate
 from advisor.profiles.machine import cache_sizes
 
 
+@pytest.mark.alone
 def test_rates_are_those_of_a_machine_that_works() -> None:
     rates = measure_rates(limit_s=20.0)
     assert {"float32", "float32_medium", "bfloat16", "float64"} <= dict(rates.matmul).keys()
