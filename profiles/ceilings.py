@@ -121,22 +121,28 @@ def _medium(a: "torch.Tensor", b: "torch.Tensor", out: "torch.Tensor") -> float:
 
 
 def _memory(place: "torch.device", until: float) -> tuple[float | None, float | None, float | None]:
-    """Bytes per second: copied in order; one value of each line read; rows gathered at random."""
+    """Bytes per second: copied in order; one value of each line read; lines gathered in random order.
+
+    The three take turns, so that a disturbance of some milliseconds does not meet one of them alone.
+    """
     import torch
 
-    count = STREAM_BYTES // 8  # half is read, half written, 4 bytes each
+    count = STREAM_BYTES // 8 // LINE * LINE  # half is read, half written, 4 bytes each
     source = torch.ones(count, device=place)
     target = torch.empty_like(source)
-    sequential = 2 * 4 * count / _best(lambda: target.copy_(source))
     if time.monotonic() > until:
-        return sequential, None, None
-    lines = source[: count - count % LINE].view(-1, LINE)
+        return 2 * 4 * count / _best(lambda: target.copy_(source)), None, None
+    lines, gathered = source.view(-1, LINE), target.view(-1, LINE)
     column = torch.empty(len(lines), device=place)
-    strided = 64 * len(lines) / _best(lambda: column.copy_(lines[:, 0]))  # a whole line moves for each
     generator = torch.Generator(device=place).manual_seed(0)
-    order = torch.randint(len(lines), (len(lines) // 8,), generator=generator, device=place)
-    random = 2 * 64 * len(order) / _best(lambda: torch.index_select(lines, 0, order))
-    return sequential, strided, random
+    order = torch.randperm(len(lines), generator=generator, device=place)  # each line once: none is cached
+    sequential, strided, random = _best_in_turn(
+        lambda: target.copy_(source),
+        lambda: column.copy_(lines[:, 0]),
+        lambda: torch.index_select(lines, 0, order, out=gathered),
+    )
+    # A whole line moves for each value of a column.
+    return 2 * 4 * count / sequential, 64 * len(lines) / strided, 2 * 64 * len(lines) / random
 
 
 def _copies(place: "torch.device") -> tuple[float, float, float]:
@@ -169,16 +175,23 @@ def _dispatch_us() -> float:
 
 def _best(work: Callable[[], object], repeats: int = REPEATS) -> float:
     """Seconds of the fastest repetition, the first one left out."""
+    return _best_in_turn(work, repeats=repeats)[0]
+
+
+def _best_in_turn(*works: Callable[[], object], repeats: int = REPEATS) -> list[float]:
+    """Seconds of the fastest repetition of each; they are repeated in turn, the first round is left out."""
+    rounds = [[_seconds(work) for work in works] for _ in range(repeats + 1)]
+    return [min(times) for times in zip(*rounds[1:], strict=True)]
+
+
+def _seconds(work: Callable[[], object]) -> float:
     import torch
 
     cuda = torch.cuda.is_initialized()
-    times = []
-    for _ in range(repeats + 1):
-        if cuda:
-            torch.cuda.synchronize()
-        began = time.perf_counter()
-        work()
-        if cuda:
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - began)
-    return min(times[1:])
+    if cuda:
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    work()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
