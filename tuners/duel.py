@@ -100,13 +100,15 @@ class Arena:
             first: One configuration.
             second: The other.
             fresh: For a confirmation: with loader workers even live knobs need whole windows.
+
+        A program that ends before two quads is launched for each window.
         """
         different = [name for name in first if first[name] != second.get(name)]
         loading = any(self.knobs[name].loading for name in different)
         workers = self.queue_depth(first) > 0 or self.queue_depth(second) > 0
         if loading or (workers and (fresh or not self._live(different))):
             return WINDOWS
-        if self._live(different):
+        if self._live(different) and self._long_enough():
             return LIVE
         return BATON if self.two_fit and self.max_steps is None else WINDOWS
 
@@ -352,6 +354,11 @@ class Arena:
 
     def _outcome(self, session: Running) -> dict[str, Any] | None:
         return session.stop() if session.alive else None
+
+    def _long_enough(self) -> bool:
+        """Whether one launch has the steps of a warm-up and of two quads."""
+        warm_up = MAX_WARMUP_WINDOWS * max(WARMUP_STEPS, self.period)
+        return self.max_steps is None or self.max_steps >= warm_up + 2 * 4 * (self.steps() + 1)
 
     def _live(self, names: list[str]) -> bool:
         return all(self.knobs[name].live for name in names)

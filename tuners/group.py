@@ -28,6 +28,7 @@ Losses = Literal["mean", "first", "last"]
 
 SAME_NORM = 1e-3  # relative, of gradients that were averaged over all ranks
 LAST_WORDS_S = 3.0  # after the first rank failed: the others still say why
+UNLIMITED_S = 1e9  # of a slot in several ranks: its steps bound it
 SECOND_HAND = re.compile(
     r"(?i)connection (was )?(closed|reset|refused)|broken pipe|by peer|timed out waiting|wait timeout|"
     r"application timeout|gloo|nccl|collective|process ?group|store|rendezvous|was lost"
@@ -186,7 +187,7 @@ class RankGroup:
         self, steps: int, *, drop: int, config: Mapping[str, int | str] | None, keep: tuple[str, ...]
     ) -> float:
         for session in self.workers:
-            session.tell_slot(steps, drop=drop, keep=keep, config=config, exact=True)
+            session.tell_slot(steps, drop=drop, keep=keep, config=config, limit_s=UNLIMITED_S, exact=True)
         return time.monotonic()
 
     def _measured(self, steps: int, began: float) -> Slot:

@@ -150,7 +150,7 @@ class Session:
             keep: Flags that do not set a step apart.
             config: Live knobs to switch to before.
             limit_s: Seconds after which it ends with the steps it has.
-            exact: Take just so many steps, whatever their flags: several ranks must take equally many.
+            exact: Take just so many steps, whatever their flags and kind.
         """
         changed = None if config is None else dict(config)
         self._channel_send(
@@ -161,9 +161,10 @@ class Session:
         """Measure ``steps`` after the first ``drop`` steps of the program, without a pause before.
 
         Must be the first call: a program that pauses gives its loader workers time to run ahead.
-        Steps in which an epoch starts are measured like others.
+        Steps in which an epoch starts are measured like others; those with an evaluation or a save count
+        among ``steps``, though they are set apart: a program that ends soon has no others.
         """
-        self.tell_slot(steps, drop=drop, keep=["epoch"], limit_s=limit_s)
+        self.tell_slot(steps, drop=drop, keep=["epoch"], limit_s=limit_s, exact=True)
         self.first_step()
         return self._measured(steps + drop)
 

@@ -20,8 +20,8 @@ class SlotTask:
 
     Flags in ``keep`` do not set a step apart: a window for loaders includes the start of an epoch.
     A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
-    baseline is recognised by one step. An ``exact`` one takes the steps asked for whatever happens: ranks
-    that wait for each other must take equally many.
+    baseline is recognised by one step. An ``exact`` one takes the steps asked for, whatever their flags and
+    kind: ranks that wait for each other must take equally many, and a program that ends has no others.
     """
 
     event = "slot"
@@ -73,11 +73,12 @@ class SlotTask:
             return False
         self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
+        late = bool(self._clean) and time.perf_counter() - self._began > self._limit_s
         if self._exact:
-            return len(self._clean) + len(self._flagged) >= self._wanted
-        if len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT:
-            return True
-        return bool(self._clean) and time.perf_counter() - self._began > self._limit_s
+            return late or len(self._clean) + len(self._flagged) >= self._wanted
+        return (
+            late or len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
+        )
 
     def _cpu_ns(self, measured_ns: int) -> int:
         """CPU time of this process with all its threads in the measured steps: their part of the slot's."""
