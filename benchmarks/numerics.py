@@ -7,7 +7,8 @@ On each workload: every knob that claims to change nothing (class exact) and app
 ``identical``; three mistakes (``benchmarks/wrong_candidate.py``) must come out ``drifts``, whatever class
 the change claims to be of, and a learning rate that is 1 % too high where only rounding is claimed to differ;
 memory layout must not, neither beside dropout, which draws other masks, nor without, where only rounding
-differs, which training can make grow. Other load does not matter: nothing is timed.
+differs, which training can make grow: most of all in ``benchmarks/fashion.py``. Other load does not matter:
+nothing is timed.
 """
 
 import argparse
@@ -34,7 +35,7 @@ from benchmarks.conditions import conditions
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "numerics.json"
-WORKLOADS = ("resnet", "lenet", "mlp", "bert", "gpt2", "vit", "lstm_lm", "unet", "dropout_cnn")
+WORKLOADS = ("resnet", "lenet", "mlp", "bert", "gpt2", "vit", "lstm_lm", "unet", "dropout_cnn", "fashion")
 FAULTS = ("none", "scaled", "overflow", "no_dropout", "faster")
 CLAIMS = (Semantics.ROUNDING, Semantics.PRECISION)
 ROUNDING_ONLY = ("none", "faster")  # one in a hundred of the rate is less than fewer bits may change

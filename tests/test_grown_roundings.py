@@ -77,7 +77,7 @@ def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome,
 def test_a_confirmation_asks_before_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome, nudges = confirmed(monkeypatch, 0.0)
     assert outcome.numerics[""].verdict == "within_noise" and nudges == [1]
-    assert "roundings grow" in outcome.numerics[""].reason and not outcome.rejected
+    assert "grows from roundings" in outcome.numerics[""].reason and not outcome.rejected
 
 
 def test_without_time_to_ask_a_confirmation_refuses_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

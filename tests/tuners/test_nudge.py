@@ -112,14 +112,19 @@ def test_another_layout_is_not_accused_where_rounding_grows_and_mistakes_still_a
 
     apart = [abs(a / b - 1) for a, b in zip(layout.losses, baseline.losses, strict=True)]
     beyond = 2 * gate.REASSOCIATION
-    count = next(n for n in range(1, STEPS + 1) if sum(apart[:n]) / n > beyond)  # rounding has grown so far
-    losses = first(count, baseline)
-    known = gate.Reference(losses, losses, (first(count, other),))
-    nudged = gate.Nudged(lambda seed: first(count, nudges[seed - 1]))
+    grown = next(n for n in range(1, STEPS + 1) if sum(apart[:n]) / n > beyond)  # rounding has grown so far
 
-    def verdict(candidate: gate.Learning, yardstick: gate.Nudged | None) -> str:
-        seen = first(count, candidate)
-        return gate.judge(known, seen, Semantics.ROUNDING, own_draws=False, nudged=yardstick).verdict
+    def verdicts(count: int) -> list[str]:
+        """Of the layout without and with nudged runs, and of the mistakes, after so many steps."""
+        losses = first(count, baseline)
+        known = gate.Reference(losses, losses, (first(count, other),))
+        nudged = gate.Nudged(lambda seed: first(count, nudges[seed - 1]))
+        return [
+            gate.judge(
+                known, first(count, each), Semantics.ROUNDING, own_draws=False, nudged=yardstick
+            ).verdict
+            for each, yardstick in [(layout, None), (layout, nudged), *((each, nudged) for each in mistakes)]
+        ]
 
-    assert (verdict(layout, None), verdict(layout, nudged)) == ("drifts", "within_noise")
-    assert [verdict(each, nudged) for each in mistakes] == ["drifts", "drifts"]
+    for count in (grown, STEPS):
+        assert verdicts(count) == ["drifts", "within_noise", "drifts", "drifts"]
