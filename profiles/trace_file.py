@@ -24,7 +24,7 @@ MAX_EVENTS = 16_000_000
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SPLIT = re.compile(rb"\}\s*(,)\s*\{")
 _TRIES = 3  # ends of a block may lie within an event that holds objects, and so may "traceEvents"
-_TAIL = 16 << 10
+_TAILS = (512, 16 << 10)  # where the last events of a block are searched before all of it is
 _PATIENCE = 32 << 20
 _LAYOUT = b" \t\r\n"
 _MARK = b"\xef\xbb\xbf"
@@ -146,10 +146,9 @@ class _Reading:
 
     def _take_well_formed(self, buffer: bytes) -> bytes:
         """Read the events that are complete; return the rest, or all if they cannot be read at once."""
-        splits = list(_SPLIT.finditer(buffer, max(0, len(buffer) - _TAIL))) or list(_SPLIT.finditer(buffer))
-        for split in splits[: -_TRIES - 1 : -1]:
+        for split in islice(_splits(buffer), _TRIES):
             try:
-                self.columns.take(b"[" + buffer[: split.start(1)] + b"]")
+                self.columns.take(b"".join((b"[", memoryview(buffer)[: split.start(1)], b"]")))
             except (ValueError, RecursionError):
                 continue
             return buffer[split.end(1) :]
@@ -194,6 +193,16 @@ class _Reading:
         if value.pop("traceEvents", None):
             self.notes.append("a second list of events was ignored")
         self.info |= value
+
+
+def _splits(buffer: bytes) -> Iterator[re.Match[bytes]]:
+    """Where one event may end and another begin, from the last place on."""
+    known = len(buffer)
+    for tail in (*_TAILS, len(buffer)):
+        for split in reversed(list(_SPLIT.finditer(buffer, max(0, len(buffer) - tail)))):
+            if split.start() < known:
+                known = split.start()
+                yield split
 
 
 def _value(text: bytes) -> Any:

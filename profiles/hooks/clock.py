@@ -152,10 +152,7 @@ class Clock:
     def begin_update(self) -> None:
         """``optimizer.step()`` begins: nothing ticks until it ends."""
         self.in_update += 1
-        if self.annotator is None:
-            self.stack.append(["optimizer", self.wall_ns(), 0])
-        else:
-            self.push("optimizer")
+        self.push("optimizer")
 
     def end_update(self, optimizer: object) -> None:
         """``optimizer.step()`` returned. The optimizer seen first closes the step."""
@@ -208,6 +205,15 @@ class Clock:
         """Forget what was measured of the present step: it starts now."""
         self._begin(self.wall_ns())
 
+    def _begin(self, wall_ns: int) -> None:
+        self._step_start = wall_ns
+        self._phases: dict[str, int] = {}
+        self._flags = NO_FLAGS
+        self._sequence = ""
+        self.backwards = self.loader_samples = self.root_samples = 0
+        for running in self.stack:
+            running[1:] = wall_ns, 0
+
     def _tick(self, rank: int, now: int) -> None:
         if rank < self.rank or self.in_update or self.forked:
             return
@@ -234,16 +240,13 @@ class Clock:
         self.between_steps = False
         resumed = self.wall_ns()
         self._paused_ns += resumed - now
-        self._begin(resumed)
-
-    def _begin(self, wall_ns: int) -> None:
-        self._step_start = wall_ns
-        self._phases: dict[str, int] = {}
+        self._step_start = resumed
+        self._phases = {}
         self._flags = NO_FLAGS
         self._sequence = ""
         self.backwards = self.loader_samples = self.root_samples = 0
         for running in self.stack:
-            running[1:] = wall_ns, 0
+            running[1:] = resumed, 0
 
     def _charge_running(self, now: int) -> None:
         """A step ends inside phases: what they have taken so far is its own."""

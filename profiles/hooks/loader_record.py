@@ -157,10 +157,14 @@ class LoaderRecord:
         return samples
 
     def credit(self) -> None:
-        """A step used what was delivered since the last one."""
+        """A step used what was delivered since the last one, if anything was."""
+        batches = self.batches
+        if batches == self._batches_before:
+            return
+        samples = self._samples
         self.steps += 1
-        self.samples_in_steps += self._samples - self._samples_before
-        self.drop()
+        self.samples_in_steps += samples - self._samples_before
+        self._samples_before, self._batches_before = samples, batches
 
     def drop(self) -> None:
         """What was delivered since the last step served something else."""

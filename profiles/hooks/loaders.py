@@ -122,10 +122,12 @@ class Loaders:
         more was an evaluation in between.
         """
         latest = self._latest
-        if latest is None or not latest.pending_batches:
+        if latest is None:
             return
         if not self._earlier:
             latest.credit()
+            return
+        if not latest.pending_batches:
             return
         delivered = [*self._earlier, latest]
         pending = {record.line: record.pending_batches for record in delivered}

@@ -269,7 +269,12 @@ class Optimizers:
         if looks and not record.closure:
             self._look(record)
         self._open.append(self._enter(optimizer, skipped) if events else None)
-        self._clock.begin_update()
+        clock = self._clock
+        if clock.annotator is None:
+            clock.in_update += 1
+            clock.stack.append(["optimizer", clock.wall_ns(), 0])
+        else:
+            clock.begin_update()
         if self.timed:
             self._began_ns = perf_counter_ns()
 

@@ -1,8 +1,13 @@
 import json
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 
+import pytest
 import torch
 
+from advisor.profiles import recorder as recording
 from advisor.profiles.ops import window_of
 from advisor.profiles.recorder import Recorder, can_mark, plan
 from advisor.profiles.trace_file import read_trace
@@ -79,3 +84,41 @@ def test_no_mode_comes_or_goes_where_torch_has_taken_them_off() -> None:
     assert can_mark("optimizer") and not can_mark("backward")
     with torch.device("cpu"):
         assert not can_mark("optimizer")
+
+
+def test_what_the_profiler_is_spared_is_missing_in_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(name: str) -> Counter[tuple[str, ...]]:
+        record(tmp_path / name, places=True)
+        events = json.loads((tmp_path / name).read_text())["traceEvents"]
+        return Counter(
+            (event["ph"], event.get("cat", ""), event["name"], *sorted(event.get("args", {})))
+            for event in events
+        )
+
+    record(tmp_path / "first.json", places=True)  # the first one has work that later ones have not
+    spared = found("spared.json")
+    monkeypatch.setattr(recording, "_sparing", lambda cuda: None)
+    assert spared == found("all.json")
+    forward = ("X", "user_annotation", "advisor_forward", "Ev Idx", "External id", "Record function id")
+    assert spared[forward] == 3
+
+
+def test_a_phase_is_marked_by_functions_in_c(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "trace.json")
+    calls: list[str] = []
+
+    def called(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    recorder.start()
+    sys.setprofile(called)
+    try:
+        recorder.enter("forward")
+        recorder.leave()
+    finally:
+        sys.setprofile(None)
+    recorder.stop()
+    assert calls == ["enter", "leave"]

@@ -3,6 +3,8 @@
 import gc
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +186,15 @@ def test_the_collector_is_left_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         read_trace(tmp_path)
     assert gc.isenabled()
+
+
+def test_reading_imports_nothing_that_costs_more_than_a_small_trace(tmp_path: Path) -> None:
+    program = (
+        "import sys, pathlib\n"
+        "from advisor.profiles.trace_file import read_trace\n"
+        "before = set(sys.modules)\n"
+        "read_trace(pathlib.Path(sys.argv[1]))\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    command = [sys.executable, "-c", program, str(a_file(tmp_path, [OP, OP]))]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == ""
