@@ -52,7 +52,7 @@ def result(
     baseline: Baseline,
     space: Space,
     outcome: Outcome,
-    trials: list[Trial],
+    trials: Sequence[Trial],
     not_tried: Sequence[NotTried],
     warnings: list[str],
     study: str,
@@ -66,8 +66,9 @@ def result(
     notes: Sequence[str],
     after: Profile | None,
     arena: Arena,
+    finished: bool = True,
 ) -> ResultData:
-    """The whole of ``result.json``."""
+    """The whole of ``result.json``; without the trials where it is not ``finished``."""
     request = settings.target
     profile = baseline.profile
     sampled = bool(profile.run and profile.run.samples_per_step)
@@ -107,7 +108,7 @@ def result(
             **_losses(baseline, outcome, trials),
         ),
         profile=_profile(profile, findings, notes, after),
-        trials=trials,
+        trials=list(trials) if finished else [],
         findings=as_data(in_order(judged, RULES)),
         recommendation=recommendation,
         batch=batches.known(),
@@ -248,7 +249,7 @@ def _detectable(baseline: Baseline, outcome: Outcome) -> float:
     return max(half, 0.001)
 
 
-def _losses(baseline: Baseline, outcome: Outcome, trials: list[Trial]) -> dict[str, Any]:
+def _losses(baseline: Baseline, outcome: Outcome, trials: Sequence[Trial]) -> dict[str, Any]:
     """The curve is kept where trials of several ranks are drawn beside it."""
     if baseline.losses and any(trial.ranks for trial in trials):
         return {"loss": as_loss(baseline.losses), "losses": spread(baseline.losses)}

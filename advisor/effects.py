@@ -107,6 +107,7 @@ def _explained(spreads: Sequence[Spread]) -> float:
         return 0.0
     middle = fmean(every)
     whole = sum((value - middle) ** 2 for value in every)
-    inside = sum((value - fmean(group)) ** 2 for group in groups for value in group)
+    own = [fmean(group) for group in groups]
+    inside = sum((value - mean) ** 2 for group, mean in zip(groups, own, strict=True) for value in group)
     by_chance = (len(groups) - 1) * inside / spare
     return max(0.0, (whole - inside - by_chance) / whole) if whole > 0 else 0.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from advisor.fault_points import hit
+from advisor.kept_trials import KeptTrials
 from advisor.result import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.settings import Progress
 from advisor.store import Store
@@ -46,7 +47,7 @@ class Keeping:
     study: str = ""
     baseline: dict[str, Value] = field(default_factory=dict)
     sampled: bool = True
-    trials: list[Trial] = field(default_factory=list)
+    trials: KeptTrials = field(default_factory=KeptTrials)
     kept: Callable[[], None] = lambda: None
     shared: SharedTrials | None = None
     _begun: tuple[TrialRecord, str] | None = None

@@ -19,9 +19,21 @@ Direction = Literal["maximize", "minimize"]
 
 
 def open_study(
-    database: Database, name: str, sampler: "optuna.samplers.BaseSampler | None", direction: Direction
+    database: Database,
+    name: str,
+    sampler: "optuna.samplers.BaseSampler | None",
+    direction: Direction,
+    *,
+    cached: bool = True,
 ) -> "optuna.Study":
     """Optuna's study of that name, created when there is none.
+
+    Args:
+        database: Where its tables are.
+        name: Of the study.
+        sampler: Its sampler; Optuna's default one without it.
+        direction: Of the objective.
+        cached: Optuna keeps a copy of each trial in memory; else it asks the database each time.
 
     Raises:
         UsageError: The stored one has another direction, which Optuna itself would not mention.
@@ -29,7 +41,12 @@ def open_study(
     """
     import optuna
 
-    storage = optuna_storage(database)
+    in_database = optuna_storage(database)
+    storage: optuna.storages.BaseStorage = in_database
+    if not cached:
+        from advisor.uncached_storage import UncachedStorage
+
+        storage = UncachedStorage(in_database)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

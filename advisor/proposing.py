@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from advisor.tuners.knob import Value
+from advisor.tuners.learnt import Learnt
 from advisor.tuners.sampling import sampler_for
 from advisor.tuners.space import Space
 
@@ -48,21 +50,16 @@ class Proposer:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if not self.space.choices:
             return
-        study = optuna.create_study(direction="maximize", sampler=sampler_for("tpe", self.seed, number))
-        distributions = self._distributions()
+        learnt = Learnt(self._distributions())
         for config, value in measured:
             if refusal(self.space, config) is None:
-                params = {name: config[name] for name in self.space.choices}
-                study.add_trial(
-                    optuna.trial.create_trial(params=params, distributions=distributions, value=value)
-                )
-        for _ in range(TRIES):
-            yield self.space.complete(dict(study.ask(distributions).params))
+                learnt.tell({name: config[name] for name in self.space.choices}, value)
+        sampler = sampler_for("tpe", self.seed, number)
+        for params in islice(learnt.proposals(sampler, sampler), TRIES):
+            yield self.space.complete(params)
 
     def _rest(self, taken: set[str]) -> Iterator[Config]:
         """What a small space still holds."""
-        from itertools import product
-
         names = list(self.space.choices)
         for values in product(*self.space.choices.values()):
             config = self.space.complete(dict(zip(names, values, strict=True)))

@@ -380,7 +380,8 @@ def schema() -> dict[str, Any]:
 def _writable(value: Any) -> Any:
     """What JSON can hold: lone surrogates become ``\\xff`` escapes, NaN and Infinity null."""
     if isinstance(value, str):
-        return clean(value, limit=1_000_000) if any(0xD800 <= ord(c) <= 0xDFFF for c in value) else value
+        lone = not value.isascii() and any(0xD800 <= ord(c) <= 0xDFFF for c in value)
+        return clean(value, limit=1_000_000) if lone else value
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):

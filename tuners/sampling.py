@@ -30,3 +30,14 @@ def sampler_for(kind: Kind, seed: int, number: int) -> "optuna.samplers.BaseSamp
     if kind == "gp" and number < GP_TRIALS:
         return optuna.samplers.GPSampler(seed=own)
     return optuna.samplers.TPESampler(seed=own)
+
+
+def once_more(sampler: "optuna.samplers.BaseSampler", number: int) -> "optuna.samplers.BaseSampler":
+    """What proposes further after a proposal of ``sampler`` that is of no use, and nothing new is known.
+
+    A Gaussian process would propose the same, so a tree follows it; others go on.
+    """
+    import optuna
+
+    is_process = isinstance(sampler, optuna.samplers.GPSampler)
+    return optuna.samplers.TPESampler(seed=number) if is_process else sampler

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.asking import Asking
+from advisor.tuners.asking import Asking, Proposal
 from advisor.tuners.duel import Arena
 from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Cause, TrialFailed
@@ -98,7 +98,7 @@ class Search:
     _race: Race = field(init=False)
     _asking: Asking = field(init=False)
     _seen: dict[str, float] = field(default_factory=dict)
-    _configs: dict[str, Config] = field(default_factory=dict)
+    _nominees: set[str] = field(default_factory=set)
     _failed_in_a_row: int = 0
     _failed: set[str] = field(default_factory=set)
     _too_much: dict[str, int] = field(default_factory=dict)
@@ -170,12 +170,12 @@ class Search:
             return
         near = sorted(
             (score, key) for key, score in self._seen.items()
-            if self.score - NEAR < score and key in self._configs
+            if self.score - NEAR < score and key in self._nominees
         )  # fmt: skip
         for _, key in near[::-1][:FINALISTS]:
-            config = self._configs[key]
             if key == self.space.key(self.incumbent):
                 continue
+            config: Config = json.loads(key)
             score = self._measure(config, "search", again=True)
             if score is not None and score > self.score + WORTH:
                 self.score, self.incumbent = score, config
@@ -218,25 +218,27 @@ class Search:
         """Joint proposals of Optuna's sampler, until several in a row change nothing."""
         fruitless, earlier = 0, self._asking.earlier(self.earlier.failures, self._seen)
         while fruitless < FRUITLESS and self.space.size > len(self._seen):
-            asked: optuna.trial.Trial | None = None
-            config = next(earlier, None)
-            if config is None:
-                asked = self._asking.propose(len(self._failed))
-                config = self.space.complete(dict(asked.params))
-            key = self.space.key(config)
-            useless = self.space.check(config) is not None or any(
-                map(self._hopeless, config, config.values())
+            proposal = next(earlier, None) or self._asking.propose(
+                len(self._failed), self._is_new, self._is_allowed, FRUITLESS - fruitless
             )
-            if key in self._seen or useless:
-                if asked is not None:
-                    self._asking.tell(asked, self._seen.get(key, -math.inf))
+            if proposal is None:
+                return
+            fruitless += proposal.repeats
+            config = proposal.config
+            if not self._is_new(config) or not self._is_allowed(config):
                 fruitless += 1
                 continue
-            score = self._measure(config, "search", asked)
+            score = self._measure(config, "search", proposal)
             if score is not None and score > self.score + WORTH:
                 self.score, self.incumbent, fruitless = score, config, 0
             else:
                 fruitless += 1
+
+    def _is_new(self, config: Config) -> bool:
+        return self.space.key(config) not in self._seen
+
+    def _is_allowed(self, config: Config) -> bool:
+        return self.space.check(config) is None and not any(map(self._hopeless, config, config.values()))
 
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""
@@ -250,7 +252,7 @@ class Search:
         self,
         config: Config,
         stage: Stage,
-        asked: "optuna.trial.Trial | None" = None,
+        proposal: Proposal | None = None,
         *,
         again: bool = False,
     ) -> float | None:
@@ -259,11 +261,11 @@ class Search:
         Args:
             config: Complete.
             stage: For the record.
-            asked: Optuna's trial, if it proposed this.
+            proposal: Where Optuna's sampler proposed this.
             again: Measure it although it was measured before.
         """
         key = self.space.key(config)
-        if asked is None:
+        if proposal is None:
             reason = self.space.check(config)
             if reason is not None:
                 self._drop(config, reason)
@@ -281,8 +283,7 @@ class Search:
         record = TrialRecord(number, config, stage)
         self.arena.log = None
         self.recorder.begin(record, key, self.score)
-        if asked is None:
-            asked = self._asking.take(config)
+        asked = self._asking.take(config, proposal)
         try:
             estimate = self._race.run(self.incumbent, config, record, self._until)
             record.log = self.arena.log
@@ -290,12 +291,12 @@ class Search:
             record.log = self.arena.log
             failure = failed.failure
             record.state, record.cause, record.message = "failed", failure.cause, failure.message
-            self.recorder.record(record, key, asked=asked.number)
+            self.recorder.record(record, key, asked=asked)
             self._asking.fail(asked)
             self._note_failure(key, config, failure.cause)
             return None
         if record.refused:
-            self._asking.refuse(asked, key)
+            self._asking.refuse(asked)
             self._refuse(record)
             return None
         record.against_baseline = estimate.shifted(self.score - self.worth(self.incumbent))
@@ -303,7 +304,7 @@ class Search:
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
-        self.recorder.record(record, key, asked=asked.number, value=score)
+        self.recorder.record(record, key, asked=asked, value=score)
         self._asking.tell(asked, score)
         return self._keep(key, config, score)
 
@@ -317,7 +318,7 @@ class Search:
         """The score of what was seen, if it may be recommended."""
         if not math.isfinite(self._seen[key]) or not self._may_be_nominated(config):
             return None
-        self._configs[key] = config
+        self._nominees.add(key)
         return self._seen[key]
 
     def _may_be_nominated(self, config: Config) -> bool:
@@ -334,7 +335,7 @@ class Search:
 
     @property
     def _until(self) -> float:
-        found = any(self._seen[key] > WORTH for key in self._configs)
+        found = any(self._seen[key] > WORTH for key in self._nominees)
         return self.deadline if found else max(self.deadline, self.latest)
 
     def _afford(self) -> None:

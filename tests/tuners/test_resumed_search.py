@@ -17,6 +17,7 @@ from advisor.keeping import Keeping
 from advisor.progress import PlainProgress
 from advisor.settings import Settings, TargetRequest
 from advisor.study import Study
+from advisor.tuners import learnt
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.search import Search
@@ -131,6 +132,18 @@ def test_wherever_a_study_is_cut_off_the_rest_is_what_it_would_have_been(
         assert part.run(survived=survived) is None
         assert part.run(resume=True) == nominee
         assert part.tried == whole.tried, survived
+
+
+def test_it_is_the_same_where_the_sampler_is_shown_only_some_of_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"MOST": 12, "BEST": 4, "LATEST": 4, "DRAWS": 2}.items():
+        monkeypatch.setattr(learnt, name, value)
+    whole, part = a_part(tmp_path / "whole", QUICK_S), a_part(tmp_path / "part", QUICK_S)
+    nominee = whole.run()
+    assert len(proposed(tmp_path / "whole")) > 13, "some were left out"
+    assert part.run(survived=len(whole.tried) - 2) is None
+    assert (part.run(resume=True), part.tried) == (nominee, whole.tried)
 
 
 def test_a_study_that_is_cut_off_again_and_again_goes_the_same_way(tmp_path: Path) -> None:
