@@ -339,6 +339,10 @@ class Arena:
             self._kept.popitem(last=False)
         return window
 
+    def forget_windows(self) -> None:
+        """No window that was measured so far stands for a new one: the device is another."""
+        self._kept.clear()
+
     def _measured_before(self, config: Mapping[str, Value]) -> Window | None:
         """A window of this configuration, if it is among those that were asked for lately."""
         name = _name(config)

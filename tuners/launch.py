@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,10 +18,11 @@ from advisor.tuners import isolation
 from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel
 from advisor.tuners.exec_launch import ExecLaunch
+from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import RankGroup, Running
 from advisor.tuners.limits import Limits
 from advisor.tuners.place import Place
-from advisor.tuners.quarantine import Quarantined
+from advisor.tuners.quarantine import Quarantined, free_of, used_bytes, went_on
 from advisor.tuners.rank_environment import OwnGroup, own_device, wants_own_group
 from advisor.tuners.session import Session
 from advisor.tuners.spec import Target, TrialSpec
@@ -48,6 +49,11 @@ class Launcher:
         held: Descriptors of the device's locks. Supervisors inherit them: a trial may outlive us a while.
         waited_s: How long another tuner had the device.
         measures_on: The device, or the CPUs, in words.
+        gpus: UUIDs of the GPUs that may stand for one another: what cannot be ended on one leaves the others.
+            Fewer than two where there are none, or where they differ.
+        used: Bytes in use on GPUs, by UUID.
+        warn: Is told when a GPU is left out.
+        moved: Called then; what was measured on it must not stand for a new measurement.
     """
 
     target: Target
@@ -61,6 +67,10 @@ class Launcher:
     held: tuple[int, ...] = ()
     waited_s: float = 0.0
     measures_on: str = "this machine"
+    gpus: tuple[str, ...] = ()
+    used: Callable[[Sequence[str]], dict[str, int]] = used_bytes
+    warn: Callable[[str], None] = lambda text: None
+    moved: Callable[[], None] = lambda: None
     waiting: Callable[[str, float], None] = lambda what, seconds: None
     limits: Limits = field(default_factory=Limits)
     launches: int = 0
@@ -72,8 +82,11 @@ class Launcher:
     _commands: list[ExecLaunch] = field(default_factory=list)
     _groups: dict[Path, OwnGroup] = field(default_factory=dict)
     _quarantined: Quarantined | None = None
+    _used_before: dict[str, int] = field(default_factory=dict)
+    _has_moved: bool = False
 
     def __enter__(self) -> "Launcher":
+        self._used_before = self.used(self.gpus)
         self.adoption.open()
         try:
             if self.target.kind in ("workload", "objects"):
@@ -112,7 +125,7 @@ class Launcher:
 
         Raises:
             TrialFailed: The workload itself cannot be loaded.
-            Quarantined: A process of an earlier trial cannot be ended.
+            Quarantined: A process of an earlier trial cannot be ended, and there is no other device.
         """
         if self._quarantined is not None:
             raise self._quarantined
@@ -127,6 +140,7 @@ class Launcher:
         if self.target.kind == "exec":
             return self._command(spec, environment or {})
         workers = int(config.get("ranks", 1))
+        self._refuse_missing_gpus(workers, str(config.get("strategy", "single")))
         if workers == 1:
             return self._launch(spec, environment or {})
         return self._ranks(spec, workers, environment or {})
@@ -136,14 +150,14 @@ class Launcher:
         strategy = STRATEGIES[str(spec.config.get("strategy", "single"))]
         sessions: list[Session] = []
         own = self._own_group(Path(spec.folder), workers)
+        visible = {**os.environ, **self._shown}
         try:
-            for place in places(spec, workers, strategy.servers(spec.config)):
+            gpus = len(self.gpus) if self._has_moved else len(read_machine().gpus)
+            for place in places(spec, workers, strategy.servers(spec.config), gpus):
                 folder = Path(spec.folder) / f"rank-{place.rank}"
                 folder.mkdir(mode=0o700)
                 ranked = replace(spec, folder=str(folder), place=place, device=place.device)
-                more = (
-                    own.environment(place.rank) if own is not None else own_device(place.device, os.environ)
-                )
+                more = own.environment(place.rank) if own is not None else own_device(place.device, visible)
                 workload = self.target.kind in ("workload", "objects")
                 sessions.append(self._launch(ranked, environment if workload else {**environment, **more}))
         except BaseException:
@@ -183,7 +197,8 @@ class Launcher:
         process: subprocess.Popen[bytes] | None = None
         hit("spawn.before")
         try:
-            if self._zygote is not None and self._zygote.can_fork and not environment:
+            forks = self._zygote is not None and self._zygote.can_fork
+            if self._zygote is not None and forks and not environment and not self._has_moved:
                 self._zygote.fork(folder / "trial.json", theirs.fileno(), status_write, control_read)
             else:
                 process = self._spawn(folder, environment, theirs.fileno(), status_write, control_read)
@@ -219,11 +234,34 @@ class Launcher:
             self.quarantine(left)
 
     def quarantine(self, stuck: int) -> None:
-        """Start nothing more: so many processes cannot be ended, and would disturb whatever is measured."""
-        if self._quarantined is None:
-            self._quarantined = Quarantined(stuck, self.measures_on)
-            for session in list(self._sessions):
-                session.kill()
+        """So many processes cannot be ended, and would disturb whatever is measured beside them.
+
+        Everything else is ended. What is started later sees the other GPUs alone; where there are none, or
+        nobody can tell which GPU the processes hold, nothing more is started.
+        """
+        if self._quarantined is not None:
+            return
+        self._quarantined = Quarantined(stuck, self.measures_on)
+        for session in list(self._sessions):
+            session.kill()
+        if self.target.kind == "exec":  # how many GPUs the command needs is its own affair
+            return
+        before = {uuid: self._used_before[uuid] for uuid in self.gpus if uuid in self._used_before}
+        free = free_of(before, self.used(self.gpus))
+        if free:
+            self.warn(went_on(stuck, [uuid for uuid in self.gpus if uuid not in free], free))
+            self.gpus, self._has_moved, self._quarantined = free, True, None
+            self.moved()
+
+    @property
+    def _shown(self) -> dict[str, str]:
+        """What keeps programs off a GPU that is left out."""
+        return {"CUDA_VISIBLE_DEVICES": ",".join(self.gpus)} if self._has_moved else {}
+
+    def _refuse_missing_gpus(self, workers: int, strategy: str) -> None:
+        if self._has_moved and (workers > len(self.gpus) or strategy == "data_parallel"):
+            left = f"{len(self.gpus)} GPU{'s are' if len(self.gpus) > 1 else ' is'} left"
+            raise TrialFailed(Failure("device_error", f"it was to use GPUs of which only {left}"))
 
     def _spawn(
         self, folder: Path, environment: Mapping[str, str], channel: int, status: int, control: int
@@ -262,21 +300,28 @@ class Launcher:
         if self.compile_cache is not None:
             kept = environment.get(CACHE_VARIABLE) if self.keeps_cache else None
             environment[CACHE_VARIABLE] = kept or str(self.compile_cache)
+        environment.update(self._shown)
         environment.update(extra)
         environment.update(self.adoption.environment)
         return environment
 
 
-def places(spec: TrialSpec, workers: int, servers: int) -> list[Place]:
+def places(spec: TrialSpec, workers: int, servers: int, present: int = 0) -> list[Place]:
     """Where each process of a trial stands: workers on devices, or disjoint cores, of their own.
 
     Servers share the cores of all.
+
+    Args:
+        spec: What all of them are to do.
+        workers: How many train.
+        servers: How many serve them.
+        present: GPUs that there are.
     """
     cpus = sorted(os.sched_getaffinity(0))
     each = max(1, len(cpus) // workers)
     compiles = str(spec.config.get("execution", "")).startswith("compile")
     patience = Limits.compile_s if compiles else Place.timeout_s  # a rank may compile longer than the others
-    gpus = [] if spec.device == "cpu" else [f"cuda:{number}" for number in range(len(read_machine().gpus))]
+    gpus = [] if spec.device == "cpu" else [f"cuda:{number}" for number in range(present)]
     return [
         Place(
             rank,
