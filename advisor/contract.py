@@ -24,6 +24,8 @@ MAX_PROJECT_FILES = 1000
 NAME_RULE = f"use letters, digits, . _ - (at most {MAX_NAME})"
 NOT_RECORDED = "not recorded"
 CELL = 60
+ENTRIES = {"files": "file", "fix": "fix", "asked": "option"}  # parts that are told entry by entry
+BEGUN = "begun"  # the choices that the first part of a study tried; written once they are known
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def study_contract(
     strategy: str = "single",
     ranks: Sequence[int] = (1,),
     seed: int = 0,
+    asked: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Everything that must be the same for trials to be comparable, as JSON values.
 
@@ -80,7 +83,10 @@ def study_contract(
         strategy: How processes train together.
         ranks: Numbers of processes.
         seed: Of the sampler and of the program.
+        asked: What the user asked for of the space, as text by option. Where it is known, it is what must
+            stay the same, with the program's own settings: what else is worth trying follows from times.
     """
+    known = {} if asked is None else {"asked": dict(sorted(asked.items()))}
     return {
         "objective": objective,
         "direction": direction,
@@ -96,24 +102,43 @@ def study_contract(
         "strategy": strategy,
         "ranks": list(ranks),
         "seed": seed,
+        **known,
     }
 
 
 def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
     """Everything in which two contracts differ, in the order of the contract."""
     found: list[Difference] = []
+    both_asked = None not in (stored.get("asked"), now.get("asked"))
     for key in dict.fromkeys((*now, *stored)):
         was, present = stored.get(key), now.get(key)
-        if was == present:
+        if was == present or key == BEGUN or (key == "asked" and not both_asked):
             continue
-        if key == "space":
+        if key == "space" and both_asked:
+            found += _present_differences(was or [], present or [])
+        elif key == "space":
             found += _space_differences(was or [], present or [])
-        elif key in ("files", "fix"):
-            found += _entry_differences("file" if key == "files" else "fix", was or {}, present or {})
+        elif key in ENTRIES:
+            found += _entry_differences(ENTRIES[key], was or {}, present or {})
         else:
             found.append(Difference(key.replace("_", " "), _shown(was), _shown(present)))
     explained = any(difference.what in ("machine", "torch") for difference in found)
     return [one for one in found if not (explained and one.what == "machine fingerprint")]
+
+
+def begun_space(stored: Mapping[str, Any]) -> dict[str, list[Value]] | None:
+    """What a stored study tried of each knob; ``None`` where it came to none, or it cannot be read."""
+    entries = stored.get(BEGUN)
+    if not isinstance(entries, list) or not all(map(_is_choices, entries)):
+        return None
+    return {name: list(choices) for name, choices in entries}
+
+
+def _is_choices(entry: Any) -> bool:
+    match entry:
+        case [str(), [_, *_]]:
+            return True
+    return False
 
 
 def refuse_if_changed(study: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -213,6 +238,13 @@ def _space_differences(stored: Sequence[Any], now: Sequence[Any]) -> list[Differ
     if not found and list(was) != list(present):
         found.append(Difference("order of knobs", _shown(list(was)), _shown(list(present))))
     return found
+
+
+def _present_differences(stored: Sequence[Any], now: Sequence[Any]) -> list[Difference]:
+    """Knobs whose present setting, the first of the choices, is another one."""
+    was, present = ({str(name): choices[:1] for name, choices in one} for one in (stored, now))
+    common = [name for name in present if name in was]
+    return _entry_differences("knob", *({name: one[name] for name in common} for one in (was, present)))
 
 
 def _entry_differences(kind: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:

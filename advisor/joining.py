@@ -55,7 +55,7 @@ def refuse_other_program(study: str, stored: Mapping[str, Any], settings: Settin
 
 
 def refuse_other_space(study: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """After the baseline: on a machine like that of the study the same space is searched.
+    """After the baseline: on a machine like that of the study the same was asked for, of a program set alike.
 
     On another machine it is a space of its own, and belongs to a group of its own.
 
@@ -64,7 +64,7 @@ def refuse_other_space(study: str, stored: Mapping[str, Any], now: Mapping[str, 
     """
     check_shape(study, stored)
     alike = stored.get("machine_fingerprint") == now["machine_fingerprint"]
-    parts = (*FIXED_PARTS, "space") if alike else FIXED_PARTS
+    parts = (*FIXED_PARTS, "space", "asked") if alike else FIXED_PARTS
     _refuse(study, differences(_only(stored, parts), _only(now, parts)))
 
 

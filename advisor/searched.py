@@ -1,17 +1,25 @@
 """The space that settings ask for: the same for the tuner of a study and for its workers."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor.batches import Batches
 from advisor.profiles.profile import Profile
-from advisor.settings import Settings
+from advisor.settings import Settings, Value
+from advisor.tuners.begun import as_begun
 from advisor.tuners.constraints import SAVE_MEMORY
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import limited
 from advisor.tuners.space import Space, build_space
 
 
-def searched_space(settings: Settings, batches: Batches, profile: Profile, detectable: float) -> Space:
+def searched_space(
+    settings: Settings,
+    batches: Batches,
+    profile: Profile,
+    detectable: float,
+    begun: Mapping[str, Sequence[Value]] | None = None,
+) -> Space:
     """Everything that may be tried on a program.
 
     Args:
@@ -19,6 +27,7 @@ def searched_space(settings: Settings, batches: Batches, profile: Profile, detec
         batches: Where the batch size stands in this run.
         profile: The program as it is.
         detectable: Smallest gain that can be told from noise; 0 leaves nothing out for it.
+        begun: What the first part of a resumed study tried of each knob.
     """
     space = build_space(
         KNOBS,
@@ -31,6 +40,8 @@ def searched_space(settings: Settings, batches: Batches, profile: Profile, detec
         planned_steps=settings.steps_planned,
         ranks=settings.ranks,
     )
+    if begun is not None:
+        space = as_begun(space, begun, KNOBS)
     if settings.objective == "memory":  # saving it is no habit of need alone
         space = replace(space, named=space.named | SAVE_MEMORY.keys())
     return batches.complete(space)

@@ -145,6 +145,14 @@ class Store:
                 )
             connection.execute(studies.insert().values(row))
 
+    def add_to_contract(self, name: str, part: str, content: Any) -> None:
+        """Add what is known only after a study was begun; what is there already stays."""
+        with self._database.writing() as connection:
+            query = sa.select(studies.c.contract).where(studies.c.name == name)
+            contract = dict(connection.execute(query).scalar_one())
+            contract.setdefault(part, content)
+            connection.execute(studies.update().where(studies.c.name == name).values(contract=contract))
+
     def load_study(self, name: str) -> StoredStudy | None:
         """The study of that name, if there is one."""
         columns = [studies.c[field] for field in ("name", "created", "target", "contract", "status")]

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.baseline import PROFILE
 from advisor.contract import (
+    BEGUN,
+    begun_space,
     config_key,
     default_study_name,
     digests_of_target,
@@ -21,6 +23,7 @@ from advisor.contract import (
 from advisor.errors import TargetError, UsageError
 from advisor.fault_points import hit
 from advisor.launching import request_digest
+from advisor.optuna_tables import open_study
 from advisor.profiles.machine import Machine
 from advisor.profiles.profile import Profile
 from advisor.result import ResultData, Trial
@@ -46,12 +49,14 @@ class Study:
 
     Attributes:
         folder: Where logs of trials lie (0700).
+        begun: What is tried of each knob, since the first part of the study came to try something.
     """
 
     settings: Settings
     store: Store | None
     name: str
     folder: Path
+    begun: dict[str, list[Value]] | None = None
 
     @classmethod
     def open(cls, settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> "Study":
@@ -110,6 +115,7 @@ class Study:
             hit("contract.after")
         else:
             refuse_if_changed(self.name, stored.contract, contract)
+            self.begun = begun_space(stored.contract)
             self.store.mark_status(self.name, "running")
             lost = self.store.reap(self.name)
             if lost:
@@ -117,6 +123,12 @@ class Study:
         self.store.save_machine(profile.machine)
         self.store.save_profile(self.name, PROFILE.dump_python(profile, mode="json"))
         return earlier_of(self.store.finished(self.name))
+
+    def keep_space(self, choices: Mapping[str, Sequence[Value]]) -> None:
+        """Note what is tried, for the time that this study is resumed; what it was begun with stays."""
+        if self.store is not None and self.begun is None:
+            self.begun = {name: list(values) for name, values in choices.items()}
+            self.store.add_to_contract(self.name, BEGUN, [[name, list(v)] for name, v in choices.items()])
 
     def keep_failed_baseline(self, error: TargetError, cause: Cause) -> None:
         """Note that the target itself failed, so that ``advisor report`` can say so."""
@@ -134,13 +146,13 @@ class Study:
         return 1 if self.store is None else max(1, self.store.next_number(self.name))
 
     def optuna(self) -> "optuna.Study":
-        """Optuna's study, in the same storage."""
+        """Optuna's study, in the same storage. A database's trials are not kept in memory."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if self.store is None:
             return optuna.create_study(direction="maximize")
-        return self.store.optuna_study(self.name, None)
+        return open_study(self.store.database, self.name, None, "maximize", cached=False)
 
     def sampler(self, study: "OptunaStudy", step_s: float) -> "Callable[[int], BaseSampler]":
         """What makes the sampler of each proposal; a resumed study keeps to the kind that it began with.
@@ -216,7 +228,17 @@ def contract_of(
         strategy=str(settings.fixed.get("strategy", "single")),
         ranks=settings.ranks or (1,),
         seed=settings.seed,
+        asked=_asked(settings),
     )
+
+
+def _asked(settings: Settings) -> dict[str, str]:
+    """What the user asked for of the space, as the options are written."""
+    options = {"--max-batch": settings.max_batch, "--max-memory": settings.max_memory}
+    asked = {name: str(value) for name, value in options.items() if value is not None}
+    for name, values in settings.knobs.items():
+        asked[f"--knob {name}"] = ", ".join(map(str, values)) if values else "its own choices"
+    return asked | ({"--keep-batch": "given"} if settings.keep_batch else {})
 
 
 def study_folder(study: str, base: Path) -> Path:

@@ -100,10 +100,12 @@ class _Tuning:
         study = Study.open(self.settings, self.stack, self._warn)
         launcher, arena, baseline = self._baseline(study)
         earlier = study.join(
-            baseline.profile, self._build_space(baseline.profile, 0.0).choices, self.progress.say
+            baseline.profile,
+            searched_space(self.settings, self.batches, baseline.profile, 0.0).choices,
+            self.progress.say,
         )
         self._diagnose(launcher, arena, baseline)
-        space = self._space(baseline, arena)
+        space = self._space(baseline, arena, study)
         self._say_how_long(arena, space, baseline)
         keeping = Keeping(
             self.progress,
@@ -119,7 +121,9 @@ class _Tuning:
         def partial() -> None:  # what `advisor report` shows if this process is killed
             unconfirmed = Outcome(dict(space.present), reason="the tuner ended before the confirmation")
             study.save_partial(
-                self._result(study, arena, baseline, space, unconfirmed, keeping, space.not_tried)
+                self._result(
+                    study, arena, baseline, space, unconfirmed, keeping, space.not_tried, finished=False
+                )
             )
 
         keeping.shared = self._shared(study, baseline, lambda: self._result(
@@ -235,16 +239,15 @@ class _Tuning:
         except (TrialFailed, SessionEnded) as end:
             self.notes.append(f"the recommended setting could not be profiled: {end}")
 
-    def _space(self, baseline: Baseline, arena: Arena) -> Space:
+    def _space(self, baseline: Baseline, arena: Arena, study: Study) -> Space:
         # What bounds a gain in time says nothing about one in memory.
-        space = self._build_space(baseline.profile, 0.0 if self._for_memory else baseline.detectable)
+        detectable = 0.0 if self._for_memory else baseline.detectable
+        space = searched_space(self.settings, self.batches, baseline.profile, detectable, study.begun)
+        study.keep_space(space.choices)
         arena.present = space.own
         if baseline.session is not None:
             baseline.session.settle(space.own)
         return space
-
-    def _build_space(self, profile: Profile, detectable: float) -> Space:
-        return searched_space(self.settings, self.batches, profile, detectable)
 
     @property
     def _for_memory(self) -> bool:
@@ -258,7 +261,10 @@ class _Tuning:
             return None
         from advisor.tuner_leases import TunerLeases
 
-        machine, space = baseline.profile.machine, self._build_space(baseline.profile, 0.0)
+        machine, space = (
+            baseline.profile.machine,
+            searched_space(self.settings, self.batches, baseline.profile, 0.0),
+        )
         leases = TunerLeases(study.store.url, study.name, machine, space, self._waiting, self._warn)
         self.stack.enter_context(leases)
         leases.join(result().baseline.model_dump(mode="json", by_alias=True))
@@ -363,6 +369,8 @@ class _Tuning:
         outcome: Outcome,
         keeping: Keeping,
         not_tried: list[NotTried],
+        *,
+        finished: bool = True,
     ) -> ResultData:
         return assemble.result(
             self.settings,
@@ -382,6 +390,7 @@ class _Tuning:
             notes=self.notes,
             after=self.after,
             arena=arena,
+            finished=finished,
         )
 
     def _waiting(self, what: str, seconds: float) -> None:

@@ -98,9 +98,13 @@ def a_worker(
     spool: Path | None = None,
     stop: StopRequests | None = None,
     args: tuple[str, ...] = (),
+    knobs: dict[str, list[Value] | None] | None = None,
 ) -> Worker:
     settings = Settings(
-        target=TargetRequest(kind="script", name=str(target), args=args), trials=trials, budget_s=budget_s
+        target=TargetRequest(kind="script", name=str(target), args=args),
+        trials=trials,
+        budget_s=budget_s,
+        knobs=knobs or {},
     )
     return Worker(
         parse_storage(url, from_environment=True), study, settings, bench, PlainProgress(sys.stderr),

@@ -8,6 +8,7 @@ import pytest
 from advisor.contract import (
     Difference,
     StudyChanged,
+    begun_space,
     check_study_name,
     config_key,
     default_study_name,
@@ -62,6 +63,41 @@ def test_a_contract_is_plain_json_of_everything_that_must_stay() -> None:
         "ranks": [1],
         "seed": 0,
     }
+
+
+ASKED = {"--knob num_workers": "its own choices"}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [{"num_workers": [0, 2, 1], "amp": ["off"]}, {"num_workers": [0, 1], "pin_memory": ["off", "on"]}],
+)
+def test_what_is_worth_trying_may_change_where_it_is_known_what_was_asked_for(space: dict[str, Any]) -> None:
+    refuse_if_changed("train", a_contract(asked=ASKED), a_contract(asked=ASKED, space=space))
+
+
+def test_what_was_asked_for_and_the_own_settings_must_stay() -> None:
+    now = a_contract(asked={"--max-batch": "64"}, space={"num_workers": [2, 0, 1], "amp": ["off", "bf16"]})
+    assert differences(a_contract(asked=ASKED), now) == [
+        Difference("knob num_workers", "0", "2"),
+        Difference("option --max-batch", "absent", "64"),
+        Difference("option --knob num_workers", "its own choices", "absent"),
+    ]
+
+
+def test_a_study_of_which_it_is_not_known_what_was_asked_for_needs_the_same_space() -> None:
+    refuse_if_changed("train", a_contract(), a_contract(asked=ASKED))
+    with pytest.raises(StudyChanged):
+        refuse_if_changed("train", a_contract(), a_contract(asked=ASKED, space={"amp": ["off", "bf16"]}))
+
+
+@pytest.mark.parametrize("stored", [None, 3, [["amp"]], [["amp", []]], [[1, ["off"]]], {"amp": ["off"]}])
+def test_choices_that_cannot_be_read_are_none(stored: object) -> None:
+    assert begun_space({"begun": stored}) is None
+
+
+def test_choices_that_a_study_tried_are_read() -> None:
+    assert begun_space({"begun": [["amp", ["off", "bf16"]]]}) == {"amp": ["off", "bf16"]}
 
 
 def test_the_same_study_may_go_on() -> None:

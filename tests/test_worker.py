@@ -1,89 +1,34 @@
 """Workers of one study: what they take, what they refuse, and how they are told apart."""
 
 import json
-import os
+import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from postgresql import MISSING, a_database, a_server
+from postgresql import a_database
 from result_builder import a_result
 from scripted_worker import ScriptedBench, a_machine, a_worker
+from worker_processes import ended, is_measuring, opened, rows_in, started, states, wait_until
 
 from advisor.errors import EnvironmentProblem, NoValidTrial, UsageError
 from advisor.lease_tables import leases
 from advisor.lease_times import VARIABLE, LeaseTimes
 from advisor.result import Trial
-from advisor.storage_url import parse_storage
-from advisor.store import Store
 from advisor.tuners.knob import Value
 from advisor.tuners.record import TrialRecord
 
-SCRIPT = Path(__file__).with_name("scripted_worker.py")
-DEADLINE_S = 400.0
+CLUSTER = Path(__file__).parents[1] / "docs" / "cluster.md"
 SMALL: dict[str, list[Value]] = {"alpha": [0, 1, 2], "beta": [0, 1]}
-needs_postgresql = pytest.mark.skipif(bool(MISSING), reason="no PostgreSQL")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with a_server() as running:
-        yield running.get_uri()
-
-
-@pytest.fixture
-def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "train.py"
-    path.write_text("import torch\n")
-    return path
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'studies.db'}"
-
-
-def opened(url: str) -> Store:
-    return Store.open(parse_storage(url), create=False, warn=lambda text: None)
-
-
-def started(url: str, target: Path, *more: str, **environment: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(SCRIPT), "--url", url, "--study", "train", "--target", str(target), *more]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )  # fmt: skip
-
-
-def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=DEADLINE_S)
-    return process.returncode, out, err
-
-
-def states(url: str, name: str = "train@") -> list[str]:
-    """States of Optuna's trials in all groups."""
-    import optuna
-
-    with opened(url) as store:
-        names = [f"train@{row.fingerprint[:12]}" for row in groups_of(store)]
-        found: list[optuna.trial.FrozenTrial] = []
-        for each in names:
-            found += store.optuna_study(each, None).trials
-    return sorted(trial.state.name for trial in found)
-
-
-def groups_of(store: Store) -> list[Any]:
-    from advisor.groups import read_groups
-
-    return list(read_groups(store.database, "train"))
 
 
 def hostile(url: str, fingerprint: str, config: Any) -> None:
@@ -139,11 +84,10 @@ def test_a_foreign_configuration_is_refused_recorded_and_never_run(
     assert (report.refused, report.trials) == (1, 5)
     assert config not in bench.run
     with opened(url) as store:
-        rows = [row for row in _rows(store) if row.number == 900]
+        rows = [row for row in rows_in(store) if row.number == 900]
     assert [(row.state, row.data["message"].split(":")[0]) for row in rows] == [("pruned", "refused")]
 
 
-@needs_postgresql
 def test_machines_of_two_kinds_have_groups_of_their_own(target: Path, server: str) -> None:
     url = a_database(server, f"groups{time.monotonic_ns()}")
     for model in ("one", "other"):
@@ -155,28 +99,34 @@ def test_machines_of_two_kinds_have_groups_of_their_own(target: Path, server: st
     assert {group.machine.split(",")[0] for group in groups} == {"one", "other"}
 
 
-RIGHTS = """
-CREATE ROLE {role} LOGIN;
-GRANT USAGE ON SCHEMA public TO {role};
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
-GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {role};
-REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-"""
-
-
-@needs_postgresql
-def test_once_the_tables_are_made_a_worker_needs_no_right_to_make_any(target: Path, server: str) -> None:
+def as_role(url: str, role: str, statements: str = "") -> str:
+    """The URL for another role, which runs the statements first."""
     import psycopg
 
-    url, role = a_database(server, f"rights{time.monotonic_ns()}"), f"worker{time.monotonic_ns()}"
-    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(RIGHTS.format(role=role).encode())
     theirs = url.replace("postgres:@", f"{role}@")
+    if statements:
+        with psycopg.connect(theirs, autocommit=True) as connection:
+            connection.execute(statements.encode())
+    return theirs
+
+
+def test_with_the_documented_rights_a_worker_needs_none_to_make_tables(target: Path, server: str) -> None:
+    import psycopg
+
+    at_first, of_setup, at_last = re.findall(r"```sql\n(.*?)```", CLUSTER.read_text(), re.DOTALL)
+    url = a_database(server, "rights")
+    as_role(url, "postgres", "CREATE ROLE owner LOGIN CREATEROLE; ALTER DATABASE rights OWNER TO owner")
+    as_role(url, "owner", at_first)
+    made = as_role(url, "advisor_setup")
+    a_worker(made, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    as_role(url, "advisor_setup", of_setup)
+    as_role(url, "owner", at_last)
+    theirs = as_role(url, "advisor_worker")
     other = ScriptedBench(a_machine("other"), choices=SMALL)
     assert a_worker(theirs, "train", target, other, create=False).run().trials == 6
-    with psycopg.connect(theirs) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        connection.execute("CREATE TABLE mine (a int)")
+    for address in (made, theirs):
+        with psycopg.connect(address) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("CREATE TABLE mine (a int)")
 
 
 def test_sqlite_serves_one_machine(target: Path, url: str) -> None:
@@ -196,11 +146,25 @@ def test_another_program_or_arguments_are_refused_with_all_differences(target: P
     assert bench.run == []
 
 
-def test_another_space_on_a_machine_of_the_same_kind_is_refused(target: Path, url: str) -> None:
+def test_a_worker_that_finds_other_choices_on_a_machine_of_the_same_kind_joins(
+    target: Path, url: str
+) -> None:
     a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
     other = ScriptedBench(choices={"alpha": [0, 1], "beta": [0, 1]})
+    assert a_worker(url, "train", target, other, trials=2).run().trials >= 1
+
+
+def test_a_program_that_is_set_otherwise_on_a_like_machine_is_refused(target: Path, url: str) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    other = ScriptedBench(choices={"alpha": [1, 0], "beta": [0, 1]})
     with pytest.raises(UsageError, match="knob alpha"):
         a_worker(url, "train", target, other).run()
+
+
+def test_a_worker_of_which_something_else_is_asked_is_refused(target: Path, url: str) -> None:
+    a_worker(url, "train", target, ScriptedBench(choices=SMALL), trials=1).run()
+    with pytest.raises(UsageError, match="option --knob alpha"):
+        a_worker(url, "train", target, ScriptedBench(choices=SMALL), knobs={"alpha": None}).run()
 
 
 def test_a_study_that_is_not_there_is_only_begun_when_asked(target: Path, url: str) -> None:
@@ -268,7 +232,7 @@ def test_a_stopped_worker_loses_its_lease_and_its_late_result(target: Path, url:
     times = {VARIABLE: "period_s=1,expiry_s=3"}
     slow = started(url, target, "--trials", "1", "--seconds", "4", **times)
     try:
-        wait_until(lambda: Path(url.removeprefix("sqlite:///")).exists() and _measuring(url))
+        wait_until(lambda: is_measuring(url))
         slow.send_signal(signal.SIGSTOP)
         quick = a_worker(url, "train", target, ScriptedBench(), trials=3, times=LeaseTimes(0.2, 1.0, 30, 60))
         wait_until(lambda: _reaped(url) == [1])
@@ -280,7 +244,7 @@ def test_a_stopped_worker_loses_its_lease_and_its_late_result(target: Path, url:
     assert (code, json.loads(out)["lost"]) == (0, 1), err
     assert report.lost == 0
     with opened(url) as store:
-        rows = {row.number: row for row in _rows(store)}
+        rows = {row.number: row for row in rows_in(store)}
     assert (rows[1].state, rows[1].data["cause"]) == ("failed", "lost_lease")
     assert (rows[2].state, rows[2].attempt, rows[2].key) == ("complete", 2, rows[1].key)
     assert "RUNNING" not in states(url)
@@ -290,7 +254,7 @@ def test_a_worker_that_lost_its_lease_ends_the_trial_and_takes_another(target: P
     times = {VARIABLE: "period_s=0.5,expiry_s=60"}
     slow = started(url, target, "--trials", "1", "--seconds", "15", "--looks", **times)
     try:
-        wait_until(lambda: Path(url.removeprefix("sqlite:///")).exists() and _measuring(url))
+        wait_until(lambda: is_measuring(url))
         wait_until(lambda: _expired(url) == [1])
         other = ScriptedBench()
         a_worker(url, "train", target, other, trials=1, times=LeaseTimes(0.5, 60, 30, 60)).run()
@@ -300,14 +264,14 @@ def test_a_worker_that_lost_its_lease_ends_the_trial_and_takes_another(target: P
     assert (code, json.loads(out)) == (0, {"trials": 1, "lost": 1, "stopped_by": "trials"}), err
     assert "trial 1 is another worker's now; it was ended here" in err
     with opened(url) as store:
-        rows = {row.number: row for row in _rows(store)}
+        rows = {row.number: row for row in rows_in(store)}
     assert rows[1].state == "failed" and rows[1].data["cause"] == "lost_lease"
     assert (rows[2].state, rows[2].attempt, rows[2].config) == ("complete", 2, rows[1].config)
     assert (rows[3].state, rows[3].attempt) == ("complete", 1)
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_sixteen_workers_at_once_start_on_an_empty_database(
     target: Path, url: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -321,31 +285,10 @@ def test_sixteen_workers_at_once_start_on_an_empty_database(
             worker.kill()
     assert [code for code, _, _ in results] == [0] * 16, [err for code, _, err in results if code]
     with opened(url) as store:
-        rows = _rows(store)
+        rows = rows_in(store)
     assert len(rows) == 16 == len({row.key for row in rows})
     assert {row.state for row in rows} == {"complete"}
     assert states(url) == ["COMPLETE"] * 16
-
-
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-
-
-def _rows(store: Store) -> list[Any]:
-    with store.database.reading() as connection:
-        return list(connection.execute(leases.select().order_by(leases.c.number)).all())
-
-
-def _measuring(url: str) -> bool:
-    """Whether a worker has told Optuna of its trial, the last thing before it measures."""
-    try:
-        with opened(url) as store:
-            return any(row.state == "running" and row.asked is not None for row in _rows(store))
-    except (UsageError, EnvironmentProblem):
-        return False
 
 
 def _reaped(url: str) -> list[int]:
