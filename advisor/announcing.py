@@ -6,7 +6,7 @@ hold, and whatever a lost worker left is settled from there.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.contract import Value
 from advisor.leases import Ended, Lease, TrialLeases
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import optuna
 
 LEASE = "lease"  # the attribute of a trial of Optuna's
+UNLISTED = "advisor:unlisted"  # that of settings which are no parameters of it
 SHOWN = 12  # characters of a fingerprint in a name
 
 
@@ -29,26 +30,47 @@ def announce(
     config: Mapping[str, Value],
     choices: Mapping[str, Sequence[Value]],
 ) -> int:
-    """Add a running trial to Optuna's study, unless it is there from an earlier attempt; its number."""
-    import optuna
+    """Add a running trial to Optuna's study, unless it is there from an earlier attempt; its number.
 
+    Optuna wants the choices of a parameter to be the same in all trials. Those of workers on like machines
+    may differ, where they follow from what each of them measured of the program: the first worker's count,
+    and a setting that is not among them is told as an attribute.
+    """
     mark = [lease.number, lease.fence]
     if (before := _marked(study, mark)) is not None:
         return before
-    searched = {name: config[name] for name in choices}
-    study.add_trial(
-        optuna.trial.create_trial(
-            state=optuna.trial.TrialState.RUNNING,
-            params=searched,
-            distributions={
-                name: optuna.distributions.CategoricalDistribution(choices[name]) for name in searched
-            },
-            user_attrs={LEASE: mark},
-        )
-    )
+    try:
+        study.add_trial(_announced(study, mark, config, choices))
+    except ValueError:  # another worker has just announced other choices
+        study.add_trial(_announced(study, mark, config, choices))
     number = _marked(study, mark)
     assert number is not None
     return number
+
+
+def _announced(
+    study: "optuna.Study",
+    mark: list[int],
+    config: Mapping[str, Value],
+    choices: Mapping[str, Sequence[Value]],
+) -> "optuna.trial.FrozenTrial":
+    import optuna
+
+    known: dict[str, Any] = {}
+    for trial in study.get_trials(deepcopy=False):
+        known = {**trial.distributions, **known}
+    listed: dict[str, optuna.distributions.CategoricalDistribution] = {
+        name: known.get(name) or optuna.distributions.CategoricalDistribution(values)
+        for name, values in choices.items()
+    }
+    searched = {name: config[name] for name in choices if config[name] in listed[name].choices}
+    unlisted = {name: config[name] for name in choices if name not in searched}
+    return optuna.trial.create_trial(
+        state=optuna.trial.TrialState.RUNNING,
+        params=searched,
+        distributions={name: listed[name] for name in searched},
+        user_attrs={LEASE: mark} | ({UNLISTED: unlisted} if unlisted else {}),
+    )
 
 
 def settle(study: "optuna.Study", leases: TrialLeases) -> int:

@@ -22,7 +22,7 @@ ANSWERLESS = "the database does not answer"
 PASSING = (
     ANSWERLESS, "PostgreSQL reports an error", "no PostgreSQL server answers",
     "PostgreSQL takes no more connections", "TLS to PostgreSQL failed",
-    "Optuna cannot use the storage",
+    "the connection to PostgreSQL was lost", "Optuna cannot use the storage",
 )  # fmt: skip
 AT_ONCE = ("PostgreSQL takes no more connections",)  # passes although we never were connected
 

@@ -41,6 +41,37 @@ _POSTGRESQL: tuple[tuple[str, str, str], ...] = (
         "PostgreSQL takes no more connections",
         "close some, or raise max_connections",
     ),
+    # Before what is said of TLS in general: this one says how the connection was protected.
+    (
+        r"(?i)pg_hba\.conf",
+        "PostgreSQL does not admit this connection",
+        "add a line to its pg_hba.conf; a line `hostssl` there admits sslmode=require or stronger alone",
+    ),
+    (
+        r"does not support SSL",
+        "the server does not speak TLS",
+        "set `ssl = on` in its postgresql.conf, or leave sslmode out in a network that you trust",
+    ),
+    (
+        r"certificate verify failed",
+        "the server's certificate cannot be verified",
+        "name its authority: `sslrootcert=PATH`; if that is right, look at the dates of the certificate",
+    ),
+    (
+        r"does not match host name",
+        "the server's certificate is for another host name",
+        "use a name in the certificate, or make one for this name",
+    ),
+    (
+        r"root certificate file",
+        "the certificate of the authority cannot be read",
+        "name its file: `sslrootcert=PATH`",
+    ),
+    (
+        r"(?i)terminating connection|connection has been closed|closed the connection|EOF detected",
+        "the connection to PostgreSQL was lost",
+        "look at the server and its log",
+    ),
     (
         r"(?i)\bssl\b|certificate|\btls\b",
         "TLS to PostgreSQL failed",
@@ -56,7 +87,6 @@ _POSTGRESQL: tuple[tuple[str, str, str], ...] = (
         "no PostgreSQL server answers",
         "start it, or check host and port",
     ),
-    (r"(?i)pg_hba\.conf", "PostgreSQL does not admit this connection", "add a line to its pg_hba.conf"),
     (r"(?i)permission denied", "PostgreSQL does not allow it", "`GRANT CREATE ON SCHEMA public TO USER`"),
 )
 
@@ -123,18 +153,19 @@ def _of_sqlite(error: sqlite3.Error, url: StorageUrl) -> EnvironmentProblem:
 
 
 def _of_postgresql(text: str, url: StorageUrl) -> EnvironmentProblem:
-    cause = _without(url.password, _last_line(text))
     for pattern, message, hint in _POSTGRESQL:
         if re.search(pattern, text):
+            cause = _without(url.password, _last_line(text, pattern))
             return EnvironmentProblem(message, where=url.shown, cause=cause, hint=hint, code="storage")
+    cause = _without(url.password, _last_line(text, r"FATAL|ERROR|error|failed"))
     return EnvironmentProblem("PostgreSQL reports an error", where=url.shown, cause=cause, code="storage")
 
 
-def _last_line(text: str) -> str:
-    """The line that says most: libpq lists every address it tried and adds advice below."""
+def _last_line(text: str, pattern: str) -> str:
+    """The last line with the pattern: libpq lists every address it tried and adds advice below."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told_errors = [line for line in lines if re.search(r"FATAL|ERROR|error|failed", line)]
-    return clean((told_errors or lines or [""])[-1 if told_errors else 0])
+    found = [line for line in lines if re.search(pattern, line)]
+    return clean((found or lines or [""])[-1 if found else 0])
 
 
 def _without(password: str | None, text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgresql import MISSING, NOT_INSTALLED, a_server
 from supervised import MARK, marked
 
 from advisor.device_lock import FOLDER_VARIABLE
@@ -24,6 +25,33 @@ def no_process_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for pid, _ in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in a folder of its own, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a PostgreSQL server; each test makes a database of its own there."""
+    if MISSING:
+        pytest.skip(NOT_INSTALLED)
+    with a_server() as running:
+        yield running.get_uri()
+
+
+@pytest.fixture
+def own_server() -> Iterator[Any]:
+    """A PostgreSQL server for one test, which may mistreat it."""
+    if MISSING:
+        pytest.skip(NOT_INSTALLED)
+    with a_server() as running:
+        yield running
 
 
 @pytest.fixture(scope="session", autouse=True)

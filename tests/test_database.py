@@ -113,7 +113,22 @@ SERVER = StorageUrl("postgresql", shown="postgresql://ada@h/lab", user="ada", pa
         ('FATAL:  database "lab" does not exist', "the database does not exist"),
         ('FATAL:  role "ada" does not exist', "the user does not exist in PostgreSQL"),
         ("FATAL:  sorry, too many clients already", "PostgreSQL takes no more connections"),
-        ("server does not support SSL, but SSL was required", "TLS to PostgreSQL failed"),
+        ("server does not support SSL, but SSL was required", "the server does not speak TLS"),
+        ("SSL error: certificate verify failed", "the server's certificate cannot be verified"),
+        (
+            'server certificate for "db" (and 1 other name) does not match host name "h"',
+            "the server's certificate is for another host name",
+        ),
+        (
+            'root certificate file "/root.crt" does not exist',
+            "the certificate of the authority cannot be read",
+        ),
+        ("SSL connection has been closed unexpectedly", "the connection to PostgreSQL was lost"),
+        ("SSL error: tlsv1 alert unknown ca", "TLS to PostgreSQL failed"),
+        (
+            'FATAL:  no pg_hba.conf entry for host "h", user "ada", database "lab", SSL encryption',
+            "PostgreSQL does not admit this connection",
+        ),
         ('could not translate host name "h" to address', "the server's host is not known"),
         ("ERROR:  permission denied for schema public", "PostgreSQL does not allow it"),
         ("ERROR:  quelque chose", "PostgreSQL reports an error"),
@@ -124,3 +139,15 @@ def test_what_a_server_says_is_one_line_without_the_password(text: str, message:
     assert (error.message, error.where, error.exit_code) == (message, "postgresql://ada@h/lab", 5)
     assert "s3cret" not in str(error)
     assert error.cause is not None and "\n" not in error.cause
+
+
+def test_of_several_addresses_the_one_that_says_what_is_wrong_is_told() -> None:
+    text = (
+        "connection failed: ... Multiple connection attempts failed. All failures were:\n"
+        "- host: 'h', hostaddr: '10.0.0.1': connection failed: SSL error: certificate verify failed\n"
+        "- host: 'h', hostaddr: '::1': connection failed: Connection refused\n"
+        "\tIs the server running on that host and accepting TCP/IP connections?"
+    )
+    error = problem(Exception(text), SERVER)
+    assert error.message == "the server's certificate cannot be verified"
+    assert error.cause is not None and "10.0.0.1" in error.cause

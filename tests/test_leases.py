@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgresql import MISSING, a_database, a_server
+from postgresql import a_database
 
-from advisor.announcing import announce, settle
+from advisor.announcing import UNLISTED, announce, settle
 from advisor.contract import Value
 from advisor.groups import group_trials, read_groups
 from advisor.lease_times import VARIABLE, LeaseTimes
@@ -20,16 +20,7 @@ CONFIG: dict[str, Value] = {"alpha": 1, "beta": 0}
 CHOICES: dict[str, list[Value]] = {"alpha": [0, 1], "beta": [0]}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with a_server() as running:
-        yield running.get_uri()
-
-
-needs_postgresql = pytest.mark.skipif(bool(MISSING), reason="no PostgreSQL")
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'studies.db'}"
@@ -156,3 +147,18 @@ def test_times_are_shortened_by_a_variable_for_tests_alone(monkeypatch: pytest.M
     monkeypatch.setenv(VARIABLE, "period_s=never")
     with pytest.raises(ValueError, match="is no time of a lease"):
         LeaseTimes.from_environment()
+
+
+def test_workers_on_like_machines_may_find_other_choices_and_optuna_is_told_of_all(store: Store) -> None:
+    group, study = a_group(store), store.optuna_study("train@f1", None)
+    found: list[tuple[Value, list[Value]]] = [(0, [0, 1]), (1, [1, 0]), (2, [0, 1, 2])]
+    for alpha, values in found:
+        lease = group.begin("a", {"alpha": alpha, "beta": 0}, f"k{alpha}")
+        assert lease is not None
+        announce(study, lease, lease.config, {"alpha": values, "beta": [0]})
+    assert [trial.params for trial in study.trials] == [
+        {"alpha": 0, "beta": 0},
+        {"alpha": 1, "beta": 0},
+        {"beta": 0},
+    ]
+    assert [trial.user_attrs.get(UNLISTED) for trial in study.trials] == [None, None, {"alpha": 2}]

@@ -7,12 +7,10 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from postgresql import MISSING, NOT_INSTALLED, a_server
 from result_builder import a_ratio, a_result, a_trial
 from test_migrations import of_first_schema
 
@@ -33,14 +31,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     of_first_schema(tmp_path / "x.db")
     return tmp_path
-
-
-@pytest.fixture
-def server() -> Iterator[str]:
-    if MISSING:
-        pytest.skip(NOT_INSTALLED)
-    with a_server() as running:
-        yield running.get_uri()
 
 
 def exported(address: str = "sqlite:///x.db", *names: str) -> list[str]:

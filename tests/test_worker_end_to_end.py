@@ -4,11 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgresql import MISSING, NOT_INSTALLED, a_database, a_server
+from postgresql import a_database
 from test_tuning import WORKLOAD
 
 KNOBS = ("--knob", "placebo", "--knob", "optimizer_implementation")
@@ -20,14 +19,6 @@ def advisor(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
         [sys.executable, "-m", "advisor", *arguments], cwd=folder, text=True, capture_output=True,
         timeout=TIMEOUT_S, env={**os.environ, "OMP_NUM_THREADS": "1", "ADVISOR_LOCKS": str(folder)},
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    if MISSING:
-        pytest.skip(NOT_INSTALLED)
-    with a_server() as running:
-        yield running.get_uri()
 
 
 @pytest.fixture

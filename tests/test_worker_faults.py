@@ -6,15 +6,25 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from postgresql import MISSING, NOT_INSTALLED, a_database, a_server, control
+from postgresql import a_database, control
 from scripted_worker import a_machine
-from test_worker import _rows, ended, opened, started, states, wait_until
+from worker_processes import (
+    ended,
+    is_measuring,
+    opened,
+    recorded,
+    recorded_if_there,
+    rows_in,
+    rows_of,
+    started,
+    states,
+    wait_until,
+)  # fmt: skip
 
 from advisor.announcing import optuna_name, settle
 from advisor.lease_times import VARIABLE, LeaseTimes
@@ -22,34 +32,9 @@ from advisor.leases import TrialLeases
 from advisor.spool import Spool
 from advisor.storage_url import parse_storage
 
-pytestmark = [pytest.mark.faults, pytest.mark.skipif(bool(MISSING), reason=NOT_INSTALLED)]
+pytestmark = pytest.mark.faults
 TIMES = {VARIABLE: "period_s=0.5,expiry_s=60,deadline_s=60,limit_s=600"}
 GROUP = a_machine().fingerprint
-
-
-@pytest.fixture
-def server() -> Iterator[Any]:
-    with a_server() as running:
-        yield running
-
-
-@pytest.fixture
-def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "train.py"
-    path.write_text("import torch\n")
-    return path
-
-
-def recorded(url: str) -> int:
-    with opened(url) as store:
-        return sum(row.state == "complete" for row in _rows(store))
-
-
-def recorded_if_there(url: str) -> int:
-    with suppress(Exception):  # the server is being mistreated
-        return recorded(url)
-    return 0
 
 
 def backends(uri: str) -> list[int]:
@@ -72,6 +57,26 @@ def terminate_one(uri: str) -> None:
             connection.execute("SELECT pg_terminate_backend(%s)", (random.choice(victims),))
 
 
+def stopped(uri: str) -> list[int]:
+    """Stop all backends but our own, between two statements; their process ids.
+
+    One that is stopped while it writes the log of the server holds up every other one.
+    """
+    import psycopg
+
+    at_work = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(%s) AND state <> 'idle'"
+    while True:
+        pids = backends(uri)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        with psycopg.connect(uri, autocommit=True) as connection:
+            if pids and connection.execute(at_work, (pids,)).fetchall() == [(0,)]:
+                return pids
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(0.05)
+
+
 def said(err: str) -> str:
     """What a worker told, less its progress."""
     return "\n".join(line for line in err.splitlines() if not line.endswith("so far"))[-1500:]
@@ -82,9 +87,11 @@ def stop_all(workers: "list[subprocess.Popen[str]]") -> None:
         worker.kill()
 
 
-def test_two_hundred_trials_survive_lost_connections_a_restart_and_a_crash(server: Any, target: Path) -> None:
+def test_two_hundred_trials_survive_lost_connections_a_restart_and_a_crash(
+    own_server: Any, target: Path
+) -> None:
     random.seed(0)
-    uri = server.get_uri()
+    uri = own_server.get_uri()
     url = a_database(uri, "mistreated")
     workers = [started(url, target, "--seconds", "0.2", **TIMES) for _ in range(8)]
     try:
@@ -93,11 +100,11 @@ def test_two_hundred_trials_survive_lost_connections_a_restart_and_a_crash(serve
             terminate_one(uri)
             time.sleep(0.3)
             if count == 4:
-                control(server, "-m", "fast", "restart")
+                control(own_server, "-m", "fast", "restart")
             if count == 8:
-                control(server, "-m", "immediate", "stop")
+                control(own_server, "-m", "immediate", "stop")
                 time.sleep(5)  # away
-                control(server, "-m", "fast", "restart")
+                control(own_server, "-m", "fast", "restart")
         results = [ended(worker) for worker in workers]
     finally:
         stop_all(workers)
@@ -107,7 +114,7 @@ def test_two_hundred_trials_survive_lost_connections_a_restart_and_a_crash(serve
     with opened(url) as store:
         group = TrialLeases(store.database, "train", GROUP, LeaseTimes())
         settle(store.optuna_study(optuna_name("train", GROUP), None), group)
-        rows = _rows(store)
+        rows = rows_in(store)
     complete = [row for row in rows if row.state == "complete"]
     assert len({row.key for row in rows}) == 200, "the whole space was taken"
     assert len({row.key for row in complete}) == len(complete) == 200, "none lost, none twice"
@@ -118,17 +125,15 @@ def test_two_hundred_trials_survive_lost_connections_a_restart_and_a_crash(serve
     assert found.count("COMPLETE") == 200 and "RUNNING" not in found
 
 
-def test_a_backend_that_hangs_is_left_for_a_new_connection(server: Any, target: Path) -> None:
-    uri = server.get_uri()
+def test_a_backend_that_hangs_is_left_for_a_new_connection(own_server: Any, target: Path) -> None:
+    uri = own_server.get_uri()
     url = a_database(uri, "frozen")
     times = {VARIABLE: "period_s=1,expiry_s=120,deadline_s=15,limit_s=600"}
     worker = started(url, target, "--trials", "30", "--seconds", "0.2", **times)
     frozen: list[int] = []
     try:
         wait_until(lambda: recorded_if_there(url) >= 2)
-        for pid in backends(uri):
-            os.kill(pid, signal.SIGSTOP)
-            frozen.append(pid)
+        frozen += stopped(uri)
         before = recorded(url)
         wait_until(lambda: recorded(url) >= before + 5)  # they still hang
         for pid in frozen:
@@ -145,8 +150,8 @@ def test_a_backend_that_hangs_is_left_for_a_new_connection(server: Any, target: 
     assert states(url) == ["COMPLETE"] * 30
 
 
-def test_a_worker_that_is_killed_loses_its_trial_to_another(server: Any, target: Path) -> None:
-    url = a_database(server.get_uri(), "killed")
+def test_a_worker_that_is_killed_loses_its_trial_to_another(own_server: Any, target: Path) -> None:
+    url = a_database(own_server.get_uri(), "killed")
     times = {VARIABLE: "period_s=0.2,expiry_s=5,deadline_s=60,limit_s=120"}
     gone = started(url, target, "--seconds", "60", **times)
     try:
@@ -158,7 +163,7 @@ def test_a_worker_that_is_killed_loses_its_trial_to_another(server: Any, target:
     finally:
         gone.kill()
     with opened(url) as store:
-        rows = _rows(store)
+        rows = rows_in(store)
     (lost,) = [row for row in rows if row.state == "failed"]
     assert lost.data["cause"] == "lost_lease"
     assert [row.state for row in rows if row.key == lost.key] == ["failed", "complete"]
@@ -166,16 +171,16 @@ def test_a_worker_that_is_killed_loses_its_trial_to_another(server: Any, target:
 
 
 def test_a_server_that_does_not_come_back_ends_the_worker_with_the_path_of_its_results(
-    server: Any, target: Path
+    own_server: Any, target: Path
 ) -> None:
-    url = a_database(server.get_uri(), "away")
+    url = a_database(own_server.get_uri(), "away")
     times = {VARIABLE: "period_s=0.5,expiry_s=90,deadline_s=30,limit_s=8"}
     worker = started(url, target, "--seconds", "8", **times)
     try:
         wait_until(lambda: is_measuring(url))
-        control(server, "-m", "immediate", "stop")
+        control(own_server, "-m", "immediate", "stop")
         code, _, err = ended(worker)
-        control(server, "-m", "fast", "restart")
+        control(own_server, "-m", "fast", "restart")
         assert code == 5
         assert "1 results are safe in" in err
         waiting = Spool(target.parent / "spool", str(parse_storage(url))).waiting()
@@ -185,18 +190,5 @@ def test_a_server_that_does_not_come_back_ends_the_worker_with_the_path_of_its_r
     finally:
         worker.kill()
     with opened(url) as store:
-        rows = {row.number: row for row in _rows(store)}
+        rows = {row.number: row for row in rows_in(store)}
     assert (rows[1].state, rows[1].attempt) == ("complete", 1)
-
-
-def is_measuring(url: str) -> bool:
-    """Whether a trial was told to Optuna, the last thing before it is measured."""
-    with suppress(Exception), opened(url) as store:  # the study may not be there yet
-        return any(row.state == "running" and row.asked is not None for row in _rows(store))
-    return False
-
-
-def rows_of(url: str, state: str) -> int:
-    with suppress(Exception), opened(url) as store:  # the study may not be there yet
-        return sum(row.state == state for row in _rows(store))
-    return 0

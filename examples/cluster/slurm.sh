@@ -10,7 +10,8 @@
 #SBATCH --signal=B:TERM@120
 set -euo pipefail
 
-# The password is in ~/.pgpass (0600), which all nodes share with the home directory.
+# The password is in ~/.pgpass (0600), the certificate of the server's authority in ~/.postgresql/root.crt; all
+# nodes share them with the home directory.
 export ADVISOR_STORAGE="postgresql://advisor_worker@db.cluster/studies?sslmode=verify-full"
 
 cd "$SLURM_SUBMIT_DIR"

@@ -12,33 +12,28 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgresql import MISSING, NOT_INSTALLED, a_database, a_server
-from test_worker import _rows, ended, opened, started, states, wait_until
-from test_worker_faults import is_measuring, recorded_if_there, rows_of
+from postgresql import a_database
+from worker_processes import (
+    ended,
+    is_measuring,
+    opened,
+    recorded_if_there,
+    rows_in,
+    rows_of,
+    started,
+    states,
+    wait_until,
+)  # fmt: skip
 
 from advisor.lease_times import VARIABLE
 
-pytestmark = [pytest.mark.faults, pytest.mark.skipif(bool(MISSING), reason=NOT_INSTALLED)]
+pytestmark = pytest.mark.faults
 
 RELAY = Path(__file__).with_name("tcp_relay.py")
 PORT = 54329  # in a network of its own nobody else has it
 ROOT = os.geteuid() == 0  # the server runs as another user then, whose socket a mapped root may not use
 NETWORK = ["unshare", "-n" if ROOT else "-Urn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
 HAS_NETWORKS = shutil.which("ip") is not None and subprocess.call([*NETWORK, "true"]) == 0
-
-
-@pytest.fixture
-def server() -> Iterator[Any]:
-    with a_server() as running:
-        yield running
-
-
-@pytest.fixture
-def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "train.py"
-    path.write_text("import torch\n")
-    return path
 
 
 @contextmanager
@@ -56,12 +51,12 @@ def a_network(socket: Path) -> Iterator[list[str]]:
 
 @pytest.mark.skipif(not HAS_NETWORKS, reason="no network of our own may be made")
 def test_a_worker_that_is_cut_off_loses_its_trial_and_its_late_result(
-    server: Any, target: Path, monkeypatch: pytest.MonkeyPatch
+    own_server: Any, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    direct = a_database(server.get_uri(), "cut")
+    direct = a_database(own_server.get_uri(), "cut")
     through = f"postgresql://postgres@127.0.0.1:{PORT}/cut"
     times = {VARIABLE: "period_s=0.5,expiry_s=5,deadline_s=5,limit_s=300"}
-    with a_network(server.pgdata / ".s.PGSQL.5432") as within:
+    with a_network(own_server.pgdata / ".s.PGSQL.5432") as within:
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", within_network(target.parent, within))
             far = started(through, target, "--trials", "2", "--seconds", "20", **times)
@@ -80,7 +75,7 @@ def test_a_worker_that_is_cut_off_loses_its_trial_and_its_late_result(
     assert code == 0, err
     assert json.loads(out)["lost"] == 1
     with opened(direct) as store:
-        rows = _rows(store)
+        rows = rows_in(store)
     (lost,) = [row for row in rows if row.state == "failed"]
     assert lost.data["cause"] == "lost_lease"
     assert [row.state for row in rows if row.key == lost.key] == ["failed", "complete"]
@@ -97,9 +92,9 @@ def within_network(folder: Path, within: list[str]) -> str:
 
 
 def test_a_server_that_takes_few_connections_is_waited_for_and_says_what_helps(
-    server: Any, target: Path
+    own_server: Any, target: Path
 ) -> None:
-    uri = server.get_uri()
+    uri = own_server.get_uri()
     a_database(uri, "crowded")
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE few LOGIN")
@@ -129,8 +124,8 @@ def test_a_server_that_takes_few_connections_is_waited_for_and_says_what_helps(
     assert json.loads(out)["trials"] == 3
 
 
-def test_a_server_that_never_takes_another_connection_ends_the_command(server: Any, target: Path) -> None:
-    uri = server.get_uri()
+def test_a_server_that_never_takes_another_connection_ends_the_command(own_server: Any, target: Path) -> None:
+    uri = own_server.get_uri()
     a_database(uri, "closed")
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE nobody_more LOGIN CONNECTION LIMIT 0")
