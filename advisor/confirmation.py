@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from advisor import unconfirmed
+from advisor import unconfirmed, wording
 from advisor.baseline import Baseline
 from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.settings import Progress, Settings
@@ -279,7 +279,7 @@ class Confirmation:
         elif record.state == "failed":
             outcome.reason = record.message
         elif self._unpaid_compile(winner, outcome):
-            outcome.reason = f"compilation is not paid back within {self.settings.steps_planned} steps"
+            outcome.reason = f"{wording.UNPAID} within {self.settings.steps_planned} steps"
         else:
             outcome.verdict, outcome.config = "change", dict(winner)
             changed = self._changed(winner)

@@ -1,5 +1,7 @@
 """What is said where a confirmation did not confirm: also that it ended before it measured anything."""
 
+import math
+
 from advisor import wording
 from advisor.keeping import as_ratio
 from advisor.tuners.measure import MIN_INSTANCES, Decision, Estimate
@@ -28,4 +30,6 @@ def why(described: str, decision: Decision, min_gain: float) -> str:
     told = f"{described}: {wording.short_ratio(as_ratio(found))}"
     if found.instances < MIN_INSTANCES:
         return f"{told}; the budget ended before the confirmation was complete"
+    if found.low > math.log1p(min_gain):  # one look of several asks for more than the interval shows
+        return f"{told}; the budget ended before there were enough processes to be sure"
     return f"{told}; not above the {wording.percent(min_gain)} that are asked for beyond noise"

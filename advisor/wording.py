@@ -17,6 +17,7 @@ MISSING = "not measured"
 NO_DIFFERENCE = "no clear difference"
 UNDETERMINED = "not determined"
 WHY_UNDETERMINED = "too few comparable slots"
+UNPAID = "compilation is not paid back"
 
 # An interval of a ratio from a tenth to ten times, or wider, says nothing about a change of a program. Such
 # ones come of two or three slots that other load disturbed differently; their ends run to millions.
@@ -281,12 +282,15 @@ def sentence(result: ResultData) -> str:
 
 
 def is_unfinished(result: ResultData) -> bool:
-    """Whether the budget ended before the last confirmation had the processes that a verdict needs."""
+    """Whether the last confirmation needs more processes: too few ran, or they are for it but not surely."""
     confirmed = [trial for trial in result.trials if trial.stage == "confirm" and trial.state != "failed"]
     if result.recommendation.verdict == "change" or not confirmed:
         return False
     ratio = confirmed[-1].against_baseline
-    return ratio is None or ratio.instances < MIN_INSTANCES
+    if ratio is None or ratio.instances < MIN_INSTANCES:
+        return True
+    found = result.recommendation
+    return found.speedup.low > 1 + result.min_gain and not found.reason.startswith(UNPAID)
 
 
 def headline(result: ResultData) -> str:

@@ -35,6 +35,13 @@ def test_two_processes_that_disagree_determine_nothing() -> None:
     )
 
 
+def test_a_gain_of_which_the_first_look_is_not_sure_is_no_lack_of_gain() -> None:
+    spread = [[math.log(gain)] * 3 for gain in (1.08, 1.34, 1.10, 1.36, 1.16, 1.30)]
+    said = told(*spread)
+    assert said.startswith("amp=bf16: 1.22x (1.03 to 1.44)")
+    assert said.endswith("; the budget ended before there were enough processes to be sure")
+
+
 def test_no_gain_beyond_noise_is_told_with_its_interval() -> None:
     steady = [[0.001 * (-1) ** at] * 3 for at in range(40)]
     said = told(*steady)

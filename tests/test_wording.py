@@ -242,11 +242,24 @@ def test_memory_that_is_little_is_not_told_as_none() -> None:
     assert wording.mib(0.05 * 2**20) == "0.1 MiB"
 
 
-@pytest.mark.parametrize("measured", [None, a_ratio(3.82, 1.41, 10.4, 4, 1)])
+@pytest.mark.parametrize(
+    "measured", [None, a_ratio(3.82, 1.41, 10.4, 4, 1), a_ratio(1.21, 1.07, 1.39, 18, 6)]
+)
 def test_a_confirmation_that_the_budget_cut_off_is_neither_a_no_nor_the_end(measured: Ratio | None) -> None:
     result = a_keep(trials=[a_trial(3, measured, stage="confirm")])
+    result.recommendation.speedup = measured or result.recommendation.speedup
     assert wording.sentence(result) == "No change was confirmed, as the budget ended during the confirmation."
     assert next_step(result).startswith("Run it again with --resume and a longer budget")
+
+
+def test_a_compilation_that_does_not_pay_needs_no_more_processes() -> None:
+    ratio = a_ratio(1.3, 1.25, 1.35, 18, 6)
+    sure = a_trial(3, ratio, stage="confirm")
+    result = a_keep(trials=[sure])
+    result.recommendation.speedup = ratio
+    assert wording.is_unfinished(result)
+    result.recommendation.reason = f"{wording.UNPAID} within 100 steps"
+    assert not wording.is_unfinished(result)
 
 
 def test_a_confirmation_that_ended_is_not_taken_up_again() -> None:
