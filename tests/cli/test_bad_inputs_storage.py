@@ -127,7 +127,9 @@ SERVER: dict[str, tuple[str, str, str]] = {
                     "`createdb NAME`"),
     "too many connections": ("FATAL:  sorry, too many clients already",
                              "PostgreSQL takes no more connections", "raise max_connections"),
-    "TLS": ("SSL error: certificate verify failed", "TLS to PostgreSQL failed", "check sslmode"),
+    "TLS": ("SSL error: no protocols available", "TLS to PostgreSQL failed", "check sslmode"),
+    "certificate": ("SSL error: certificate verify failed", "the server's certificate cannot be verified",
+                    "sslrootcert=PATH"),
 }  # fmt: skip
 
 
