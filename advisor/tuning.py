@@ -99,11 +99,8 @@ class _Tuning:
         self._begin()
         study = Study.open(self.settings, self.stack, self._warn)
         launcher, arena, baseline = self._baseline(study)
-        earlier = study.join(
-            baseline.profile,
-            searched_space(self.settings, self.batches, baseline.profile, 0.0).choices,
-            self.progress.say,
-        )
+        widest = searched_space(self.settings, self.batches, baseline.profile, 0.0)
+        earlier = study.join(baseline.profile, widest.choices, self.progress.say)
         self._diagnose(launcher, arena, baseline)
         space = self._space(baseline, arena, study)
         self._say_how_long(arena, space, baseline)
@@ -227,7 +224,7 @@ class _Tuning:
         """Profile the winner, so that the report shows where the bottleneck moved."""
         if outcome.verdict != "change":
             return
-        own = {name: value for name, value in arena.present.items()}
+        own = dict(arena.present)
         diagnosis = Diagnosis(
             lambda: launcher.start(0, outcome.config, own, training_dataset=arena.training_dataset),
             arena,
@@ -261,10 +258,8 @@ class _Tuning:
             return None
         from advisor.tuner_leases import TunerLeases
 
-        machine, space = (
-            baseline.profile.machine,
-            searched_space(self.settings, self.batches, baseline.profile, 0.0),
-        )
+        machine = baseline.profile.machine
+        space = searched_space(self.settings, self.batches, baseline.profile, 0.0)
         leases = TunerLeases(study.store.url, study.name, machine, space, self._waiting, self._warn)
         self.stack.enter_context(leases)
         leases.join(result().baseline.model_dump(mode="json", by_alias=True))
