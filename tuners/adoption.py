@@ -6,13 +6,17 @@ to the nearest subreaper above, which the tuner is while it starts trials.
 
 import contextlib
 import os
+import time
 import uuid
 from collections.abc import Collection
 from pathlib import Path
 
 from advisor.tuners.processes import (
+    KILL_WAIT_S,
     become_subreaper,
     children,
+    descendants,
+    is_exiting,
     is_subreaper,
     kill_tree,
     living_since,
@@ -21,6 +25,7 @@ from advisor.tuners.processes import (
 
 MARK = "ADVISOR_TRIALS"
 GRACE_S = 0.5  # the trial they belonged to is dead: nothing they could save is of use
+TURN_S = 0.01  # between two looks at who is left
 
 
 class Adoption:
@@ -81,6 +86,19 @@ def end_strangers(supervisor: int, own: int) -> int:
 
     Forked trials are below the warm process, and so are their supervisors: what these leave when they
     are killed comes to the supervisor of the warm process, which ends it only with the warm process.
+
+    A process that is killed closes its files before it hands on its children, and each of these may be
+    dying as well: nothing is left once two looks find the same children and nobody between them at an end.
     """
-    strangers = [pid for pid in children(supervisor) if pid != own and living_since(pid) is not None]
-    return kill_tree(*strangers, grace_s=GRACE_S, spare=[own]) if strangers else 0
+    gives_up = time.monotonic() + KILL_WAIT_S
+    seen: set[int] | None = None
+    while time.monotonic() < gives_up:
+        found = set(children(supervisor))
+        strangers = [pid for pid in found - {own} if living_since(pid) is not None]
+        if strangers and (left := kill_tree(*strangers, grace_s=GRACE_S, spare=[own])):
+            return left
+        if found == seen and not strangers and not any(map(is_exiting, descendants(own))):
+            break
+        seen = found
+        time.sleep(TURN_S)
+    return 0

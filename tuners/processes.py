@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # linux/prctl.h
+PF_EXITING = 4  # linux/sched.h
 KILL_WAIT_S = 30.0  # a process in uninterruptible sleep may outlast any signal
 GRACE_S = 3.0
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes, of ru_maxrss (man getrusage)
@@ -125,6 +126,12 @@ def living_since(pid: int) -> int | None:
     """When a process started, in clock ticks since boot; ``None`` if it is gone or a zombie."""
     fields = _stat(pid)
     return int(fields[19]) if fields and fields[0] not in (b"Z", b"X") else None
+
+
+def is_exiting(pid: int) -> bool:
+    """Whether a process is at its end, but has not handed on its children yet."""
+    fields = _stat(pid)
+    return bool(fields) and bool(int(fields[6]) & PF_EXITING) and fields[0] not in (b"Z", b"X")
 
 
 def children(pid: int) -> list[int]:
