@@ -282,10 +282,7 @@ class Worker:
         self._call(lambda link: self._save(link, document))
         tried = [trial for trial in trials if trial.state != "pruned"]
         if tried and all(trial.state == "failed" for trial in tried) and stopped_by != "interrupted":
-            causes = ", ".join(sorted({str(trial.cause) for trial in tried}))
-            raise NoValidTrial(
-                f"all {len(tried)} trials failed: {causes}", hint=f"`advisor report {self.study}` lists them"
-            )
+            raise NoValidTrial.of_causes([str(trial.cause) for trial in tried], self.study)
         return Report(
             self.study, self._fingerprint, describe_machine(machine), self.trials, self.lost, self.refused,
             best_of(trials), stopped_by,

@@ -24,6 +24,12 @@ NAMED_IN_SHELL = re.compile(r"[^\s'\"=;|&()<>`]+\.pyw?\b")
 MOST_SHELL = 2**20  # characters of a shell script that are read
 RESTARTS = ("--max-restarts", "--max_restarts")
 NODES = ("--nnodes", "--num-machines", "--num_machines")
+ENDPOINTS = ("--rdzv-endpoint", "--rdzv_endpoint")
+PORTS = ("--master-port", "--master_port", "--main-process-port", "--main_process_port")
+HOSTS = ("--master-addr", "--master_addr", "--main-process-ip", "--main_process_ip")
+PORT_VARIABLE = (
+    "ADVISOR_PORT"  # where a shell script finds the port of its rendezvous, another one at each start
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,8 @@ def check_command(command: Sequence[str], cwd: Path) -> None:
     """Refuse a command that cannot be measured.
 
     Raises:
-        UsageError: It is empty or cannot start, restarts failed ranks, or spans several machines.
+        UsageError: It is empty or cannot start, restarts failed ranks, or starts on several machines in a way
+            that cannot be measured.
     """
     if not command:
         raise UsageError("--exec needs a command after `--`", hint=EXAMPLE)
@@ -68,13 +75,76 @@ def check_command(command: Sequence[str], cwd: Path) -> None:
     restarts = _option(launching, RESTARTS)
     if restarts not in (None, "0"):
         raise restarting(restarts or "")
+    several_machines(command, cwd)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """What a command says of the several machines that it trains on.
+
+    Attributes:
+        host: The one at which the ranks meet, as far as the command names it.
+        at: Positions of words that hold the port of that meeting.
+    """
+
+    host: str | None
+    at: tuple[int, ...]
+
+    def with_port(self, command: Sequence[str], port: int) -> tuple[str, ...]:
+        """The same command with another port: two starts of it may run side by side."""
+        words = list(command)
+        for at in self.at:
+            name, equals, value = words[at].rpartition("=")
+            host, colon, _ = value.rpartition(":")
+            is_endpoint = (name or words[at - 1]) in ENDPOINTS
+            words[at] = f"{name}{equals}{f'{host if colon else value}:' if is_endpoint else ''}{port}"
+        return tuple(words)
+
+
+def several_machines(command: Sequence[str], cwd: Path) -> Machines | None:
+    """How a command that spans several machines meets; ``None`` for one machine.
+
+    Raises:
+        UsageError: Their number varies, or two starts of the command would meet at one port.
+    """
+    launching = command[: _named(command, cwd)[1]]
+    text, _ = _shell_script(command, cwd)
+    if PORT_VARIABLE in text:
+        return Machines(_host(text.split()), ())
     nodes = _option(launching, NODES)
-    if nodes is not None and nodes.rpartition(":")[2] != "1":
-        raise UsageError(
-            f"{nodes} machines: ranks on other machines cannot be measured",
-            where="--exec",
-            hint="`--nnodes=1`",
+    written = text.split() if nodes is None else []
+    nodes = _option(written, NODES) if nodes is None else nodes
+    least, _, most = (nodes or "1").partition(":")
+    if most not in ("", least):
+        message = f"{clean(nodes or '')} machines: how many take part must not vary between trials"
+        raise UsageError(message, where="--exec", hint=f"`--nnodes={most}`")
+    if least == "1" or (written and not least.isdecimal()):
+        return None
+    if written:
+        message = (
+            f"{clean(least)} machines: each start of the script needs a port of its own for its rendezvous"
         )
+        hint = f"write `--rdzv-endpoint HOST:${PORT_VARIABLE}` into it: advisor sets that variable"
+        raise UsageError(message, where="--exec", hint=hint)
+    at = tuple(_positions(launching, (*ENDPOINTS, *PORTS)))
+    if not at:
+        message = f"{clean(least)} machines, and the command does not say where their ranks meet"
+        raise UsageError(message, where="--exec", hint="`--rdzv-backend c10d --rdzv-endpoint HOST:PORT`")
+    return Machines(_host(launching), at)
+
+
+def _host(words: Sequence[str]) -> str | None:
+    """The machine at which ranks meet, if its name is written out."""
+    host = _option(words, HOSTS) or (_option(words, ENDPOINTS) or "").rpartition(":")[0]
+    host = (host or _option(words, ENDPOINTS) or "").strip("[]\"'")
+    return None if not host or "$" in host else host
+
+
+def _positions(words: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Where the values of options stand, alone or behind an equals sign."""
+    joined = [at for at, word in enumerate(words) if word.partition("=")[0] in names and "=" in word]
+    parted = [at + 1 for at, word in enumerate(words[:-1]) if word in names]
+    return sorted([*joined, *parted])
 
 
 def restarting(times: str) -> UsageError:

@@ -23,8 +23,10 @@ from typing import Any, NoReturn
 from advisor import errors
 from advisor.tuners import supervise
 from advisor.tuners.channel import Channel, ChannelClosed
+from advisor.tuners.distant import VARIABLE as DISTANT
+from advisor.tuners.distant import DistantEnd, Meeting, free_port
 from advisor.tuners.ended import read_ended
-from advisor.tuners.exec_command import find_wanted, restarting
+from advisor.tuners.exec_command import PORT_VARIABLE, find_wanted, restarting, several_machines
 from advisor.tuners.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.place import Place
 from advisor.tuners.relay import RankEnd, Relay
@@ -36,7 +38,7 @@ PACKAGE_PARENT = Path(errors.__file__).resolve().parents[1]
 VARIABLE, WANTED, MEETING = "ADVISOR_ARMING", "wanted.json", "tuner"  # as in arming/sitecustomize.py
 LAUNCHING = {"PET_STANDALONE": "1", "PET_MAX_RESTARTS": "0"}
 """torchrun's options by environment, also below accelerate and shell scripts: a free port, so that two trials
-can run side by side, and no second try."""
+can run side by side, and no second try. On several machines the port stands in the command."""
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 RANKS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 TICK_S = 0.5
@@ -53,22 +55,28 @@ class Rank:
 
     Attributes:
         spec: What it was told; its place is its number among all.
+        folder: Its own, of this machine.
         channel: Commands and answers.
         status: Tells how it ended.
         control: Ends it, and with it the whole command.
-        pid: The process, which is no child of ours.
+        pid: The process, which is no child of ours, perhaps one of another machine.
     """
 
     spec: TrialSpec
+    folder: Path
     channel: Channel
     status: int
     control: int
     pid: int
 
-    @property
-    def folder(self) -> Path:
-        """Its own folder."""
-        return Path(self.spec.folder)
+
+@dataclass(frozen=True)
+class Arrived:
+    """A rank that has come; ``folder`` is the one that it has made on another machine."""
+
+    channel: Channel
+    pid: int
+    folder: str | None
 
 
 class ExecLaunch:
@@ -83,6 +91,7 @@ class ExecLaunch:
 
     Attributes:
         wanted: Which program of the command is to be measured.
+        meeting: Where ranks on other machines come, if the command starts any.
         target: That program as it was started, once the first rank has come.
     """
 
@@ -94,14 +103,16 @@ class ExecLaunch:
         isolating: Sequence[str] = (),
         held: Sequence[int] = (),
     ) -> None:
-        self.wanted = find_wanted(command, Path(spec.target.cwd))
+        cwd = Path(spec.target.cwd)
+        self.wanted = find_wanted(command, cwd)
         self.target: Target | None = None
+        self.meeting: Meeting | None = None
         self._spec = spec
         self._held = tuple(held)
         self._logs = Path(spec.folder)
         self._relay: Relay | None = None
         self._began = time.monotonic()
-        self._arrived: dict[int, tuple[Channel, int]] = {}
+        self._arrived: dict[int, Arrived] = {}
         self._world = 0
         self._control: int | None = None
         self._process: subprocess.Popen[bytes]
@@ -109,7 +120,15 @@ class ExecLaunch:
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             self._listen()
-            self._start(command, self._armed(environment), isolating)
+            more = dict(LAUNCHING)
+            machines = several_machines(command, cwd)
+            if machines is not None:
+                self.meeting = Meeting(machines.host, self._told())
+                port = free_port()
+                command = machines.with_port(command, port)
+                del more["PET_STANDALONE"]
+                more |= {PORT_VARIABLE: str(port), DISTANT: self.meeting.variable}
+            self._start(command, self._armed(environment, more), isolating)
         except BaseException:
             self._stop_listening()
             raise
@@ -145,8 +164,8 @@ class ExecLaunch:
         if self._relay is not None:
             self._relay.close()
             return
-        for channel, _ in self._arrived.values():
-            channel.close()
+        for arrived in self._arrived.values():
+            arrived.channel.close()
         if self._control is not None:
             os.close(self._control)
             self._control = None
@@ -160,8 +179,11 @@ class ExecLaunch:
         except OSError as error:
             raise TrialFailed(Failure("environment", f"no socket in {self._private}: {error}")) from None
         self._listener.listen(MOST_RANKS)
-        wanted = {**asdict(self.wanted), "under": self._spec.target.cwd}
-        (self._private / WANTED).write_text(json.dumps(wanted))
+        (self._private / WANTED).write_text(json.dumps(self._told()))
+
+    def _told(self) -> dict[str, str]:
+        """Which program every Python below the command is compared with."""
+        return {**asdict(self.wanted), "under": self._spec.target.cwd}
 
     def _start(self, command: Sequence[str], environment: dict[str, str], isolating: Sequence[str]) -> None:
         self._status, status = os.pipe()
@@ -186,19 +208,21 @@ class ExecLaunch:
             os.close(status)
             os.close(control)
 
-    def _armed(self, environment: Mapping[str, str]) -> dict[str, str]:
+    def _armed(self, environment: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
         path = os.pathsep.join(filter(None, [str(ARMING), environment.get("PYTHONPATH")]))
-        return {**environment, **LAUNCHING, VARIABLE: str(self._private), "PYTHONPATH": path}
+        return {**environment, **more, VARIABLE: str(self._private), "PYTHONPATH": path}
 
     def _next(self, limit_s: float, waiting: Waiting) -> None:
         """Take in the next process that comes, or wait a little."""
-        waiting_for: list[socket.socket | int] = [self._listener, self._status]
+        waiting_for: list[socket.socket | Meeting | int] = [self._listener, self._status]
+        if self.meeting is not None:
+            waiting_for.append(self.meeting)
         ready = select.select(waiting_for, [], [], TICK_S)[0]
         if self._listener in ready:
-            channel = Channel(self._listener.accept()[0])
-            hello = _hello(channel)
-            if hello is not None:
-                self._welcome(channel, hello)
+            self._receive(Channel(self._listener.accept()[0]))
+            return
+        if self.meeting is not None and self.meeting in ready:
+            self._receive(self.meeting.accept(), self.meeting)
             return
         if self._status in ready:
             self._ended_early()
@@ -206,6 +230,16 @@ class ExecLaunch:
         waiting("start", waited)
         if waited > limit_s:
             raise TrialFailed(Failure("timeout", f"{self._missing()} in {waited:.0f} s"))
+
+    def _receive(self, channel: Channel, meeting: Meeting | None = None) -> None:
+        """Hear who has come; over the net only those with our token have a say."""
+        hello = _hello(channel)
+        if hello is None:
+            return
+        if meeting is not None and not (meeting.admits(hello) and isinstance(hello.get("folder"), str)):
+            channel.close()
+            return
+        self._welcome(channel, hello)
 
     def _welcome(self, channel: Channel, hello: dict[str, Any]) -> None:
         """Take a process in, or let it go on without us."""
@@ -222,33 +256,39 @@ class ExecLaunch:
         times = variables["TORCHELASTIC_MAX_RESTARTS"] or "0"
         if times != "0":
             raise restarting(times)
-        if _number(variables, ("LOCAL_WORLD_SIZE",), ranks) != ranks:
-            message = f"of {ranks} ranks not all are on this machine; those on others cannot be measured"
+        if self.meeting is None and _number(variables, ("LOCAL_WORLD_SIZE",), ranks) != ranks:
+            message = (
+                f"of {ranks} ranks not all are on this machine, and the command does not say `--nnodes N`"
+            )
             raise TrialFailed(Failure("environment", message))
         self.target, self._world = first, self._world or ranks
-        self._arrived[rank] = channel, int(hello["pid"])
+        self._arrived[rank] = Arrived(channel, int(hello["pid"]), hello.get("folder"))
 
     def _tell(self) -> list[Rank]:
         """Every rank gets its task, and its session what it needs."""
         assert self.target is not None  # the first rank brought it
         assert self._control is not None  # it was not closed
-        ranks, ends = [], []
-        for number, (channel, pid) in sorted(self._arrived.items()):
+        ranks: list[Rank] = []
+        ends: list[RankEnd] = []
+        if all(arrived.folder is not None for arrived in self._arrived.values()):
+            raise TrialFailed(Failure("environment", "no rank of the command trains on this machine"))
+        for number, arrived in sorted(self._arrived.items(), key=_nearest):
             folder, place = self._folder(number), Place(number, self._world)
-            spec = replace(self._spec, target=self.target, folder=str(folder), place=place)
+            distant = arrived.folder is not None
+            own = arrived.folder or str(folder)
+            spec = replace(self._spec, target=self.target, folder=own, place=place, distant=distant)
             spec.write(folder / "trial.json")
-            end = RankEnd(pid, folder)
+            end = DistantEnd(arrived.channel, folder) if distant else RankEnd(arrived.pid, folder)
             ends.append(end)
-            ranks.append(Rank(spec, channel, end.status, end.control, pid))
+            ranks.append(Rank(spec, folder, arrived.channel, end.status, end.control, arrived.pid))
         self._relay = Relay(self._status, self._control, self._process, ends)
         self._control = None
         self._relay.start()
         for rank in ranks:
             age_s = time.monotonic() - self._began
+            told: Any = asdict(rank.spec) if rank.spec.distant else str(rank.folder / "trial.json")
             with contextlib.suppress(ChannelClosed):  # its session will find out
-                rank.channel.send(
-                    do="arm", spec=str(rank.folder / "trial.json"), age_s=age_s, paths=[str(PACKAGE_PARENT)]
-                )
+                rank.channel.send(do="arm", spec=told, age_s=age_s, paths=[str(PACKAGE_PARENT)])
         return ranks
 
     def _folder(self, number: int) -> Path:
@@ -273,14 +313,25 @@ class ExecLaunch:
         raise TrialFailed(Failure("user_error", message + said))
 
     def _missing(self) -> str:
+        missing = f"the command did not start {self.wanted.shown}"
         if self._arrived:
-            return f"only {len(self._arrived)} of {self._world} ranks had started"
-        return f"the command did not start {self.wanted.shown}"
+            missing = f"only {len(self._arrived)} of {self._world} ranks had started"
+        if self.meeting is not None:
+            missing += f" (ranks on other machines need {DISTANT} and PYTHONPATH in their environment)"
+        return missing
 
     def _stop_listening(self) -> None:
         """Whoever comes from now on goes on untouched."""
         self._listener.close()
+        if self.meeting is not None:
+            self.meeting.close()
         shutil.rmtree(self._private, ignore_errors=True)
+
+
+def _nearest(item: tuple[int, Arrived]) -> tuple[bool, int]:
+    """Ranks of this machine first: what is asked of one rank alone is asked of one whose files are here."""
+    number, arrived = item
+    return arrived.folder is not None, number
 
 
 def _hello(channel: Channel) -> dict[str, Any] | None:

@@ -140,9 +140,11 @@ class RankGroup:
         for number, session in enumerate(self.workers):
             own = dict(arguments)
             if "path" in own and number:
-                own["path"] = str(session.folder / Path(own["path"]).name)
+                own["path"] = str(Path(session.spec.folder) / Path(own["path"]).name)
             session.tell(command, **own)
         messages = self._await(event, wait_s)
+        for session, message in zip(self.workers, messages, strict=True):
+            message["distant"] = session.spec.distant
         if event == "facts":
             for message in messages:
                 message["profile"]["machine"].update(_whole_machine())

@@ -17,6 +17,7 @@ from advisor.profiles.machine import read_machine
 from advisor.tuners import isolation
 from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel
+from advisor.tuners.distant import port_was_taken
 from advisor.tuners.exec_launch import ExecLaunch
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import RankGroup, Running
@@ -30,6 +31,7 @@ from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.zygote import Zygote
 
 PRIVATE = ("ADVISOR_STORAGE",)  # of our own environment; may hold a password
+PORT_TRIES = 3  # of a command on several machines, whose port somebody else may take
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
@@ -84,6 +86,7 @@ class Launcher:
     _quarantined: Quarantined | None = None
     _used_before: dict[str, int] = field(default_factory=dict)
     _has_moved: bool = False
+    _has_told: bool = False
 
     def __enter__(self) -> "Launcher":
         self._used_before = self.used(self.gpus)
@@ -177,12 +180,24 @@ class Launcher:
     def _command(self, spec: TrialSpec, environment: Mapping[str, str]) -> Running:
         """Start a launcher's command; returns when all ranks that it starts have come."""
         command = (self.target.name, *self.target.args)
-        options = self._isolating(Path(spec.folder))
-        launch = ExecLaunch(command, spec, self._environment(environment), options, self.held)
-        self._commands.append(launch)
+        folder = Path(spec.folder)
+        for tries in range(1, PORT_TRIES + 1):
+            options = self._isolating(folder)
+            launch = ExecLaunch(command, spec, self._environment(environment), options, self.held)
+            self._commands.append(launch)
+            if launch.meeting is not None and not self._has_told:
+                self._has_told = True
+                self.warn(launch.meeting.warning())
+            try:
+                ranks = launch.ranks(self.limits.start_s, self.waiting)
+                break
+            except TrialFailed:
+                is_taken = launch.meeting is not None and port_was_taken(folder / "stderr.log")
+                if tries == PORT_TRIES or not is_taken:
+                    raise
         sessions = [
             Session(self, rank.spec, rank.folder, rank.channel, rank.status, rank.control, None)
-            for rank in launch.ranks(self.limits.start_s, self.waiting)
+            for rank in ranks
         ]
         self._sessions += sessions
         return sessions[0] if len(sessions) == 1 else RankGroup(sessions)

@@ -35,6 +35,7 @@ class TrialSpec:
     ``nudge``, where not 0, moves the initial weights by a few roundings, by this seed (``nudge.py``).
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
+    ``distant`` trials run on another machine than the tuner; ``folder`` is one of theirs.
     """
 
     number: int
@@ -49,6 +50,7 @@ class TrialSpec:
     device: str = "auto"
     learning_steps: int = 0
     isolate: bool = False
+    distant: bool = False
     place: Place = field(default_factory=Place)
 
     def write(self, path: Path) -> None:
@@ -58,7 +60,12 @@ class TrialSpec:
     @classmethod
     def read(cls, path: Path) -> "TrialSpec":
         """Read ``trial.json``."""
-        data = json.loads(path.read_text())
+        return cls.of(json.loads(path.read_text()))
+
+    @classmethod
+    def of(cls, written: dict[str, Any]) -> "TrialSpec":
+        """From what ``trial.json`` holds."""
+        data = dict(written)
         target, place = data.pop("target"), data.pop("place")
         return cls(
             target=Target(**{**target, "args": tuple(target["args"])}),

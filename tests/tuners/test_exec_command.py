@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.errors import UsageError
-from advisor.tuners.exec_command import Wanted, check_command, find_wanted
+from advisor.tuners.exec_command import Wanted, check_command, find_wanted, several_machines
 
 
 @pytest.fixture
@@ -78,13 +78,15 @@ def test_without_any_name_the_first_program_below_the_folder_is_taken(project: P
         ("./missing.sh", "no such command: ./missing.sh", "torchrun"),
         ("sh --max-restarts=3 train.py", "restarts failed ranks (3 times)", "`--max-restarts=0`"),
         ("sh --max_restarts 1 train.py", "restarts failed ranks (1 times)", "`--max-restarts=0`"),
-        ("sh --nnodes 1:4 train.py", "1:4 machines", "`--nnodes=1`"),
-        ("sh --num_machines=2 -m pkg.train", "2 machines", "`--nnodes=1`"),
+        ("sh --nnodes 1:4 train.py", "1:4 machines: how many take part must not vary", "`--nnodes=4`"),
+        ("sh --num_machines=2 -m pkg.train", "2 machines, and the command does not say where", "HOST:PORT"),
+        ("sh meet.sh", "2 machines: each start of the script needs a port", "HOST:$ADVISOR_PORT"),
     ],
 )
 def test_a_command_that_cannot_be_measured_is_refused(
     command: str, message: str, hint: str, project: Path
 ) -> None:
+    (project / "meet.sh").write_text("torchrun --nnodes 2 --rdzv-endpoint head:29500 train.py\n")
     with pytest.raises(UsageError) as raised:
         check_command(command.split(), project)
     assert message in raised.value.message
@@ -101,3 +103,51 @@ def test_a_command_that_cannot_be_measured_is_refused(
 )
 def test_a_command_on_one_machine_without_restarts_passes(command: str, project: Path) -> None:
     check_command(command.split(), project)
+
+
+@pytest.mark.parametrize(
+    ("command", "host", "moved"),
+    [
+        (
+            "srun torchrun --nnodes=2:2 --rdzv-endpoint head:29500 train.py",
+            "head",
+            "srun torchrun --nnodes=2:2 --rdzv-endpoint head:7 train.py",
+        ),
+        (
+            "torchrun --nnodes 2 --rdzv_endpoint=head train.py --rdzv_endpoint=mine:1",
+            "head",
+            "torchrun --nnodes 2 --rdzv_endpoint=head:7 train.py --rdzv_endpoint=mine:1",
+        ),
+        (
+            "torchrun --nnodes 2 --master-addr 10.0.0.1 --master-port 29500 -m pkg.train",
+            "10.0.0.1",
+            "torchrun --nnodes 2 --master-addr 10.0.0.1 --master-port 7 -m pkg.train",
+        ),
+        (
+            "accelerate launch --num_machines 2 --main_process_ip head --main_process_port=1 train.py",
+            "head",
+            "accelerate launch --num_machines 2 --main_process_ip head --main_process_port=7 train.py",
+        ),
+    ],
+)
+def test_each_start_on_several_machines_meets_at_a_port_of_its_own(
+    command: str, host: str, moved: str, project: Path
+) -> None:
+    machines = several_machines(command.split(), project)
+    assert machines is not None and machines.host == host
+    assert machines.with_port(command.split(), 7) == tuple(moved.split())
+
+
+def test_a_shell_script_takes_the_port_from_its_environment(project: Path) -> None:
+    for host, expected in (("head", "head"), ("$HEAD", None)):
+        text = f"ssh other torchrun --nnodes 2 --rdzv-endpoint {host}:$ADVISOR_PORT train.py"
+        machines = several_machines(["bash", "-c", text], project)
+        assert machines is not None and machines.host == expected
+        assert machines.with_port(["bash", "-c", text], 7) == ("bash", "-c", text)
+
+
+@pytest.mark.parametrize(
+    "text", ["torchrun train.py", "torchrun --nnodes $N train.py", "torchrun --nnodes=1 train.py"]
+)
+def test_a_shell_script_that_names_no_number_of_machines_has_one(text: str, project: Path) -> None:
+    assert several_machines(["sh", "-c", text], project) is None

@@ -4,106 +4,26 @@ import json
 import os
 import signal
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
+from launched_commands import Owner, a_launch, a_program, failure_of, sessions_of, sessions_of_ranks, silent
 from supervised import until
 
 from advisor.errors import UsageError
-from advisor.tuners.adoption import Adoption
-from advisor.tuners.exec_launch import ARMING, NO_PROGRAM, ExecLaunch
+from advisor.tuners.exec_launch import ARMING, NO_PROGRAM
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import RankGroup
-from advisor.tuners.limits import Limits
-from advisor.tuners.session import Session, SessionEnded
-from advisor.tuners.spec import Target, TrialSpec
+from advisor.tuners.session import SessionEnded
+from advisor.tuners.spec import Target
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
     pytest.mark.usefixtures("no_process_remains"),
 ]
 
-TRAIN = """
-import os, sys
-import torch
-import torch.distributed as dist
-if "RANK" in os.environ:
-    dist.init_process_group("gloo")
-model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range({steps}):
-    optimizer.zero_grad()
-    loss = model(torch.ones(8, 4)).sum()
-    loss.backward()
-    if dist.is_initialized():
-        dist.all_reduce(model.weight.grad)
-    optimizer.step()
-    {body}
-"""
 RANKS = ("torchrun", "--nproc-per-node", "2")
-
-
-def silent(what: str, seconds: float) -> None:
-    """Wait without saying so."""
-
-
-@dataclass
-class Owner:
-    """What a session needs of its launcher."""
-
-    limits: Limits = field(default_factory=lambda: Limits(start_s=60.0, step_s=0.05))
-    adoption: Adoption = field(default_factory=Adoption)
-    waiting: Callable[[str, float], None] = silent
-    forgotten: list[Session] = field(default_factory=list)
-
-    def forget(self, session: Session) -> None:
-        self.forgotten.append(session)
-
-    def end_orphans(self) -> None:
-        self.adoption.end_orphans()
-
-    def quarantine(self, stuck: int) -> None:
-        raise AssertionError(f"{stuck} processes were not ended")
-
-
-@contextmanager
-def a_launch(folder: Path, *command: str, **variables: str) -> Iterator[ExecLaunch]:
-    """A command that runs in ``folder``; torch's scripts are those of this Python."""
-    trial = folder / "trial"
-    trial.mkdir(mode=0o700)
-    bin_folder = os.path.dirname(sys.executable)
-    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment = {**bare, "OMP_NUM_THREADS": "1", "PATH": f"{bin_folder}:{os.environ['PATH']}", **variables}
-    spec = TrialSpec(0, Target("exec", command[0], command[1:], str(folder)), str(trial))
-    launch = ExecLaunch(command, spec, environment)
-    try:
-        yield launch
-    finally:
-        launch.close()
-
-
-def a_program(folder: Path, body: str = "pass", steps: int = 100_000, name: str = "train.py") -> None:
-    indented = textwrap.indent(textwrap.dedent(body).strip(), "    ").strip()
-    (folder / name).write_text(TRAIN.format(body=indented, steps=steps))
-
-
-def sessions_of(launch: ExecLaunch, owner: Owner, limit_s: float = 60.0) -> list[Session]:
-    return [
-        Session(owner, rank.spec, rank.folder, rank.channel, rank.status, rank.control, None)
-        for rank in launch.ranks(limit_s, owner.waiting)
-    ]
-
-
-def failure_of(launch: ExecLaunch, limit_s: float = 30.0) -> Failure:
-    with pytest.raises(TrialFailed) as raised:
-        launch.ranks(limit_s, silent)
-    assert not psutil.pid_exists(launch.supervisor)
-    return raised.value.failure
 
 
 def test_a_command_that_starts_no_python_is_told(tmp_path: Path) -> None:
@@ -149,7 +69,7 @@ def test_ranks_that_would_be_restarted_are_refused(tmp_path: Path) -> None:
         launch.ranks(30.0, silent)
 
 
-def test_ranks_on_other_machines_are_refused(tmp_path: Path) -> None:
+def test_ranks_on_other_machines_that_nobody_spoke_of_are_refused(tmp_path: Path) -> None:
     a_program(tmp_path)
     variables = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
     with a_launch(tmp_path, sys.executable, "train.py", **variables) as launch:
@@ -200,11 +120,7 @@ def test_a_rank_that_is_killed_ends_the_others(tmp_path: Path) -> None:
     a_program(tmp_path)
     with a_launch(tmp_path, *RANKS, "train.py") as launch:
         ranks = launch.ranks(60.0, silent)
-        owner = Owner()
-        sessions = [
-            Session(owner, each.spec, each.folder, each.channel, each.status, each.control, None)
-            for each in ranks
-        ]
+        sessions = sessions_of_ranks(ranks)
         for session in sessions:
             session.first_step()
         os.kill(ranks[1].pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 VARIABLE = "ADVISOR_ARMING"  # holds the folder with `WANTED` and `MEETING`
 WANTED, MEETING = "wanted.json", "tuner"
+DISTANT = "ADVISOR_MEETING"  # where the tuner is met from other machines
 OUR_FOLDER = os.path.dirname(os.path.realpath(__file__))
 ANSWER_S = 60.0  # the tuner may be waiting for another rank
 LIBRARIES = ("site-packages", "dist-packages")
@@ -23,12 +24,16 @@ TOLD = (
 
 def hand_over() -> None:
     """Find out what this process is, ask the tuner, and run the target under its hooks if it says so."""
-    folder = os.environ.get(VARIABLE)
+    folder, distant = os.environ.get(VARIABLE), _distant()
     program = _program()
-    if folder and program is not None and _is_wanted(folder, *program):
-        connection = _connect(folder)
-        if connection is not None:
-            _meet(connection, *program)
+    if (folder or distant) and program is not None:
+        wanted = (folder and _wanted_of(folder)) or distant.get("wanted")
+        if wanted and _is_wanted(wanted, *program):
+            connection = _connect(folder) if folder else None
+            if connection is not None:
+                _meet(connection, *program)
+            elif distant:
+                _meet_from_afar(distant, *program)
     sys.path[:] = [entry for entry in sys.path if not _is_our_folder(entry)]
 
 
@@ -69,14 +74,34 @@ def _module_file(name: str) -> str:
     return ""
 
 
-def _is_wanted(folder: str, kind: str, name: str, file: str) -> bool:
+def _distant() -> dict[str, Any]:
+    """Address, token and target of a tuner that measures ranks on several machines; empty without one."""
+    text = os.environ.get(DISTANT)
+    if not text:
+        return {}
+    import base64
+    import json
+
+    try:
+        told = json.loads(base64.urlsafe_b64decode(text))
+    except ValueError:  # not ours
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _wanted_of(folder: str) -> dict[str, str] | None:
+    """What the tuner of this machine looks for; ``None``: it waits for nobody any more."""
     import json
 
     try:
         with open(os.path.join(folder, WANTED)) as stream:
-            wanted = json.load(stream)
-    except (OSError, ValueError):  # the trial is over, or all its ranks have come
-        return False
+            wanted: dict[str, str] = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return wanted
+
+
+def _is_wanted(wanted: dict[str, str], kind: str, name: str, file: str) -> bool:
     if wanted["file"]:
         return bool(file == wanted["file"])
     if wanted["module"]:
@@ -109,11 +134,28 @@ def _connect(folder: str) -> Any:
     return connection
 
 
-def _meet(connection: Any, kind: str, name: str, file: str) -> None:
-    """Tell the tuner who is here; returns where it does not want this process."""
+def _meet_from_afar(distant: dict[str, Any], kind: str, name: str, file: str) -> None:
+    """Tell a tuner on another machine; what this rank writes for it stays in a folder of its own."""
+    import shutil
+    import socket
+    import tempfile
+
+    try:
+        connection = socket.create_connection(tuple(distant["at"]), ANSWER_S)
+    except OSError:  # all ranks have come
+        return
+    folder = tempfile.mkdtemp(prefix="advisor-rank-")
+    is_answered = _meet(connection, kind, name, file, token=distant["token"], folder=folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    if not is_answered:  # the tuner has given up, and nobody else ends what runs here
+        os._exit(1)
+
+
+def _meet(connection: Any, kind: str, name: str, file: str, **more: str) -> bool:
+    """Tell the tuner who is here; returns where it does not want this process, and whether it said so."""
     import json
 
-    told = {"event": "hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file}
+    told = {"event": "hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file, **more}
     told.update(args=sys.argv[1:], cwd=os.getcwd(), variables={key: os.environ.get(key) for key in TOLD})
     line = b""
     try:
@@ -127,12 +169,13 @@ def _meet(connection: Any, kind: str, name: str, file: str) -> None:
     except (OSError, ValueError):
         answer = {}
     if answer.get("do") == "arm":
-        _take_over(connection, answer)
+        _take_over(connection, answer, more.get("folder"))
     connection.close()
+    return bool(answer)
 
 
-def _take_over(connection: Any, answer: dict[str, Any]) -> None:
-    """Run the target as a trial, in place of Python. Never returns."""
+def _take_over(connection: Any, answer: dict[str, Any], folder: str | None) -> None:
+    """Run the target as a trial; ``folder`` is its own on another machine. Never returns."""
     import time
 
     started = time.perf_counter() - answer["age_s"]
@@ -150,7 +193,13 @@ def _take_over(connection: Any, answer: dict[str, Any]) -> None:
         from advisor.tuners.trial import serve
 
         program.forget_our_folder()
-        spec = TrialSpec.read(Path(answer["spec"]))
+        if folder is None:
+            spec = TrialSpec.read(Path(answer["spec"]))
+        else:
+            from advisor.tuners import afar
+
+            spec = TrialSpec.of(answer["spec"])
+            afar.end_with(connection, folder)
     except BaseException as error:  # another Python may lack what we need
         _complain(connection, f"{sys.executable} cannot load advisor: {type(error).__name__}: {error}")
     try:
@@ -166,7 +215,8 @@ def _leave_no_trace() -> None:
     """As if Python had come this far without us: nothing of ours for children, nothing half imported."""
     import site
 
-    del os.environ[VARIABLE]
+    for name in (VARIABLE, DISTANT):
+        os.environ.pop(name, None)
     kept = [
         entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not _is_our_folder(entry)
     ]
