@@ -284,24 +284,41 @@ class _Trains:
     def __init__(self, source: Source) -> None:
         self._source = source
         scopes = [source.scope(site) for site in source.methods("backward")]
-        self._training = {scope.name.value for scope in scopes if isinstance(scope, cst.FunctionDef)}
+        self._training = [_Named.of(source, scope) for scope in scopes if isinstance(scope, cst.FunctionDef)]
 
     def __call__(self, loop: Site[cst.For]) -> bool:
         calls = self._source.sites(cst.Call, loop.node.body)
         return any(
-            method(site.node) == "backward"
-            or (dotted(site.node.func) or "").rpartition(".")[2] in self._training
+            method(site.node) == "backward" or any(each.is_called(site.node) for each in self._training)
             for site in calls
         )
 
 
+@dataclass(frozen=True)
+class _Named:
+    """A function or method of this file: the function ``train`` is not the one of ``model.train()``."""
+
+    name: str
+    is_method: bool
+
+    @classmethod
+    def of(cls, source: Source, function: cst.FunctionDef) -> "_Named":
+        site = next(site for site in source.sites(cst.FunctionDef) if site.node is function)
+        around = [node for node in site.above if isinstance(node, cst.FunctionDef | cst.ClassDef)]
+        return cls(function.name.value, bool(around) and isinstance(around[-1], cst.ClassDef))
+
+    def is_called(self, call: cst.Call) -> bool:
+        """Whether a call, by what it says, is one of it."""
+        func = call.func
+        if isinstance(func, cst.Attribute):
+            return self.is_method and func.attr.value == self.name
+        return not self.is_method and isinstance(func, cst.Name) and func.value == self.name
+
+
 def _times_called(source: Source, function: cst.FunctionDef) -> int:
     """How many calls of a function there are; one that is made again after an error is the same call."""
-    name = function.name.value
-    called = [
-        site for site in source.sites(cst.Call)
-        if (dotted(site.node.func) or "").rpartition(".")[2] == name
-    ]  # fmt: skip
+    named = _Named.of(source, function)
+    called = [site for site in source.sites(cst.Call) if named.is_called(site.node)]
     first = [site for site in called if site.inside(cst.ExceptHandler) is None]
     return len(first or called)
 

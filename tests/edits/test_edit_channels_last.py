@@ -53,6 +53,13 @@ CASES: dict[str, Case] = {
         HEAD + MADE + LOOP + "print(model(x).argmax())\n",
         HEAD + SET + MADE + AFTER + "print(model(x).argmax())\n",
     ),
+    "a function with the name of a method": Case(
+        "import torch\n\ndef train():\n    model = Net()\n    " + MADE + "    model.train()\n"
+        "    for x, y in loader:\n        criterion(model(x), y).backward()\n\ntrain()\n",
+        "import torch\n\ndef train():\n    model = Net()\n    " + SET + "    " + MADE + "    model.train()\n"
+        "    for x, y in loader:\n        criterion(model(x.to(memory_format=torch.channels_last)), y)"
+        ".backward()\n\ntrain()\n",
+    ),
     "called twice in the loop": Case(
         HEAD + MADE + LOOP.replace("model(x)", "model(x) + model(-x)"), refusal="at 2 places"
     ),

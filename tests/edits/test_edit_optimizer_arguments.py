@@ -78,6 +78,15 @@ CASES: dict[str, Case] = {
         "import torch\ndef make(m):\n    return torch.optim.Adam(m.parameters())\na, b = make(g), make(d)\n",
         refusal="make() makes several optimizers",
     ),
+    "a function with the name of a method": Case(
+        "import torch\ndef train(m):\n    o = torch.optim.Adam(p)\n    m.train()\ntrain(net)\n",
+        "import torch\ndef train(m):\n    o = torch.optim.Adam(p, fused=True)\n    m.train()\ntrain(net)\n",
+    ),
+    "a method that makes several": Case(
+        "import torch\nclass Part:\n    def make(self):\n        return torch.optim.Adam(self.p)\n"
+        "a, b = g.make(), d.make()\n",
+        refusal="make() makes several optimizers",
+    ),
 }
 
 
