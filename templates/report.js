@@ -30,6 +30,13 @@
     return cell.hasAttribute("data-value") ? cell.getAttribute("data-value") : cell.textContent.trim();
   }
 
+  // Laying out thousands of rows takes a while: the first ones of a sorted table are shown before the others.
+  var AT_ONCE = 200;
+
+  function showAll(part) {
+    part.querySelectorAll("tr.later").forEach(function (row) { row.classList.remove("later"); });
+  }
+
   document.querySelectorAll("table.sortable").forEach(function (table, place) {
     var heads = Array.prototype.slice.call(table.tHead.rows[0].cells);
     var part = "sort" + place;
@@ -42,8 +49,14 @@
       var keyed = Array.prototype.map.call(body.rows, function (row) { return [value(row, column), row]; });
       keyed.sort(function (a, b) { return compare(a[0], b[0], sign); });
       var sorted = document.createDocumentFragment();
-      keyed.forEach(function (pair) { sorted.appendChild(pair[1]); });
+      var shown = 0;
+      keyed.forEach(function (pair) {
+        var row = pair[1];
+        row.classList.toggle("later", !row.hidden && ++shown > AT_ONCE);
+        sorted.appendChild(row);
+      });
       body.appendChild(sorted);
+      if (shown > AT_ONCE) setTimeout(function () { showAll(table); }, 50);
     }
 
     heads.forEach(function (head, column) {
@@ -138,6 +151,7 @@
   });
 
   window.addEventListener("beforeprint", function () {
+    showAll(document);
     document.querySelectorAll("details").forEach(function (part) { part.open = true; });
   });
 })();

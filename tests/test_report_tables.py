@@ -111,7 +111,7 @@ def test_what_was_sorted_and_filtered_is_there_after_a_reload(change: Opened) ->
 
 def test_copying_selects_the_text(change: Opened) -> None:
     change.page.get_by_role("button", name="Copy the command that applies").click()
-    assert change.page.evaluate("getSelection().toString()") == "advisor apply advisor-report"
+    assert change.page.evaluate("getSelection().toString()") == "advisor apply advisor-report --write"
 
 
 def test_a_report_of_5000_trials_loads_and_sorts_at_once(browser: Any, tmp_path: Path) -> None:
@@ -129,3 +129,19 @@ def test_a_report_of_5000_trials_loads_and_sorts_at_once(browser: Any, tmp_path:
             )
         assert len(numbers(seen)) == 2000
         assert min(loads) < MOST_MS["load"] and min(sorts) < MOST_MS["sort"]
+
+
+@pytest.mark.parametrize("then", ["", "dispatchEvent(new Event('beforeprint'));"])
+def test_the_first_sorted_rows_are_there_before_all_others(browser: Any, tmp_path: Path, then: str) -> None:
+    displayed = "[...document.querySelectorAll('table[data-filters~=stage] tbody tr')]"
+    displayed += ".filter(r => r.getClientRects().length)"
+    with opened(browser, write("5000 trials", tmp_path)) as seen:
+        at_once = seen.page.evaluate(
+            f"""() => {{ document.querySelector('table[data-filters~=stage]').scrollIntoView();
+            document.querySelector('table[data-filters~=stage] th:nth-child(5) button').click();
+            {then} return {displayed}.map(r => Number(r.cells[0].textContent)); }}"""
+        )
+        seen.page.wait_for_function("!document.querySelector('tr.later')")
+        later = seen.page.evaluate(f"{displayed}.map(r => Number(r.cells[0].textContent))")
+    assert len(at_once) == (2000 if then else 200) and len(later) == 2000
+    assert later[: len(at_once)] == at_once
