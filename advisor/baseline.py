@@ -76,6 +76,11 @@ class Baseline:
         """Median seconds of a step."""
         return median([value for slot in self.slots for value in slot.step_s])
 
+    @property
+    def losses_finite(self) -> bool:
+        """Whether no loss that was seen is NaN or infinite."""
+        return all(map(math.isfinite, self.losses))
+
     def teach(self, arena: Arena) -> None:
         """Tell an arena what comparisons of this program need."""
         arena.max_steps = self.max_steps

@@ -1,6 +1,7 @@
 """Every error a user may read, with where it happened, its cause and the next step."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 MAX_USER_TEXT = 200
@@ -95,6 +96,25 @@ class NoValidTrial(AdvisorError, RuntimeError):
 
     code = "no_valid_trial"
     exit_code = 4
+
+    @classmethod
+    def of_causes(
+        cls, causes: Sequence[str], study: str, *, where: str | None = None, own_loss_ends: bool = False
+    ) -> "NoValidTrial":
+        """All trials of a study failed.
+
+        Args:
+            causes: That of each trial.
+            study: Its name.
+            where: The folder of their logs.
+            own_loss_ends: A loss of the unchanged program is NaN or infinite as well.
+        """
+        hint = f"`advisor report {study}` lists them with their logs"
+        if own_loss_ends and "non_finite" in causes:
+            hint = "the unchanged program's loss becomes NaN or infinite too: mend that first; " + hint
+        return cls(
+            f"all {len(causes)} trials failed: {', '.join(sorted(set(causes)))}", where=where, hint=hint
+        )
 
 
 class EnvironmentProblem(AdvisorError, RuntimeError):

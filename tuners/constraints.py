@@ -8,7 +8,7 @@ own ``choices`` and ``check``.
 from collections.abc import Callable, Mapping
 
 from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.tuners.compiled import compiles
+from advisor.tuners.compiled import NEED_COMPILE, compiles
 from advisor.tuners.knob import Config, Value
 from advisor.tuners.memory_model import memory_limit, memory_model
 from advisor.tuners.rank_constraints import (
@@ -34,12 +34,6 @@ CUDA_GRAPHS = ("compile-reduce-overhead", "compile-max-autotune")
 MAX_AUTOTUNE = ("compile-max-autotune", "compile-max-autotune-no-cudagraphs")
 LINEAR_RULE = ("SGD", "ASGD")
 SUMMED = "the loss is summed over the batch, so its gradient already grows with the batch"
-NEED_COMPILE: dict[str, Value] = {
-    "activation_memory_budget": "1.0",
-    "compile_region": "model",
-    "dynamic": "auto",
-}
-"""Knobs that act only on compiled code, with the setting of a program that compiles nothing."""
 SAVE_MEMORY: dict[str, Value] = {
     "fsdp_offload": "off",
     "accumulation": 1,
