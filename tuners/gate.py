@@ -260,7 +260,7 @@ def judge(
     distance = _distance(baseline.losses, candidate)
     first = _relative(baseline.losses[0], candidate[0])
     told = f"losses of the first {count} steps differ by {distance:.2g} relative"
-    noise = f"the baseline's own: {baseline.repeat_noise:.1g} repeated, {baseline.seed_noise:.1g} other seeds"
+    noise = f"run twice unchanged: {baseline.repeat_noise:.1g}; another seed: {baseline.seed_noise:.1g}"
     wrong = _wrong_gradient(baseline, norms, semantics, own_draws)
     if wrong is not None:
         return Verdict("drifts", f"{told}; {wrong}")

@@ -9,10 +9,9 @@ from math import prod
 from advisor.errors import UsageError
 from advisor.profiles.profile import Profile
 from advisor.profiles.replayed import Share
-from advisor.tuners.compiled import compiles
+from advisor.tuners.compiled import NEED_COMPILE, compiles
 from advisor.tuners.constraints import (
     CONSTRAINTS,
-    NEED_COMPILE,
     SUMMED,
     UNLESS_NAMED,
     batch_ratio,

@@ -25,6 +25,16 @@ def test_the_choices_are_those_of_the_first_part_in_its_order() -> None:
     assert not [value for value, _ in reasons(again, "num_workers") if value == 4]
 
 
+def test_a_space_that_is_begun_with_its_own_choices_is_the_same() -> None:
+    now = a_space(named=dict.fromkeys(("num_workers", "amp", "malloc", "num_threads", "channels_last")))
+    assert len(now.choices) > 2
+    again = as_begun(now, now.choices, KNOBS)
+    assert (again.choices, again.present) == (now.choices, now.present)
+    assert {(left.knob, left.value, left.reason) for left in again.not_tried} == {
+        (left.knob, left.value, left.reason) for left in now.not_tried
+    }
+
+
 def test_what_is_fixed_stays_fixed() -> None:
     now = a_space(named={"amp": None}, fixed={"num_threads": 1})
     assert as_begun(now, {"amp": ["off", "bf16"]}, KNOBS).present == {"amp": "off", "num_threads": 1}

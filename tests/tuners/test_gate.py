@@ -37,6 +37,11 @@ def test_each_semantics_has_its_bound(
     assert judge(a_reference(), candidate, semantics, own_draws=False).verdict == verdict
 
 
+def test_the_yardstick_is_told_in_plain_words() -> None:
+    reason = judge(a_reference(), LOSSES, Semantics.EXACT, own_draws=False).reason
+    assert reason.endswith("differ by 0 relative (run twice unchanged: 0; another seed: 0.05)")
+
+
 def test_a_change_that_draws_other_random_numbers_is_judged_by_seed_noise() -> None:
     candidate = scaled(1.02)
     assert judge(a_reference(), candidate, Semantics.ROUNDING, own_draws=True).verdict == "within_noise"
