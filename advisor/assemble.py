@@ -75,7 +75,8 @@ def result(
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
     recommendation.proposals += estimates(trials, profile, space.present)
     untried = _untried(not_tried, outcome, space)
-    judged = with_outcomes(findings, recommendation, trials, untried, space.present)
+    option = "knobs=" if request.kind == "objects" else "--knob"
+    judged = with_outcomes(findings, recommendation, trials, untried, space.present, settings.knobs, option)
     return ResultData(
         advisor_version=version("torch-advisor"),
         command=without_secrets(settings.command),

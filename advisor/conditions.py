@@ -5,8 +5,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from advisor import wording
-from advisor.result import Document, ResultData
+from advisor import credit, wording
+from advisor.result import Document, Ratio, ResultData
 from advisor.wording import shown
 
 MACHINE = {
@@ -47,6 +47,25 @@ def reproduce(result: Document) -> str:
     return shlex.join(["advisor", *(shown(part) for part in result.command)])
 
 
+def quads(value: Ratio) -> str:
+    """What a quad and the range behind a ratio are, where it tells of quads; else empty."""
+    if not value.quads:
+        return ""
+    return (
+        "A quad is four timed blocks: unchanged, changed, changed, unchanged. The range behind a ratio holds "
+        f"the true one with {100 * value.confidence:.4g} % confidence."
+    )
+
+
+def ended(result: ResultData) -> str:
+    """Why the search ended; of what, where the command named what may be tried."""
+    why = wording.STOPPED[result.budget.stopped_by]
+    asked = ", ".join(dict.fromkeys(map(shown, credit.asked(result))))
+    return (
+        f"{why} of what --knob allows ({asked})" if asked and result.budget.stopped_by == "converged" else why
+    )
+
+
 def conditions(result: ResultData) -> list[Fact]:
     """Under which conditions the numbers hold."""
     budget, target = result.budget, result.target
@@ -62,7 +81,7 @@ def conditions(result: ResultData) -> list[Fact]:
         Fact("Smallest gain that is recommended", wording.percent(result.min_gain)),
         Fact("Time spent", wording.seconds(budget.seconds)),
         Fact("Trials", str(budget.trials)),
-        Fact("Ended because", wording.STOPPED[budget.stopped_by]),
+        Fact("Ended because", ended(result)),
         Fact("Watching added to a step", wording.percent(result.profile.overhead)),
         Fact("Loss of the baseline", _loss(result)),
         Fact("advisor", shown(result.advisor_version)),

@@ -88,6 +88,7 @@ class Confirmation:
         worth: Log ratio of what a sample is worth under a configuration over one of the baseline's, at its
             lower quartile; added to every comparison.
         keep: Keeps those of this one: trial, configuration, log ratios by process.
+        compiled_s: The longest compilation of a configuration that the search saw.
     """
 
     arena: Arena
@@ -101,6 +102,7 @@ class Confirmation:
     earlier: Callable[[str], list[list[float]]] = lambda key: []
     worth: Callable[[Config], float] = lambda config: 0.0
     keep: Callable[[int, str, list[list[float]]], None] = lambda number, key, instances: None
+    compiled_s: Callable[[Config], float | None] = lambda config: None
     clock: Callable[[], float] = time.monotonic
     _nudged: gate.Nudged | None = None
 
@@ -224,6 +226,7 @@ class Confirmation:
         if limit is not None:
             outcome.reason = limit
             return
+        outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
         how = self.arena.how(self.space.present, winner, fresh=True)
         quads = self._quads()
         number, self.next_number = self.next_number, self.next_number + 1

@@ -197,7 +197,8 @@ class Diagnosis:
         before = session.slot(around, drop=1)
         recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
         trace = self._trace(recorded)
-        ranks = ranks_of([trace, *map(self._trace, recorded.get("ranks", [])[1:])])
+        others_here = [each for each in recorded.get("ranks", [])[1:] if not each["distant"]]
+        ranks = ranks_of([trace, *map(self._trace, others_here)])
         ranks = with_facts(ranks, profile, self._told)
         after = session.slot(around, drop=1)
         # The normal step is timed on both sides of the window: other load may come and go.

@@ -22,6 +22,7 @@ from advisor import (
 from advisor import page as pages
 from advisor.disturbances import disturbances
 from advisor.markdown import counted, fitted, section
+from advisor.patch import written
 from advisor.result import Document, ProfileData, ProfileSummary, ResultData
 
 MOST_NAME = 80
@@ -130,7 +131,7 @@ def _findings(result: Document) -> list[str]:
     found = [f for f in result.findings if f.state in ("opportunity", "diagnostic")]
     rows = []
     for finding in found[:MOST_FINDINGS]:
-        row = findings_page.finding_row(finding)
+        row = findings_page.finding_row(finding, result if isinstance(result, ResultData) else None)
         where = code(row.place) if row.place else ""
         rows.append(
             (
@@ -138,7 +139,7 @@ def _findings(result: Document) -> list[str]:
                 " ".join(filter(None, (escaped(row.title), where))),
                 escaped(row.gain) if row.gain else "",
                 escaped(row.advice, 500) if row.advice else "",
-                escaped(row.outcome),
+                escaped(row.outcome) + (f"; to try it: {code(row.to_try, 200)}" if row.to_try else ""),
             )
         )
     return section(
@@ -158,10 +159,11 @@ def _reason(result: ResultData) -> list[str]:
 
 
 def _changes(result: ResultData) -> list[str]:
-    rows = []
+    rows, made = [], written(result)
     for change in result.recommendation.changes:
-        row = pages.change_row(change)
+        row = pages.change_row(change, result.recommendation, made)
         write = [code(line, 200) for line in row.snippet.split("\n") if line.strip()]
+        write += [f"({row.edit})"] if row.edit else []
         write += [code(variable, 200) for variable in row.environment]
         rows.append(
             (
@@ -182,8 +184,10 @@ def _facts(result: ResultData) -> list[str]:
         for tile in pages.tiles(result)
     ]
     facts.append(("Noise", wording.noise(result)))
+    if told := conditions.quads(result.recommendation.speedup):
+        facts.append(("How", told))
     facts.append(("Machine", escaped(_machine(result))))
-    facts.append(("Search", f"{wording.states(result.trials)}; {wording.STOPPED[result.budget.stopped_by]}"))
+    facts.append(("Search", f"{wording.states(result.trials)}; {conditions.ended(result)}"))
     facts.append(("Again", code(conditions.reproduce(result), 200)))
     return section("Measured", ("what", "value"), facts)
 

@@ -4,12 +4,14 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor import wording
+from advisor import credit, wording
 from advisor.conditions import as_json
-from advisor.result import Finding, Place
+from advisor.next_step import tune_command
+from advisor.result import Finding, Place, ResultData
 from advisor.rules import RULES
 from advisor.wording import shown
 
+JOINED = {"confirmed": " by ", "no_effect": " of "}  # an outcome and what was tested
 SEVERITIES = ("high", "medium", "low", "")
 
 
@@ -27,6 +29,7 @@ class FindingRow:
     advice: str
     outcome: str
     outcome_word: str
+    to_try: str
     severity_rank: int
     evidence: str
     cause_of: str
@@ -48,11 +51,11 @@ class FindingGroups:
         return any((self.opportunities, self.diagnostics, self.passed, self.not_applicable, self.errors))
 
 
-def groups(findings: Sequence[Finding]) -> FindingGroups:
-    """Rows of all findings."""
+def groups(findings: Sequence[Finding], result: ResultData | None = None) -> FindingGroups:
+    """Rows of all findings; of a search with its ``result``."""
     rows: dict[str, list[FindingRow]] = {}
     for finding in findings:
-        rows.setdefault(finding.state, []).append(finding_row(finding))
+        rows.setdefault(finding.state, []).append(finding_row(finding, result))
     return FindingGroups(
         opportunities=rows.get("opportunity", []),
         diagnostics=rows.get("diagnostic", []),
@@ -62,8 +65,8 @@ def groups(findings: Sequence[Finding]) -> FindingGroups:
     )
 
 
-def finding_row(finding: Finding) -> FindingRow:
-    """One finding as text."""
+def finding_row(finding: Finding, result: ResultData | None = None) -> FindingRow:
+    """One finding as text; of a search with its ``result``."""
     return FindingRow(
         rule=shown(finding.rule) or "(unnamed)",
         state=finding.state.replace("_", " "),
@@ -73,8 +76,9 @@ def finding_row(finding: Finding) -> FindingRow:
         place=place(finding.location),
         gain=gain(finding),
         advice=shown(finding.advice, 1000),
-        outcome=outcome(finding),
+        outcome=outcome(finding, result),
         outcome_word=finding.outcome,
+        to_try=to_try(finding, result),
         severity_rank=SEVERITIES.index(finding.severity or ""),
         evidence=", ".join(f"{shown(name, 80)} {as_json(value)}" for name, value in finding.evidence.items()),
         cause_of=shown(finding.explains or ""),
@@ -112,10 +116,21 @@ def _doubt(finding: Finding) -> str:
     return said
 
 
-def outcome(finding: Finding) -> str:
-    """``confirmed``, ``no effect``, ``harmful`` or ``not tested``, with the reason for the last."""
+def outcome(finding: Finding, result: ResultData | None = None) -> str:
+    """``confirmed by amp=bf16: 1.31x (1.24 to 1.38)``, ``not tested: ...``: with what was tested."""
     word = finding.outcome.replace("_", " ")
-    return f"{word}: {shown(finding.why, 300)}" if finding.why else word
+    why = finding.why if result is None else credit.why(finding, result)
+    if not why:
+        return word
+    return f"{word}{JOINED.get(finding.outcome, ': ') if '=' in why else ': '}{shown(why, 300)}"
+
+
+def to_try(finding: Finding, result: ResultData | None) -> str:
+    """The command that tries an advice which the user's own ``--knob`` left out; else empty."""
+    if result is None or result.target.kind not in ("script", "workload"):
+        return ""
+    options = credit.to_try(finding) if credit.why(finding, result).startswith("--knob left ") else []
+    return tune_command(result, options) if options else ""
 
 
 def place(location: Place | None) -> str:

@@ -1,12 +1,11 @@
 """What findings mean for a search, and what a search means for the findings."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from advisor import wording
+from advisor import credit, wording
 from advisor.finding import Finding, Outcome, Severity
-from advisor.result import Adopted, Interval, Recommendation, Trial, Untried
-from advisor.tuners.knobs import KNOBS
+from advisor.result import Recommendation, Trial, Untried
 from advisor.tuners.strategies import STRATEGIES
 
 WORTH = 1.0  # a ratio: nothing gained, nothing lost
@@ -35,12 +34,15 @@ def with_outcomes(
     trials: Sequence[Trial],
     not_tried: Sequence[Untried],
     baseline: Mapping[str, int | str],
+    asked: Collection[str] = (),
+    option: str = "--knob",
 ) -> list[Finding]:
     """What came of trying each finding's advice.
 
     ``confirmed``: a knob that it names is part of the confirmed recommendation. ``harmful``: every value
     tried was slower. ``no_effect``: none was clearly faster; it then matters little. ``not_tested`` with the
     reason otherwise; what was faster in the search alone, and never confirmed, is not counted as tested.
+    The reason says by which change it was tested, and where that is not the one of the advice.
 
     Args:
         findings: As the rules left them.
@@ -48,11 +50,16 @@ def with_outcomes(
         trials: All trials of the study.
         not_tried: What was left out, and why.
         baseline: The baseline's settings.
+        asked: Knobs that the user named, if any were; no others were tried.
+        option: How they were named.
     """
     return [
-        _with_outcome(finding, recommendation, trials, not_tried, baseline) if finding.fired else finding
+        _with_outcome(
+            finding, recommendation, trials, not_tried, baseline,
+            credit.left_out(finding.advice, finding.knobs, asked, option),
+        ) if finding.fired else finding
         for finding in findings
-    ]
+    ]  # fmt: skip
 
 
 def _with_outcome(
@@ -61,53 +68,29 @@ def _with_outcome(
     trials: Sequence[Trial],
     not_tried: Sequence[Untried],
     baseline: Mapping[str, int | str],
+    left_out: str,
 ) -> Finding:
-    adopted = [change for change in recommendation.changes if _name(change.knob, change.to) in finding.knobs]
-    if adopted:
-        measured = _contribution(adopted, recommendation)
-        why = "" if measured else "part of the recommendation; its own share was not measured"
+    found = credit.confirmed_by(finding.advice, finding.knobs, recommendation, trials, baseline)
+    if found is not None:
+        gain, why = found
+        measured = None if gain is None else (gain.estimate, gain.low, gain.high)
         return dataclasses.replace(finding, outcome=Outcome.CONFIRMED, measured=measured, why=why)
-    tried = [
-        trial for trial in trials if (changed := _changed(trial, baseline)) and changed <= set(finding.knobs)
-    ]
-    ratios = [trial.against_baseline for trial in tried if trial.against_baseline is not None]
+    own = set(finding.knobs)
+    tried = [trial for trial in trials if (names := credit.changed(trial, baseline)) and names <= own]
+    ratios = [(trial.against_baseline, trial) for trial in tried if trial.against_baseline is not None]
     if not ratios:
-        return dataclasses.replace(finding, why=_failed(tried, baseline) or _why(finding, not_tried))
-    best = max(ratios, key=lambda ratio: ratio.estimate)
-    measured = (best.estimate, best.low, best.high)
+        why = _failed(tried, baseline) or _why(finding, not_tried) or left_out or credit.NOT_REACHED
+        return dataclasses.replace(finding, why=why)
+    best, trial = max(ratios, key=lambda ratio: ratio[0].estimate)
+    tested = set().union(*(credit.changed(trial, baseline) for _, trial in ratios))
+    beside = credit.beside_advice(finding.advice, finding.knobs, tested, trials, baseline)
+    why = f"{', '.join(wording.differences(trial.config, baseline))}: {wording.short_ratio(best)}"
+    tested_as = dataclasses.replace(finding, measured=(best.estimate, best.low, best.high), why=why + beside)
     if best.high < WORTH:
-        return dataclasses.replace(finding, outcome=Outcome.HARMFUL, measured=measured)
+        return dataclasses.replace(tested_as, outcome=Outcome.HARMFUL)
     if best.low <= WORTH or best.estimate < WORTH + 0.01:
-        return dataclasses.replace(
-            finding, outcome=Outcome.NO_EFFECT, measured=measured, severity=Severity.LOW
-        )
-    said = wording.short_ratio(best)
-    return dataclasses.replace(finding, why=f"{said} in the search alone, not confirmed")
-
-
-def _changed(trial: Trial, baseline: Mapping[str, int | str]) -> set[str]:
-    """What a trial changed: of knobs that only follow others nothing, and a strategy by its name."""
-    changed = {name: value for name, value in trial.config.items() if value != baseline.get(name)}
-    return {
-        _name(name, value) for name, value in changed.items()
-        if name not in KNOBS or KNOBS[name].follows not in changed
-    }  # fmt: skip
-
-
-def _name(knob: str, value: int | str) -> str:
-    """How rules name it: a strategy by itself."""
-    return str(value) if knob == "strategy" else knob
-
-
-def _contribution(
-    adopted: Sequence[Adopted], recommendation: Recommendation
-) -> tuple[float, float, float] | None:
-    """The largest contribution of the changes, or the whole gain where there is one change only."""
-    known: list[Interval] = [change.contribution for change in adopted if change.contribution is not None]
-    if len(recommendation.changes) == 1:
-        known = [recommendation.speedup]
-    best = max(known, key=lambda interval: interval.estimate, default=None)
-    return None if best is None else (best.estimate, best.low, best.high)
+        return dataclasses.replace(tested_as, outcome=Outcome.NO_EFFECT, severity=Severity.LOW)
+    return dataclasses.replace(finding, why=f"{why} in the search alone, not confirmed{beside}")
 
 
 def _failed(tried: Sequence[Trial], baseline: Mapping[str, int | str]) -> str:
@@ -126,4 +109,4 @@ def _why(finding: Finding, not_tried: Sequence[Untried]) -> str:
         if entry.knob in finding.knobs or a_strategy:
             value = "" if entry.value is None else f"={entry.value}"
             return f"{entry.knob}{value}: {entry.reason}"
-    return "the search did not come to it"
+    return ""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from advisor.fault_points import hit
 from advisor.kept_trials import KeptTrials
+from advisor.outlook import first_compile_s
 from advisor.result import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.settings import Progress
 from advisor.store import Store
@@ -51,6 +52,10 @@ class Keeping:
     kept: Callable[[], None] = lambda: None
     shared: SharedTrials | None = None
     _begun: tuple[TrialRecord, str] | None = None
+
+    def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
+        """The longest compilation of what ``config`` compiles that a trial has seen."""
+        return first_compile_s(config, self.trials)
 
     def begin(self, trial: TrialRecord, key: str, score: float) -> None:
         """Note that a trial runs, so that it is not lost when we are killed."""

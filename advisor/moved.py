@@ -1,5 +1,6 @@
 """Where the bottleneck moved: the largest part of a step before and after, and what is left to gain there."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,14 +24,23 @@ RATIOS = ("double_batch", "half_batch")
 
 @dataclass(frozen=True)
 class Moved:
-    """``said`` in a sentence; ``replays`` are what leaving a part out gave before and after."""
+    """``said`` in a sentence; ``replays`` are what leaving a part out gave before and after.
+
+    ``doubt`` says that the two profiles do not show the gain that was confirmed, or is empty.
+    """
 
     said: str
+    doubt: str
     replays: list[tuple[str, str, str]]
 
 
-def moved(summary: ProfileSummary) -> Moved | None:
-    """What the profile of the recommended setting says beside that of the baseline; ``None`` without one."""
+def moved(summary: ProfileSummary, gain: Interval | None = None) -> Moved | None:
+    """What the profile of the recommended setting says beside that of the baseline; ``None`` without one.
+
+    Args:
+        summary: Of both profiles.
+        gain: Of the step, as it was confirmed; ``None`` where a step does something else than before.
+    """
     before, after = summary.phases_ms, summary.phases_after_ms
     if not after or not any(after.values()):
         return None
@@ -42,7 +52,15 @@ def moved(summary: ProfileSummary) -> Moved | None:
         )
         for name in dict.fromkeys([*summary.replays, *summary.replays_after])
     ]
-    return Moved(_said(before, after), rows)
+    return Moved(_said(before, after), _doubt(before, after, gain), rows)
+
+
+def _doubt(before: Mapping[str, float], after: Mapping[str, float], gain: Interval | None) -> str:
+    """Half of the gain must show: profiles are single runs, and noisier than the comparison."""
+    seen = sum(before.values()) / sum(after.values())
+    if gain is None or gain.low <= 1 or seen >= math.sqrt(gain.low):
+        return ""
+    return "These two do not show half of the gain that was confirmed: they do not tell where it comes from."
 
 
 def _said(before: Mapping[str, float], after: Mapping[str, float]) -> str:

@@ -1,9 +1,12 @@
 """What to do with a result: one action, the command that does it, and how to take it back."""
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from advisor.result import ResultData
+from advisor.conditions import reproduce
+from advisor.result import Document, ResultData
 from advisor.wording import is_blind, is_unfinished, shown
 
 DEFAULT_FOLDER = "advisor-report"
@@ -29,6 +32,44 @@ def apply_command(result: ResultData, folder: str | None = None) -> str:
     return shlex.join(["advisor", "apply", shown(folder or report_folder(result), 1000)])
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command of the first screen: what it does, and the words behind "Copy"."""
+
+    name: str
+    text: str
+    means: str
+
+
+def commands(result: ResultData, *, editable: bool) -> list[Command]:
+    """How to look at the changes, to make them and to take them back, and how to measure again.
+
+    Args:
+        result: What ``tune`` found.
+        editable: Whether the changes can be written into the program, or may be.
+    """
+    found, apply = [], apply_command(result)
+    if result.recommendation.changes and result.target.kind == "objects":
+        found = [Command("Apply", apply, "the command that applies")]
+    elif result.recommendation.changes:
+        found = [Command("Look", apply, "the command that shows the changes")]
+        if editable:
+            found += [
+                Command("Apply", f"{apply} --write", "the command that applies"),
+                Command("Undo", f"{apply} --revert", "the command that undoes"),
+            ]
+    return [*found, Command("Reproduce", reproduce(result), "the command that reproduces")]
+
+
+def tune_command(result: Document, options: Sequence[str] = ()) -> str:
+    """The command that searches for the same target."""
+    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
+    module = ["-m"] if "-m" in own else []
+    arguments = ["--", *result.target.args] if result.target.args else []
+    words = ["advisor", "tune", *module, result.target.path, *options, *arguments]
+    return shlex.join(shown(part) for part in words)
+
+
 def next_step(result: ResultData, folder: str | None = None) -> str:
     """One action, and how to take it back.
 
@@ -48,10 +89,10 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
             return "Run it again while less else runs on this machine, or with a longer --budget."
         return "Nothing to change. A longer --budget sees smaller differences."
     back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
-    edits = "the change" if len(changes) == 1 else f"the {len(changes)} changes"
+    edits, them = ("the change", "it") if len(changes) == 1 else (f"the {len(changes)} changes", "them")
     if result.target.kind == "objects":
         return f"`{apply_command(result)}` makes {edits} here. To undo: {back}."
     return (
-        f"`{apply_command(result, folder)}` shows {edits} as a patch, --write makes them. "
+        f"`{apply_command(result, folder)}` shows {edits} as a patch, --write makes {them}. "
         f"To undo: --revert, or by hand {back}."
     )

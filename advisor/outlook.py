@@ -1,7 +1,13 @@
 """What a result means for the user's own training: its time and cost, compilation, other batch sizes."""
 
+import math
+from collections.abc import Iterable, Mapping
+
 from advisor import wording
-from advisor.result import Interval, ResultData
+from advisor.result import Interval, ResultData, Trial, Value
+from advisor.tuners.compiled import NEED_COMPILE, compiles
+
+COMPILED = ("execution", *NEED_COMPILE)
 
 
 def planned(result: ResultData) -> str | None:
@@ -44,16 +50,32 @@ def batches(result: ResultData) -> str | None:
 
 
 def pays_back(result: ResultData) -> str | None:
-    """What compilation costs before it pays, or ``None`` when nothing is compiled."""
+    """What compilation costs before it pays, or ``None`` when nothing is compiled.
+
+    The first time is the longest that was seen of this setting: that compiles what every later one finds.
+    """
     found = result.recommendation
-    parts = []
-    if found.compile_cold_s is not None:
-        parts.append(f"{wording.seconds(found.compile_cold_s)} of compilation on a cold start")
-        if found.compile_warm_s is not None:
-            parts.append(f"{wording.seconds(found.compile_warm_s)} on a warm one")
-    if found.break_even_steps:
-        parts.append(f"pays back after {found.break_even_steps} steps")
-    return ", ".join(parts) or None
+    cold, warm, steps = found.compile_cold_s, found.compile_warm_s, found.break_even_steps
+    if cold is None:
+        return f"pays back after {steps} steps" if steps else None
+    first = max(cold, first_compile_s(found.config, result.trials) or 0.0)
+    parts = [f"{wording.seconds(first)} of compilation the first time"]
+    if warm is not None:
+        parts.append(f"{wording.seconds(warm)} on a warm start")
+    if steps and cold > 0:
+        of_warm = "" if warm is None else f" ({math.ceil(steps * warm / cold)} on a warm start)"
+        parts.append(f"pays back after {math.ceil(steps * first / cold)} steps{of_warm}")
+    return ", ".join(parts)
+
+
+def first_compile_s(config: Mapping[str, Value], trials: Iterable[Trial]) -> float | None:
+    """The longest compilation that trials with what ``config`` compiles have seen; ``None`` without one."""
+    seen = [
+        trial.compile_s
+        for trial in trials
+        if trial.compile_s and all(trial.config.get(name) == config.get(name) for name in COMPILED)
+    ]
+    return max(seen, default=None) if compiles(config) else None
 
 
 def _instead(now: float, changed: Interval | None) -> str:

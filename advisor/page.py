@@ -1,20 +1,21 @@
 """What a report shows, part by part, as text and drawings ready to be placed by a template."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor import charts, outlook, wording
 from advisor.charts import Bar, Chart
-from advisor.conditions import Fact, conditions, limits, machine, reproduce
+from advisor.conditions import Fact, conditions, limits, machine, quads, reproduce
 from advisor.disturbances import disturbances, winner
 from advisor.effects_page import EffectsPart, effects
 from advisor.findings_page import FindingGroups, groups
 from advisor.groups_page import GroupRow, group_rows
 from advisor.moved import Moved, moved
-from advisor.next_step import apply_command, next_step
+from advisor.next_step import Command, commands, next_step
+from advisor.patch import Written
 from advisor.rank_chart import RankPicture, rank_picture
-from advisor.result import Adopted, ProfileSummary, Recommendation, ResultData, Trial
+from advisor.result import Adopted, Interval, ProfileSummary, Recommendation, ResultData, Trial
 from advisor.share_chart import Limits, limits_part, rates
 from advisor.step_chart import step_bar
 from advisor.strategies_page import StrategiesPart, strategies
@@ -23,6 +24,8 @@ from advisor.wording import shown, shown_block
 
 MOST_ROWS = 2000  # what a browser sorts at once; the rest is in result.json
 UNNAMED = "(unnamed)"
+OTHER_WORK = ("batch_size", "accumulation", "strategy", "ranks")  # make a step do something else
+NOWHERE = Written()
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class ChangeRow:
-    """One change of the recommendation; ``environment`` holds ``NAME=value``, quoted for a shell."""
+    """One change of the recommendation; ``environment`` holds ``NAME=value``, quoted for a shell.
+
+    ``edit`` says where the change is written into the program, if it is; ``snippet`` is then that edit's.
+    """
 
     knob: str
     before: str
@@ -44,6 +50,7 @@ class ChangeRow:
     meaning: str
     contribution: str
     snippet: str
+    edit: str
     environment: list[str]
 
 
@@ -97,7 +104,8 @@ class Page:
     planned: str | None
     batches: str | None
     next_step: str
-    apply: str
+    commands: list[Command]
+    quads: str
     reproduce: str
     disturbances: list[str]
     warnings: list[str]
@@ -130,13 +138,14 @@ class Page:
     limits: list[str]
 
 
-def page(result: ResultData, patch: str, prefix: str = "") -> Page:
+def page(result: ResultData, patch: str, prefix: str = "", written: Written = NOWHERE) -> Page:
     """Everything that ``result`` says, in the order of the report.
 
     Args:
         result: What ``tune`` found.
         patch: Text of ``changes.patch``.
         prefix: Put before every id of a drawing, so that several results fit on one page.
+        written: What ``changes.patch`` edits.
     """
     found = result.recommendation
     return Page(
@@ -149,23 +158,24 @@ def page(result: ResultData, patch: str, prefix: str = "") -> Page:
         planned=outlook.planned(result),
         batches=outlook.batches(result),
         next_step=_without_ticks(next_step(result)),
-        apply=apply_command(result) if found.changes else "",
+        commands=commands(result, editable=bool(written.knobs) or not written.is_known),
+        quads=quads(found.speedup),
         reproduce=reproduce(result),
         disturbances=disturbances(result),
         warnings=[text for text in (shown(warning, 500) for warning in result.warnings) if text],
         tiles=tiles(result),
-        changes=[change_row(change) for change in found.changes],
+        changes=[change_row(change, found, written) for change in found.changes],
         patch=patch,
         before_after=_before_after(result, prefix),
         confirmed=winner(result) is not None,
         step=step_bar(f"{prefix}step", result.profile.phases_ms, result.profile.phases_after_ms),
         legend=legend(result.profile.phases_ms, result.profile.phases_after_ms),
-        moved=moved(result.profile),
+        moved=moved(result.profile, _gain_of_step(result)),
         periodic=periodic(result.profile),
         ranks=rank_picture(f"{prefix}rank-times", result.profile.ranks),
         machine_limits=limits_part(result.profile, prefix),
         rates=rates(result.profile),
-        findings=groups(result.findings),
+        findings=groups(result.findings, result),
         strategies=strategies(result, prefix),
         worker_groups=group_rows(result),
         trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],
@@ -203,18 +213,26 @@ def _without_ticks(text: str) -> str:
     return text.replace("`", "", 2) if text.startswith("`") else text
 
 
-def change_row(change: Adopted) -> ChangeRow:
+def change_row(change: Adopted, found: Recommendation, written: Written = NOWHERE) -> ChangeRow:
     """One row of the table of changes."""
+    is_edited = change.knob in written.knobs
     return ChangeRow(
         knob=shown(change.knob) or UNNAMED,
         before=wording.setting(change.from_),
         after=wording.setting(change.to),
         semantics=change.semantics,
-        meaning=f"{wording.SEMANTICS[change.semantics]}; {wording.NUMERICS[change.numerics]}",
+        meaning=f"{wording.SEMANTICS[change.semantics]}; {_numbers_of(change, found)}",
         contribution=wording.ratio(change.contribution),
-        snippet=shown_block(change.snippet),
+        snippet=shown_block(written.lines if is_edited else change.snippet),
+        edit="as in changes.patch" if is_edited else "",
         environment=environment(change),
     )
+
+
+def _numbers_of(change: Adopted, recommendation: Recommendation) -> str:
+    """What is known about the numbers under one change; which of them rounds is told by its semantics."""
+    rounds = change.semantics != "exact" and wording.is_rounded(recommendation)
+    return wording.ROUNDED if rounds and change.numerics == "identical" else wording.NUMERICS[change.numerics]
 
 
 def environment(change: Adopted) -> list[str]:
@@ -226,18 +244,36 @@ def tiles(result: ResultData) -> list[Tile]:
     """The few figures at the top: what it was, and what the recommended setting measured."""
     found, now = result.recommendation, result.baseline
     after = winner(result) if found.verdict == "change" else None
-    throughput = [("now", wording.rate(now.throughput))]
-    step = [("now", wording.interval(now.step_ms, "ms"))]
+    rates = [now.throughput, *([after.throughput] if after and after.throughput else [])]
+    steps = [now.step_ms, *([after.step_ms] if after and after.step_ms else [])]
+    of_rates, of_steps = _finest(rates), _finest(steps)
+    throughput = [("now", wording.rate(now.throughput, of_rates))]
+    step = [("now", wording.interval(now.step_ms, "ms", of_steps))]
     memory = [("now", wording.mib(now.peak_bytes))]
     if after:
-        throughput.append(("changed", wording.rate(after.throughput)))
-        step.append(("changed", wording.interval(after.step_ms, "ms")))
+        throughput.append(("changed", wording.rate(after.throughput, of_rates)))
+        step.append(("changed", wording.interval(after.step_ms, "ms", of_steps)))
         memory.append(("changed", _memory_after(after, found)))
     if found.verdict == "change":
         last = Tile("Numbers the model computes", [("", wording.numerics(found))])
     else:
         last = Tile("Last comparison", [("", wording.ratio(found.speedup))])
     return [Tile("Throughput", throughput), Tile("Time of a step", step), Tile("Peak memory", memory), last]
+
+
+def _gain_of_step(result: ResultData) -> Interval | None:
+    """How much faster a step is, where it does the same work as before."""
+    changed = {change.knob for change in result.recommendation.changes}
+    is_time = result.objective in ("goodput", "throughput")
+    return result.recommendation.speedup if is_time and changed.isdisjoint(OTHER_WORK) else None
+
+
+def _finest(values: Sequence[Interval]) -> int:
+    """The decimals of figures that stand below each other: as many as the narrowest interval bears."""
+    return max(
+        (wording.decimals(value.low, value.high) for value in values if not wording.undetermined(value)),
+        default=0,
+    )
 
 
 def _memory_after(after: Trial, found: Recommendation) -> str:

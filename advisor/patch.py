@@ -5,14 +5,36 @@ that ``git apply`` finds nothing to do and a shell runs nothing.
 """
 
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from advisor.apply_result import Instruction, Setting, by_hand
 from advisor.errors import AdvisorError, clean
 from advisor.result import Proposal, ResultData
 
+if TYPE_CHECKING:
+    from advisor.applying import Patch
+
 NOTHING = "# Nothing to change: keep what you have.\n"
+MOST_LINES = 4  # of an edit, that stand in a table
+
+
+@dataclass(frozen=True)
+class Written:
+    """What ``changes.patch`` edits.
+
+    Attributes:
+        knobs: Whose changes are edited.
+        lines: What it adds, where that is one change of few lines.
+        is_known: Whether the target was there to be read, or has none that could be edited.
+    """
+
+    knobs: frozenset[str] = frozenset()
+    lines: str = ""
+    is_known: bool = False
 
 
 def changes_patch(result: ResultData) -> str:
@@ -26,20 +48,50 @@ def changes_patch(result: ResultData) -> str:
     return _recommended(result) + "".join(map(partial(_proposed, result), result.recommendation.proposals))
 
 
+def written(result: ResultData) -> "Written":
+    """Which changes of a recommendation ``changes.patch`` edits."""
+    from advisor.applying import why_no_file
+
+    patch, _ = _made(result)
+    if patch is None:
+        return Written(is_known=why_no_file(result) is not None)
+    lines = added_lines(patch.diff) if len(patch.edited) == 1 else ""
+    return Written(frozenset(each.knob for each in patch.edited), lines, is_known=True)
+
+
+def added_lines(diff: str) -> str:
+    """Lines that a diff adds, with dots where others lie between them; empty if they are many."""
+    parts: list[list[str]] = [[]]
+    for line in diff.splitlines():
+        if line.startswith("+") and line[:3] != "+++":
+            parts[-1].append(line[1:])
+        elif parts[-1] and line[:1] in (" ", "@"):
+            parts.append([])
+    if sum(map(len, parts)) > MOST_LINES:
+        return ""
+    return "\n...\n".join(textwrap.dedent("\n".join(part)) for part in parts if part)
+
+
 def _recommended(result: ResultData) -> str:
     changes = result.recommendation.changes
     if result.recommendation.verdict == "keep" or not changes:
         return NOTHING
+    patch, reason = _made(result)
+    if patch is None:
+        return patch_text(result.target.path, [], [by_hand(change, reason) for change in changes], "")
+    return patch_text(patch.name, patch.edited, patch.instructions, patch.diff)
+
+
+def _made(result: ResultData) -> "tuple[Patch | None, str]":
+    """The patch, or none and the reason where it is worth telling."""
     from advisor.applying import make_patch
 
     try:
-        patch = make_patch(result)
+        return make_patch(result), ""
     except AdvisorError:  # not here, or not what it was: as for any reader elsewhere
-        return patch_text(result.target.path, [], [by_hand(change, "") for change in changes], "")
+        return None, ""
     except Exception as error:  # whatever a program's source does to an edit, the report has to be written
-        reason = f"advisor failed at it ({type(error).__name__})"
-        return patch_text(result.target.path, [], [by_hand(change, reason) for change in changes], "")
-    return patch_text(patch.name, patch.edited, patch.instructions, patch.diff)
+        return None, f"advisor failed at it ({type(error).__name__})"
 
 
 def _proposed(result: ResultData, proposal: Proposal) -> str:

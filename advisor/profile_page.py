@@ -1,6 +1,5 @@
 """What the report of a profile shows, part by part: one run, nothing compared."""
 
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from advisor.charts import Chart
 from advisor.conditions import Fact, machine, reproduce
 from advisor.findings_page import FindingGroups, groups
 from advisor.moved import REPLAYS, replayed
+from advisor.next_step import tune_command
 from advisor.page import Legend, legend, periodic
 from advisor.rank_chart import RankPicture, rank_picture
 from advisor.result import ProfileData
@@ -85,14 +85,6 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         tune=tune_command(result) if result.target.kind in ("script", "workload") else "",
         reproduce=reproduce(result),
     )
-
-
-def tune_command(result: ProfileData) -> str:
-    """The command that searches for the same target."""
-    own = result.command[: result.command.index("--")] if "--" in result.command else result.command
-    module = ["-m"] if "-m" in own else []
-    arguments = ["--", *result.target.args] if result.target.args else []
-    return shlex.join(shown(part) for part in ["advisor", "tune", *module, result.target.path, *arguments])
 
 
 def tiles(result: ProfileData) -> list[Fact]:

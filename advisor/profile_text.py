@@ -6,7 +6,8 @@ import textwrap
 from advisor import wording
 from advisor.conditions import reproduce
 from advisor.findings_page import FindingRow, finding_row, groups
-from advisor.profile_page import tiles, tune_command
+from advisor.next_step import tune_command
+from advisor.profile_page import tiles
 from advisor.rank_chart import lines as rank_lines
 from advisor.result import ProfileData
 from advisor.wording import shown

@@ -13,12 +13,12 @@ from markupsafe import Markup, escape
 
 from advisor import digest, groups_page, outlook, rank_chart, strategies_page, wording
 from advisor.atomic_file import write_atomically
-from advisor.conditions import reproduce
+from advisor.conditions import ended, quads, reproduce
 from advisor.disturbances import disturbances
 from advisor.errors import EnvironmentProblem, clean
 from advisor.next_step import next_step
 from advisor.page import change_row, page
-from advisor.patch import changes_patch
+from advisor.patch import changes_patch, written
 from advisor.profile_page import profile_page
 from advisor.report_folder import FILES, check_folder, reason
 from advisor.result import ProfileData, ResultData
@@ -36,7 +36,7 @@ def render_html(result: ResultData | ProfileData) -> str:
     template, content = (
         ("profile.html.j2", profile_page(result))
         if isinstance(result, ProfileData)
-        else ("report.html.j2", page(result, changes_patch(result)))
+        else ("report.html.j2", page(result, changes_patch(result), written=written(result)))
     )
     return (
         _templates()
@@ -92,9 +92,9 @@ def render_text(result: ResultData, width: int, folder: str | None = None) -> st
         f"peak memory {wording.mib(baseline.peak_bytes)}",
         *rank_chart.lines(result.profile.ranks),
         f"Noise: {wording.noise(result)}",
+        *filter(None, [quads(result.recommendation.speedup)]),
         *disturbances(result),
-        f"{wording.states(result.trials)}; {wording.STOPPED[result.budget.stopped_by]} "
-        f"after {wording.seconds(result.budget.seconds)}",
+        f"{wording.states(result.trials)}; {ended(result)} after {wording.seconds(result.budget.seconds)}",
         *(f"warning: {wording.shown(warning, 500)}" for warning in result.warnings),
     ]
     for proposal in result.recommendation.proposals:
@@ -144,9 +144,11 @@ def _reasons(result: ResultData) -> list[str]:
 
 def _changes(result: ResultData) -> list[str]:
     lines = []
-    for row in map(change_row, result.recommendation.changes):
+    made = written(result)
+    for row in (change_row(each, result.recommendation, made) for each in result.recommendation.changes):
         lines.append(f"  {row.knob}: {row.before} -> {row.after} ({row.semantics}), {row.contribution}")
         lines += [f"      {line}" for line in row.snippet.split("\n") if line]
+        lines += [f"      ({row.edit})"] if row.edit else []
         lines += [f"      export {variable}" for variable in row.environment]
     return ["", "Changes", *lines] if lines else []
 

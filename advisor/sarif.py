@@ -8,8 +8,8 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from advisor.findings_page import gain
-from advisor.result import Document, Finding
+from advisor.findings_page import gain, outcome
+from advisor.result import Document, Finding, ResultData
 from advisor.rules import RULES
 from advisor.wording import shown
 
@@ -39,7 +39,7 @@ def render_sarif(result: Document) -> str:
             }
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, rules.index(shown(finding.rule))) for finding in found],
+        "results": [_result(finding, rules.index(shown(finding.rule)), result) for finding in found],
     }
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
@@ -56,10 +56,11 @@ def _rule(name: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: int) -> dict[str, Any]:
+def _result(finding: Finding, index: int, result: Document) -> dict[str, Any]:
     place = finding.location
     assert place is not None  # only such findings are shown
-    could = gain(finding)
+    tested = isinstance(result, ResultData) and finding.measured is not None
+    could = outcome(finding, result if isinstance(result, ResultData) else None) if tested else gain(finding)
     said = [
         shown(finding.title, 300) or shown(finding.rule),
         could[:1].upper() + could[1:],

@@ -319,6 +319,7 @@ class _Tuning:
             worth=lambda config: self.batches.sure_worth(config, space.present),
             earlier=keeping.earlier_instances,
             keep=keeping.keep_instances,
+            compiled_s=keeping.first_compile_s,
         )
         return confirmation.decide(nominee)
 
@@ -347,11 +348,11 @@ class _Tuning:
             write_report(result, self.settings.out)
         tried = [trial for trial in result.trials if trial.number > 0]
         if tried and all(trial.state == "failed" and trial.cause != "killed" for trial in tried):
-            causes = ", ".join(sorted({str(trial.cause) for trial in tried}))
-            raise NoValidTrial(
-                f"all {len(tried)} trials failed: {causes}",
+            raise NoValidTrial.of_causes(
+                [str(trial.cause) for trial in tried],
+                study.name,
                 where=str(study.folder),
-                hint=f"`advisor report {study.name}` lists them with their logs",
+                own_loss_ends=not baseline.losses_finite,
             )
         return result
 

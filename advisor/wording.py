@@ -5,6 +5,7 @@ that holds 1 is "no clear difference". User text enters through ``shown`` or ``s
 """
 
 import math
+import re
 from collections.abc import Mapping
 
 from advisor.errors import clean
@@ -64,6 +65,9 @@ NUMERICS = {
     "drifts": "the numbers drift",
     "not_checked": "numbers not checked",
 }
+
+SHORT = 60  # characters of settings in a heading
+ROUNDED = "identical numbers up to rounding"
 
 STOPPED = {
     "budget": "the time budget was used up",
@@ -150,27 +154,33 @@ def undetermined(value: Interval) -> bool:
     return value.high > WIDEST * max(value.low, 0.0)
 
 
-def interval(value: Interval | None, unit: str) -> str:
-    """``12.4 ms (12.1 to 12.7)``, or ``12.4 ms (interval not determined: too few comparable slots)``."""
+def interval(value: Interval | None, unit: str, digits: int = 0) -> str:
+    """``12.4 ms (12.1 to 12.7)``, or ``12.4 ms (interval not determined: too few comparable slots)``.
+
+    Args:
+        value: A figure with its interval.
+        unit: Stands behind it.
+        digits: Decimals at least.
+    """
     if value is None:
         return MISSING
-    estimate, low, high = interval_parts(value)
+    estimate, low, high = interval_parts(value, digits)
     if undetermined(value):
         return f"{estimate} {unit} (interval {UNDETERMINED}: {WHY_UNDETERMINED})"
     return f"{estimate} {unit} ({low} to {high})"
 
 
-def interval_parts(value: Interval) -> tuple[str, str, str]:
+def interval_parts(value: Interval, digits: int = 0) -> tuple[str, str, str]:
     """Estimate, low and high as cells of a table; ends that tell nothing are not shown."""
     if undetermined(value):
         return plain(value.estimate), UNDETERMINED, UNDETERMINED
-    digits = decimals(value.low, value.high)
+    digits = max(digits, decimals(value.low, value.high))
     return number(value.estimate, digits), number(value.low, digits), number(value.high, digits)
 
 
-def rate(value: Rate | None) -> str:
-    """``5160 samples/s (5080 to 5240)``."""
-    return MISSING if value is None else interval(value, value.unit)
+def rate(value: Rate | None, digits: int = 0) -> str:
+    """``5160 samples/s (5080 to 5240)``, with so many decimals at least."""
+    return MISSING if value is None else interval(value, value.unit, digits)
 
 
 def holds_one(value: Interval) -> bool:
@@ -247,9 +257,15 @@ def memory(value: Interval | None) -> str:
 
 def numerics(recommendation: Recommendation) -> str:
     """What is known about the numbers the model computes, in words."""
-    words = NUMERICS[recommendation.numerics]
     reason = shown(recommendation.numerics_reason)
+    words = ROUNDED if is_rounded(recommendation) else NUMERICS[recommendation.numerics]
     return f"{words}: {reason}" if reason else words
+
+
+def is_rounded(recommendation: Recommendation) -> bool:
+    """Whether losses that count as identical differ in their last digits."""
+    reason = recommendation.numerics_reason
+    return recommendation.numerics == "identical" and re.search(r"differ by (?!0 )", reason) is not None
 
 
 def gain_of(result: ResultData) -> str:
@@ -298,11 +314,11 @@ def headline(result: ResultData) -> str:
     found = result.recommendation
     if found.verdict == "keep":
         return "Keep what you have"
-    count = len(found.changes)
-    changes = f"{count} change{'' if count == 1 else 's'}"
-    if holds_one(found.speedup):
-        return f"{changes}: {NO_DIFFERENCE}"
-    return f"{changes}: {ratio_parts(found.speedup)[1]}x {gain_of(result)}"
+    settings = ", ".join(f"{shown(each.knob, 40)}={shown(each.to, 40)}" for each in found.changes)
+    count = f"{len(found.changes)} change{'' if len(found.changes) == 1 else 's'}"
+    changes = f"{count}, {settings}" if len(settings) <= SHORT else count
+    gain = f"{ratio_parts(found.speedup)[1]}x {gain_of(result)}"
+    return f"{changes}: {NO_DIFFERENCE if holds_one(found.speedup) else gain}"
 
 
 def noise(result: ResultData) -> str:

@@ -2,8 +2,8 @@
 
 The picture in ``docs/`` is of a real run:
 
-    advisor tune examples/slow_storage.py --knob num_workers=4 --budget 6m --out /tmp/report
-    python -m benchmarks.screenshot /tmp/report docs/report.png
+    advisor tune examples/slow_storage.py --knob num_workers=4 --budget 2m
+    python -m benchmarks.screenshot advisor-report docs/report.png
 
 Needs chromium. The report is rendered anew from ``result.json``, so that the picture shows the templates as
 they are.

@@ -67,7 +67,7 @@ def test_a_part_whose_share_was_not_measured_is_confirmed_without_a_figure() -> 
     trial = tried(a_ratio(1.0, 0.98, 1.02), num_workers=1)
     finding = judged(a_finding("num_workers"), trial, recommendation=a_recommendation(changes=parts))
     assert (finding.outcome, finding.measured) == (Outcome.CONFIRMED, None)
-    assert finding.why == "part of the recommendation; its own share was not measured"
+    assert finding.why == "num_workers=1, part of the recommendation; its own share was not measured"
 
 
 def test_values_that_were_all_slower_make_the_advice_harmful() -> None:
@@ -102,7 +102,7 @@ def test_one_value_that_does_no_harm_is_enough_not_to_call_it_harmful() -> None:
 def test_a_gain_that_was_never_confirmed_is_not_counted_as_tested() -> None:
     finding = judged(a_finding("amp"), tried(a_ratio(1.3, 1.2, 1.4), amp="bf16"))
     assert (finding.outcome, finding.measured) == (Outcome.NOT_TESTED, None)
-    assert finding.why == "1.30x (1.20 to 1.40) in the search alone, not confirmed"
+    assert finding.why == "amp=bf16: 1.30x (1.20 to 1.40) in the search alone, not confirmed"
 
 
 def test_a_trial_that_changes_other_knobs_too_says_nothing_about_the_advice() -> None:
@@ -148,3 +148,83 @@ def test_a_value_that_failed_does_not_hide_one_that_was_measured() -> None:
 def test_what_did_not_fire_stays_as_it_is(state: State) -> None:
     finding = a_finding("num_workers", state=state)
     assert judged(finding, recommendation=a_recommendation()) == finding
+
+
+FUSED = "Update all parameters in one operator: pass `fused=True` to the optimizer."
+LAUNCHES = ("execution", "optimizer_implementation", "batch_size")
+COMPILED = a_recommendation(
+    changes=[an_adopted(knob="execution", before="eager", to="compile", semantics="rounding")]
+)
+
+
+def test_a_confirmed_finding_says_by_which_change_and_that_its_advice_was_not_tried() -> None:
+    finding = judged(a_finding(*LAUNCHES, advice=FUSED), recommendation=COMPILED)
+    assert finding.outcome is Outcome.CONFIRMED
+    assert finding.why == (
+        "execution=compile: 2.09x (2.01 to 2.17); "
+        "not tried: optimizer_implementation, which the advice is about"
+    )
+
+
+def test_advice_that_was_itself_confirmed_is_told_without_more() -> None:
+    advice = "Compile the model: `model = torch.compile(model)`."
+    finding = judged(a_finding(*LAUNCHES, advice=advice), recommendation=COMPILED)
+    assert finding.why == "execution=compile: 2.09x (2.01 to 2.17)"
+
+
+@pytest.mark.parametrize(
+    ("config", "ratio", "told"),
+    [
+        ({"optimizer_implementation": "fused"}, a_ratio(1.01, 0.98, 1.04),
+         "the advice, optimizer_implementation=fused: no clear difference (0.98 to 1.04)"),
+        ({"optimizer_implementation": "fused"}, None,
+         "failed: optimizer_implementation, which the advice is about"),
+        ({"optimizer_implementation": "fused", "amp": "bf16"}, a_ratio(1.5, 1.4, 1.6),
+         "not tried by itself: optimizer_implementation, which the advice is about"),
+    ],
+    ids=["tried", "failed", "with others"],
+)  # fmt: skip
+def test_what_became_of_the_advice_is_told_beside_what_was_confirmed(
+    config: dict[str, Any], ratio: Any, told: str
+) -> None:
+    finding = judged(a_finding(*LAUNCHES, advice=FUSED), tried(ratio, **config), recommendation=COMPILED)
+    assert finding.why == f"execution=compile: 2.09x (2.01 to 2.17); {told}"
+
+
+def test_advice_that_no_knob_tries_is_not_what_was_confirmed() -> None:
+    finding = judged(a_finding("execution", advice="Do less of it."), recommendation=COMPILED)
+    assert finding.why.endswith("; what the advice says was not tried")
+
+
+def test_of_two_adopted_changes_the_one_that_is_advised_counts() -> None:
+    finding = a_finding("amp", "num_workers", advice="Autocast under `torch.autocast`.")
+    found = judged(finding, recommendation=a_recommendation())
+    assert (found.measured, found.why) == ((1.24, 1.18, 1.30), "amp=bf16: 1.24x (1.18 to 1.30)")
+
+
+def test_no_effect_of_another_knob_is_not_one_of_the_advice() -> None:
+    finding = judged(a_finding(*LAUNCHES, advice=FUSED), tried(a_ratio(1.0, 0.98, 1.02), execution="compile"))
+    assert finding.outcome is Outcome.NO_EFFECT
+    assert finding.why == (
+        "execution=compile: no clear difference (0.98 to 1.02); "
+        "not tried: optimizer_implementation, which the advice is about"
+    )
+
+
+@pytest.mark.parametrize(
+    ("knobs", "advice", "asked", "why"),
+    [
+        (("prefetch_factor", "num_workers"), "Use `num_workers=2`.", {"execution"},
+         "--knob left num_workers out"),
+        (("num_workers",), "", {"execution"}, "--knob left num_workers out"),
+        (("fsdp", "ddp"), "", {"execution"}, "--knob left strategy out"),
+        (("num_workers", "execution"), "", {"execution"}, "the search did not come to it"),
+        (("num_workers",), "", (), "the search did not come to it"),
+    ],
+    ids=["advised", "only", "strategy", "one was named", "none named"],
+)  # fmt: skip
+def test_what_the_users_own_list_left_out_is_said_to_be_left_out_by_it(
+    knobs: tuple[str, ...], advice: str, asked: Any, why: str
+) -> None:
+    (found,) = with_outcomes([a_finding(*knobs, advice=advice)], KEEP, [], [], NOW, asked)
+    assert (found.outcome, found.why) == (Outcome.NOT_TESTED, why)

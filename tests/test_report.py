@@ -31,7 +31,7 @@ from advisor.result import Interval, ProfileData, ResultData, Value
 def test_a_change_shows_verdict_changes_trials_failures_and_conditions() -> None:
     shown = text_of(parse(report.render_html(a_result())))
     for text in (
-        "2 changes: 2.09x throughput",
+        "2 changes, num_workers=2, amp=bf16: 2.09x throughput",
         "2.09x throughput (2.01 to 2.17, 99 %, 40 quads in 6 processes), peak memory +6.2 %",
         "1.65x (1.55 to 1.75, 99 %, 20 quads in 6 processes)",
         "DataLoader(..., num_workers=2)",
@@ -273,4 +273,4 @@ def test_rendering_is_repeatable() -> None:
 
 def test_one_change_is_singular() -> None:
     found = a_recommendation(changes=a_recommendation().changes[:1])
-    assert "1 change: 2.09x throughput" in report.render_html(a_result(recommendation=found))
+    assert "1 change, num_workers=2: 2.09x throughput" in report.render_html(a_result(recommendation=found))

@@ -13,7 +13,7 @@ from advisor.charts import MOST_CROSSES, progress
 from advisor.effects import FEWEST_TRIALS, importance, measured_trials, slices
 from advisor.effects_page import ASSOCIATION, effects
 from advisor.moved import moved
-from advisor.result import ProfileSummary, ResultData, Trial
+from advisor.result import Interval, ProfileSummary, ResultData, Trial
 from advisor.share_chart import limits_part
 from advisor.slice_chart import MOST_DOTS
 from advisor.tradeoff_chart import front_of, points_of, tradeoff
@@ -198,6 +198,21 @@ def test_a_bottleneck_that_stays_is_said_too_and_without_a_second_profile_nothin
     found = moved(summary)
     assert found is not None and found.said.startswith("The largest part is the same: forward takes 75 %")
     assert moved(ProfileSummary(phases_ms={"forward": 3.0})) is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "doubted"), [((1.5, 1.4, 1.6), False), ((4.0, 3.0, 5.0), True), (None, False)]
+)
+def test_profiles_that_do_not_show_half_of_the_gain_say_so(
+    gain: tuple[float, float, float] | None, doubted: bool
+) -> None:
+    summary = ProfileSummary(
+        phases_ms={"forward": 3.0, "other": 1.0}, phases_after_ms={"forward": 1.5, "other": 1.0}
+    )
+    confirmed = None if gain is None else Interval(estimate=gain[0], low=gain[1], high=gain[2])
+    found = moved(summary, confirmed)
+    assert found is not None
+    assert ("do not show half of the gain" in found.doubt) is doubted
 
 
 @pytest.mark.parametrize(

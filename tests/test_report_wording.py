@@ -18,6 +18,7 @@ import pytest
 from result_builder import a_keep, a_ratio, a_recommendation, a_result, a_trial
 
 from advisor import wording
+from advisor.credit import advised
 from advisor.finding import Finding, State
 from advisor.findings import as_data
 from advisor.findings_page import finding_row, rule_page
@@ -103,6 +104,8 @@ def lines() -> list[str]:
         told.append(f"{rule} [{state}] {row.title}")
         told += [f"    gain: {row.gain}"] if row.gain else []
         told += [f"    advice: {row.advice}"] if row.advice else []
+        if finding.fired and finding.knobs:
+            told.append(f"    about: {', '.join(advised(finding.advice, finding.knobs)) or 'no knob'}")
     told += [f"verdict [{name}] {wording.verdict(result)}" for name, result in verdicts().items()]
     told += [f"cause [{cause}] {words}" for cause, words in sorted(wording.CAUSES.items())]
     told += [f"stopped [{name}] {words}" for name, words in sorted(wording.STOPPED.items())]
@@ -120,6 +123,11 @@ def verdicts() -> dict[str, ResultData]:
         )
     for objective in ("memory", "latency", "energy", "goodput"):
         found[objective] = a_result(objective=objective)
+    rounded = {
+        "numerics": "identical",
+        "numerics_reason": "losses of the first 20 steps differ by 3e-08 relative",
+    }
+    found["identical up to rounding"] = a_result(recommendation=a_recommendation(**rounded))
     found["memory not compared"] = a_result(recommendation=a_recommendation(memory_ratio=None))
     return found
 

@@ -145,7 +145,7 @@ def test_a_quiet_machine_is_not_worth_a_word() -> None:
 def test_compilation_says_when_it_pays_back() -> None:
     found = a_recommendation(compile_cold_s=38.2, break_even_steps=410)
     said = outlook.pays_back(a_result(recommendation=found))
-    assert said == "38 s of compilation on a cold start, pays back after 410 steps"
+    assert said == "38 s of compilation the first time, pays back after 410 steps"
 
 
 def test_only_settings_that_differ_are_listed() -> None:
