@@ -30,11 +30,17 @@
     return cell.hasAttribute("data-value") ? cell.getAttribute("data-value") : cell.textContent.trim();
   }
 
-  // Laying out thousands of rows takes a while: the first ones of a sorted table are shown before the others.
+  // Laying out thousands of rows takes a while: the first ones of a long table are shown until all are asked for.
   var AT_ONCE = 200;
 
-  function showAll(part) {
-    part.querySelectorAll("tr.later").forEach(function (row) { row.classList.remove("later"); });
+  function limit(table) {
+    var shown = 0;
+    Array.prototype.forEach.call(table.tBodies[0].rows, function (row) {
+      row.classList.toggle("later", !row.hidden && ++shown > AT_ONCE && !table.showsAll);
+    });
+    if (!table.more) return;
+    table.more.hidden = shown <= AT_ONCE;
+    table.more.textContent = table.showsAll ? "Show the first " + AT_ONCE + " rows" : "Show all " + shown + " rows";
   }
 
   document.querySelectorAll("table.sortable").forEach(function (table, place) {
@@ -49,14 +55,9 @@
       var keyed = Array.prototype.map.call(body.rows, function (row) { return [value(row, column), row]; });
       keyed.sort(function (a, b) { return compare(a[0], b[0], sign); });
       var sorted = document.createDocumentFragment();
-      var shown = 0;
-      keyed.forEach(function (pair) {
-        var row = pair[1];
-        row.classList.toggle("later", !row.hidden && ++shown > AT_ONCE);
-        sorted.appendChild(row);
-      });
+      keyed.forEach(function (pair) { sorted.appendChild(pair[1]); });
       body.appendChild(sorted);
-      if (shown > AT_ONCE) setTimeout(function () { showAll(table); }, 50);
+      limit(table);
     }
 
     heads.forEach(function (head, column) {
@@ -68,6 +69,16 @@
         remember(part, [column, sign]);
       }));
     });
+    if (table.tBodies[0].rows.length > AT_ONCE) {
+      table.more = button("", function () {
+        table.showsAll = !table.showsAll;
+        limit(table);
+      });
+      table.more.className = "button";
+      var holder = table.closest(".scroll") || table;
+      holder.parentNode.insertBefore(table.more, holder.nextSibling);
+      limit(table);
+    }
     if (last && heads[last[0]]) sort(last[0], last[1]);
   });
 
@@ -90,7 +101,8 @@
         row.hidden = !keep;
         count += keep;
       });
-      live.textContent = count + " of " + rows.length + " rows shown";
+      live.textContent = count + " of " + rows.length + " rows" + (count > AT_ONCE ? "" : " shown");
+      limit(table);
     }
 
     table.getAttribute("data-filters").split(" ").forEach(function (kind) {
@@ -150,8 +162,11 @@
     node.insertAdjacentElement("afterend", copy);
   });
 
+  window.addEventListener("afterprint", function () {
+    document.querySelectorAll("table.sortable").forEach(limit);
+  });
   window.addEventListener("beforeprint", function () {
-    showAll(document);
+    document.querySelectorAll("tr.later").forEach(function (row) { row.classList.remove("later"); });
     document.querySelectorAll("details").forEach(function (part) { part.open = true; });
   });
 })();

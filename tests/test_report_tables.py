@@ -131,17 +131,31 @@ def test_a_report_of_5000_trials_loads_and_sorts_at_once(browser: Any, tmp_path:
         assert min(loads) < MOST_MS["load"] and min(sorts) < MOST_MS["sort"]
 
 
-@pytest.mark.parametrize("then", ["", "dispatchEvent(new Event('beforeprint'));"])
-def test_the_first_sorted_rows_are_there_before_all_others(browser: Any, tmp_path: Path, then: str) -> None:
-    displayed = "[...document.querySelectorAll('table[data-filters~=stage] tbody tr')]"
-    displayed += ".filter(r => r.getClientRects().length)"
+DISPLAYED = f"{ROWS}.filter(r => r.getClientRects().length).map(r => Number(r.cells[0].textContent))"
+MORE = "section[aria-labelledby=trials] .scroll + button"
+
+
+def test_a_long_table_shows_its_first_rows_until_all_are_asked_for(browser: Any, tmp_path: Path) -> None:
     with opened(browser, write("5000 trials", tmp_path)) as seen:
-        at_once = seen.page.evaluate(
-            f"""() => {{ document.querySelector('table[data-filters~=stage]').scrollIntoView();
-            document.querySelector('table[data-filters~=stage] th:nth-child(5) button').click();
-            {then} return {displayed}.map(r => Number(r.cells[0].textContent)); }}"""
-        )
-        seen.page.wait_for_function("!document.querySelector('tr.later')")
-        later = seen.page.evaluate(f"{displayed}.map(r => Number(r.cells[0].textContent))")
-    assert len(at_once) == (2000 if then else 200) and len(later) == 2000
-    assert later[: len(at_once)] == at_once
+        more = seen.page.locator(MORE)
+        assert seen.page.evaluate(DISPLAYED) == numbers(seen)[:200] and len(numbers(seen)) == 2000
+        more.get_by_text("Show all 2000 rows").click()
+        assert seen.page.evaluate(DISPLAYED) == numbers(seen)
+        more.get_by_text("Show the first 200 rows").click()
+        seen.page.locator("table[data-filters~=stage] th", has_text="step").get_by_role("button").click()
+        assert seen.page.evaluate(DISPLAYED) == numbers(seen)[:200]
+        chips(seen, "failed (")
+        few = numbers(seen)
+        assert 0 < len(few) < 2000 and seen.page.evaluate(DISPLAYED) == few[:200]
+
+
+def test_a_long_table_is_printed_whole(browser: Any, tmp_path: Path) -> None:
+    with opened(browser, write("5000 trials", tmp_path)) as seen:
+        seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert len(seen.page.evaluate(DISPLAYED)) == 2000
+        seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert len(seen.page.evaluate(DISPLAYED)) == 200
+
+
+def test_a_table_that_is_not_long_has_nothing_more_to_show(change: Opened) -> None:
+    assert change.page.locator(MORE).count() == 0
