@@ -57,6 +57,16 @@ def quads(value: Ratio) -> str:
     )
 
 
+def memory_compared(result: ResultData) -> str:
+    """What the change in peak memory compares, where it is told beside peaks of single runs."""
+    if result.recommendation.memory_ratio is None or result.recommendation.verdict != "change":
+        return ""
+    return (
+        "The change in peak memory compares runs of the same length; a peak in MiB is that of one run, "
+        "which is larger the longer it lasts, so two of them may differ by something else."
+    )
+
+
 def ended(result: ResultData) -> str:
     """Why the search ended; of what, where the command named what may be tried."""
     why = wording.STOPPED[result.budget.stopped_by]

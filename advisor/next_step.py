@@ -88,11 +88,13 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
         if is_blind(result.noise):
             return "Run it again while less else runs on this machine, or with a longer --budget."
         return "Nothing to change. A longer --budget sees smaller differences."
-    back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
     edits, them = ("the change", "it") if len(changes) == 1 else (f"the {len(changes)} changes", "them")
     if result.target.kind == "objects":
+        back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
         return f"`{apply_command(result)}` makes {edits} here. To undo: {back}."
+    variables = [shown(name, 80) for change in changes for name in change.environment]
+    unset = f", and unset {', '.join(variables)}" if variables else ""
     return (
         f"`{apply_command(result, folder)}` shows {edits} as a patch, --write makes {them}. "
-        f"To undo: --revert, or by hand {back}."
+        f"To undo: --revert{unset}."
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from advisor import charts, outlook, wording
 from advisor.charts import Bar, Chart
-from advisor.conditions import Fact, conditions, limits, machine, quads, reproduce
+from advisor.conditions import Fact, conditions, limits, machine, memory_compared, quads, reproduce
 from advisor.disturbances import disturbances, winner
 from advisor.effects_page import EffectsPart, effects
 from advisor.findings_page import FindingGroups, groups
@@ -106,6 +106,7 @@ class Page:
     next_step: str
     commands: list[Command]
     quads: str
+    memory_compared: str
     reproduce: str
     disturbances: list[str]
     warnings: list[str]
@@ -160,6 +161,7 @@ def page(result: ResultData, patch: str, prefix: str = "", written: Written = NO
         next_step=_without_ticks(next_step(result)),
         commands=commands(result, editable=bool(written.knobs) or not written.is_known),
         quads=quads(found.speedup),
+        memory_compared=memory_compared(result),
         reproduce=reproduce(result),
         disturbances=disturbances(result),
         warnings=[text for text in (shown(warning, 500) for warning in result.warnings) if text],

@@ -186,3 +186,11 @@ def test_lines_of_an_edit_that_do_not_follow_each_other_are_parted() -> None:
     diff = "--- a\n+++ b\n@@ -1,3 +1,4 @@\n model = m()\n+model.to(x)\n+model.fit(\n+    y)\n other\n"
     diff += "-f(a)\n+    f(b)\n end\n"
     assert added_lines(diff) == "model.to(x)\nmodel.fit(\n    y)\n...\nf(b)"
+
+
+def test_a_change_in_peak_memory_beside_absolute_peaks_says_what_it_compares() -> None:
+    told = "compares runs of the same length"
+    assert told in report.render_html(a_result())
+    assert told not in report.render_html(a_keep())
+    unknown = a_result(recommendation=a_recommendation(memory_ratio=None))
+    assert told not in report.render_html(unknown)
