@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor import credit, wording
-from advisor.result import Document, Ratio, ResultData
+from advisor.result import IN_PYTHON, Document, Ratio, ResultData
 from advisor.wording import shown
 
 MACHINE = {
@@ -43,7 +43,9 @@ class Fact:
 
 
 def reproduce(result: Document) -> str:
-    """The command that made this result, as a shell takes it."""
+    """The command that made this result, as a shell takes it; for a call in Python, that call."""
+    if result.command[1:] == [IN_PYTHON]:
+        return f"advisor.{result.command[0]}(...)  # the same arguments"
     return shlex.join(["advisor", *(shown(part) for part in result.command)])
 
 

@@ -27,7 +27,7 @@ from advisor.profiles.profile import Profile
 from advisor.profiles.rates import Rates
 from advisor.profiles.run import Run
 from advisor.profiling import baseline_of
-from advisor.result import Budget, ProfileData, Target
+from advisor.result import IN_PYTHON, Budget, ProfileData, Target
 from advisor.rules import RULES
 from advisor.stages import Division, Seen, Stages, profiler_is_active
 from advisor.tuners.isolation import remove
@@ -216,7 +216,7 @@ class LoopProfile:
         findings = advise(found, RULES)
         return ProfileData(
             advisor_version=version("torch-advisor"),
-            command=["profile", "(in Python)"],
+            command=["profile", IN_PYTHON],
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             target=Target(path=self._target, kind="objects"),
             machine=found.machine.as_json(),

@@ -90,8 +90,9 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
         return "Nothing to change. A longer --budget sees smaller differences."
     edits, them = ("the change", "it") if len(changes) == 1 else (f"the {len(changes)} changes", "them")
     if result.target.kind == "objects":
-        back = ", ".join(f"{shown(change.knob, 80)}={shown(change.from_, 80)}" for change in changes)
-        return f"`{apply_command(result)}` makes {edits} here. To undo: {back}."
+        return (
+            f"`{apply_command(result)}` makes {edits} here. To undo: create model, loader and optimizer anew."
+        )
     variables = [shown(name, 80) for change in changes for name in change.environment]
     unset = f", and unset {', '.join(variables)}" if variables else ""
     return (

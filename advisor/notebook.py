@@ -7,6 +7,7 @@ random state are afterwards as they were.
 import multiprocessing
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -17,7 +18,7 @@ from advisor.durations import parse_duration
 from advisor.errors import ArgumentError, SituationError, TargetError, UsageError
 from advisor.live_objects import Applied, apply
 from advisor.progress import in_notebook, progress_here
-from advisor.result import Finding, ProfileData, Recommendation, ResultData
+from advisor.result import IN_PYTHON, Finding, ProfileData, Recommendation, ResultData
 from advisor.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.showing import mime_bundle
 from advisor.tuners.knobs import KNOBS
@@ -189,6 +190,10 @@ def tune(
         SituationError: Called from another thread or a loader worker (a RuntimeError).
         TargetError: The training fails although nothing was changed (a RuntimeError).
     """
+    with warnings.catch_warnings():  # of tqdm, which Optuna imports; no bar of it is ever shown
+        warnings.simplefilter("ignore")
+        import optuna  # noqa: F401
+
     from advisor.profiles.machine import read_machine
     from advisor.tuners.rank_constraints import with_ranks
     from advisor.tuners.ship import pack
@@ -218,7 +223,7 @@ def tune(
         min_gain=min_gain,
         confidence=confidence,
         seed=seed,
-        command=("tune", "(in Python)"),
+        command=("tune", IN_PYTHON),
     )
     return Result(called(run, settings, quiet=quiet, kept=storage is not None))
 

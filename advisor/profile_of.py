@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 from advisor.durations import parse_duration
 from advisor.errors import ArgumentError
 from advisor.notebook import called, check_arguments, check_situation
+from advisor.result import IN_PYTHON
 from advisor.settings import Settings, TargetRequest
 from advisor.workload import Workload
 
@@ -147,6 +148,6 @@ def _of_workload(
         steps=steps,
         warmup=warmup,
         seed=seed,
-        command=("profile", "(in Python)"),
+        command=("profile", IN_PYTHON),
     )
     return ProfileResult(called(run, settings, quiet=quiet, kept=False))

@@ -17,6 +17,7 @@ from advisor.errors import clean
 from advisor.tuners.failures import Cause
 
 SCHEMA_VERSION = 1
+IN_PYTHON = "(in Python)"  # stands in ``command`` for the arguments of a call
 MOST_LOSSES = 50  # of one run: enough to draw them
 
 Value = int | str

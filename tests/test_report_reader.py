@@ -26,7 +26,7 @@ from advisor.next_step import commands
 from advisor.page import tiles
 from advisor.patch import added_lines
 from advisor.progress import progress_here
-from advisor.result import Finding, Interval, ResultData
+from advisor.result import IN_PYTHON, Finding, Interval, ResultData
 from advisor.sarif import render_sarif
 
 FUSED = "Update all parameters in one operator: pass `fused=True` to the optimizer."
@@ -194,3 +194,9 @@ def test_a_change_in_peak_memory_beside_absolute_peaks_says_what_it_compares() -
     assert told not in report.render_html(a_keep())
     unknown = a_result(recommendation=a_recommendation(memory_ratio=None))
     assert told not in report.render_html(unknown)
+
+
+def test_a_call_in_python_is_repeated_by_that_call() -> None:
+    result = a_result(command=["tune", IN_PYTHON])
+    assert "Again: advisor.tune(...)  # the same arguments" in report.render_text(result, 200)
+    assert IN_PYTHON not in report.render_html(result)
