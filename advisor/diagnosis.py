@@ -4,6 +4,7 @@ The process is the diagnosis's own and is thrown away: recording and replays lea
 Stages that the time does not allow are left out, and the rules that need them abstain.
 """
 
+import contextlib
 import statistics
 import time
 from collections import Counter
@@ -14,10 +15,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from advisor.baseline import phases_of
 from advisor.errors import AdvisorError
-from advisor.profiles.observed import HostFacts, StepSeries
-from advisor.profiles.profile import LoaderFacts, Profile, StepPhases
+from advisor.profiles.observed import HostFacts
+from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.profiles.rank_times import ranks_of
 from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
@@ -34,6 +34,7 @@ from advisor.tuners.group import Running
 from advisor.tuners.measure import slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
 from advisor.tuners.session import Interrupted, SessionEnded
+from advisor.watched import host_of, joined_observations, phases_of_watched, series_of
 
 PROFILE = TypeAdapter(Profile)
 RATES = TypeAdapter(Rates)
@@ -50,8 +51,8 @@ STAGES = {
 INSPECTED = 12  # steps
 INSPECT_S = 10.0
 RATES_S = 4.0
-LAUNCHES = 3  # of a program that ends before the diagnosis does
-OUTLIER = 3.0  # robust sigma
+BRIEF_WARMUP = 3  # steps of a program that is started again
+LAUNCHES = 8  # of a program that ends before the diagnosis does
 LOW_CPU = 0.6  # of the threads: then one thread alone is tried
 EPOCHS = ("epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "construct_ms", "constructed")
 REPLAYED_AGAIN = ("loader_free", "forward_only", "optimizer_off", "communication_off")
@@ -104,7 +105,7 @@ class Diagnosis:
                     self.notes.append("the time did not allow every stage of the diagnosis")
                     break
                 try:
-                    profile = stage(profile)
+                    profile = self._through(stage, profile)
                 except SessionEnded:
                     self.notes.append(f"the program ended before it could be {STAGES[stage.__name__]}")
                 except TrialFailed as failed:
@@ -117,6 +118,16 @@ class Diagnosis:
         finally:
             if self.session is not None:
                 self.session.kill()
+
+    def _through(self, stage: Callable[[Profile], Profile], profile: Profile) -> Profile:
+        """One stage; where the program ends meanwhile, once more from its start."""
+        launches = self._launches
+        try:
+            return stage(profile)
+        except SessionEnded:
+            if self._launches > launches:
+                raise
+            return stage(profile)
 
     def again(self) -> Profile:
         """The short form for another configuration: phases and the main replays."""
@@ -141,28 +152,42 @@ class Diagnosis:
         if self._launches == 1:
             self.arena.warm_up(self.session, max(1.0, (self.deadline - self.clock()) / 5))
         else:
-            self.session.slot(3, drop=0)
+            self.session.slot(BRIEF_WARMUP, drop=0)
         return self.session
 
     def _watch(self) -> Profile:
         self.progress.say("watching it run")
-        session = self._live()
-        steps, seconds = WATCHED if self.steps is None else (self.steps, 0.0)
-        first = self._observe(session, seconds, steps)
+        session, first = self._first()
         messages = [first]
         step_s = normal_step_s(first["wall_ns"], first["flags"])
-        while session.alive and not first.get("ended") and self._wants_more(messages, step_s):
-            messages.append(self._observe(session, 1.0, 1))
         answer = session.ask("facts", "facts", 60.0)
+        with contextlib.suppress(SessionEnded):  # what was watched until its end counts
+            while session.alive and not first.get("ended") and self._wants_more(messages, step_s):
+                messages.append(self._observe(session, 1.0, 1))
+            if len(messages) > 1:
+                answer = session.ask("facts", "facts", 60.0)
         self._told = [each["profile"] for each in answer.get("ranks", ())]
         facts = answer["profile"]
         base = PROFILE.validate_python(facts)
-        watched = _joined(messages)
+        watched = joined_observations(messages)
         self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
         host = replace(base.host or HostFacts(), **host_of(watched))
         if base.run is not None and self.planned_steps is not None:
             base = replace(base, run=replace(base.run, steps_total=self.planned_steps))
         return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
+
+    def _first(self) -> tuple[Running, dict[str, Any]]:
+        """Enough clean steps; a program that ends before is run again and watched from its start."""
+        steps, seconds = WATCHED if self.steps is None else (self.steps, 0.0)
+        try:
+            session = self._live()
+            return session, self._observe(session, seconds, steps)
+        except SessionEnded as ended:
+            there = int((ended.outcome or {"steps": 0})["steps"])
+            if self.steps is not None or self._launches > 1 or there < steps:
+                raise
+        session = self._live()
+        return session, self._observe(session, 0.0, min(steps, there - BRIEF_WARMUP - 2))
 
     def _observe(self, session: Running, seconds: float, steps: int) -> dict[str, Any]:
         limit = max(2.0, (self.deadline - self.clock()) / 2)
@@ -295,76 +320,12 @@ def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
     return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))
 
 
-def series_of(watched: Mapping[str, Any]) -> StepSeries | None:
-    """Distribution of the clean steps of an observation; of all where none is clean."""
-    flags = watched["flags"]
-    clean = [value / 1e6 for place, value in enumerate(watched["wall_ns"]) if str(place) not in flags]
-    values = sorted(clean or [value / 1e6 for value in watched["wall_ns"]])
-    if not values:
-        return None
-    median = statistics.median(values)
-    spread = 1.4826 * statistics.median([abs(value - median) for value in values])
-    limit = median + OUTLIER * max(spread, 0.01 * median)
-    counts = Counter(flag for each in flags.values() for flag in each)
-    return StepSeries(
-        steps=len(values),
-        median_ms=median,
-        mean_ms=statistics.fmean(values),
-        p5_ms=values[int(0.05 * (len(values) - 1))],
-        p95_ms=values[int(0.95 * (len(values) - 1))],
-        outliers=sum(value > limit for value in values),
-        flagged=tuple(sorted(counts.items())),
-    )
-
-
 def _share_of(shares: list[float]) -> Share | None:
     """The median of paired shares with its quartiles; negative ones count as 0."""
     if len(shares) < 3:
         return None
     low, middle, high = statistics.quantiles(shares, n=4)
     return Share(max(0.0, middle), max(0.0, low), max(0.0, high))
-
-
-def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Several observations one after another as one."""
-    whole: dict[str, Any] = {"wall_ns": [], "cpu_ns": 0, "input_ns": [], "flags": {}, "seconds": 0.0}
-    phases: Counter[str] = Counter()
-    for message in messages:
-        offset = len(whole["wall_ns"])
-        for name in ("wall_ns", "input_ns"):
-            whole[name] += message[name]
-        whole["flags"].update({str(int(k) + offset): v for k, v in message["flags"].items()})
-        whole["seconds"] += message["seconds"]
-        whole["cpu_ns"] += message["cpu_ns"]
-        if not message["all_flagged"]:
-            phases.update(message["phases_ns"])
-    whole["all_flagged"] = all(message["all_flagged"] for message in messages)
-    if whole["all_flagged"]:
-        for message in messages:
-            phases.update(message["phases_ns"])
-    whole["phases_ns"] = dict(phases)
-    whole["other_cpus"] = sum(m["other_cpus"] * m["seconds"] for m in messages) / max(whole["seconds"], 1e-9)
-    whole["throttled"] = [messages[0]["throttled"][0], messages[-1]["throttled"][1]]
-    return whole
-
-
-def phases_of_watched(watched: Mapping[str, Any]) -> StepPhases:
-    """Mean parts of the clean steps of an observation; of all where none is clean."""
-    flags = {} if watched["all_flagged"] else watched["flags"]
-    wall = [value for place, value in enumerate(watched["wall_ns"]) if str(place) not in flags]
-    phases = phases_of({"wall_ns": wall, "phases_ns": watched["phases_ns"]})
-    return replace(phases, all_flagged=watched["all_flagged"])
-
-
-def host_of(watched: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of ``HostFacts`` that an observation gives."""
-    busy = sum(watched["wall_ns"]) - sum(watched["input_ns"])
-    (periods, hit), (periods_after, hit_after) = watched["throttled"]
-    return {
-        "cpu_per_wall": watched["cpu_ns"] / busy if busy > 0 else None,
-        "other_cpus": watched["other_cpus"],
-        "throttled_share": (hit_after - hit) / (periods_after - periods) if periods_after > periods else None,
-    }
 
 
 def syncs_of(profile: Profile, trace: Trace) -> Any:

@@ -11,10 +11,7 @@ from typing import Any
 from advisor.diagnosis import (
     INSPECT_S,
     INSPECTED,
-    host_of,
     inspected,
-    phases_of_watched,
-    series_of,
     syncs_of,
 )
 from advisor.errors import UsageError
@@ -29,6 +26,7 @@ from advisor.profiles.shaping import joined
 from advisor.profiles.trace_file import read_trace
 from advisor.tuners.replay import normal_step_s
 from advisor.tuners.tasks import Inspection, Observation, Recording, Task
+from advisor.watched import host_of, phases_of_watched, series_of
 
 INSPECTED_SHARE = 1 / 6  # of the steps; what is not recorded either is watched
 RECORDED_SHARE = 7 / 20
