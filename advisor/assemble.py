@@ -1,14 +1,15 @@
 """The result put together from what the stages found."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from advisor import unconfirmed
+from advisor import credit, unconfirmed, wording
 from advisor.advise import in_order, summary
 from advisor.baseline import Baseline
+from advisor.batches import NAMES as OF_THE_BATCH
 from advisor.batches import Batches
 from advisor.confirmation import Outcome, break_even_steps
 from advisor.finding import Finding
@@ -74,7 +75,9 @@ def result(
     sampled = bool(profile.run and profile.run.samples_per_step)
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
     recommendation.proposals += estimates(trials, profile, space.present)
-    untried = _untried(not_tried, outcome, space)
+    untried = _untried(not_tried, outcome)
+    if finished:
+        untried += _not_reached(space, trials, {entry.knob for entry in untried}, stopped_by)
     option = "knobs=" if request.kind == "objects" else "--knob"
     judged = with_outcomes(findings, recommendation, trials, untried, space.present, settings.knobs, option)
     return ResultData(
@@ -234,11 +237,25 @@ def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
     ]
 
 
-def _untried(not_tried: Sequence[NotTried], outcome: Outcome, space: Space) -> list[Untried]:
+def _untried(not_tried: Sequence[NotTried], outcome: Outcome) -> list[Untried]:
     entries = [Untried(knob=entry.knob, value=entry.value, reason=entry.reason) for entry in not_tried]
     for name, reason in outcome.rejected.items():
         entries.append(Untried(knob=name, value=None, reason=f"tried, not recommended: {reason}"))
     return entries
+
+
+def _not_reached(
+    space: Space, trials: Sequence[Trial], told: Collection[str], stopped_by: StoppedBy
+) -> list[Untried]:
+    """Knobs of which no trial had another value than the present one, and nothing says why."""
+    reason = credit.NOT_REACHED if stopped_by == "converged" else f"{wording.STOPPED[stopped_by]} before"
+    return [
+        Untried(knob=knob, value=None, reason=reason)
+        for knob in space.choices
+        if knob not in told
+        and knob not in OF_THE_BATCH
+        and all(trial.config.get(knob, space.present[knob]) == space.present[knob] for trial in trials)
+    ]
 
 
 def _detectable(baseline: Baseline, outcome: Outcome) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from advisor.conditions import reproduce
-from advisor.result import Document, ResultData
+from advisor.result import Adopted, Document, ResultData
 from advisor.wording import is_blind, is_unfinished, shown
 
 DEFAULT_FOLDER = "advisor-report"
@@ -49,14 +49,18 @@ def commands(result: ResultData, *, editable: bool) -> list[Command]:
         editable: Whether the changes can be written into the program, or may be.
     """
     found, apply = [], apply_command(result)
+    changes = result.recommendation.changes
+    unset = [f"unset {' '.join(variables(changes))}"] if variables(changes) else []
     if result.recommendation.changes and result.target.kind == "objects":
         found = [Command("Apply", apply, "the command that applies")]
     elif result.recommendation.changes:
         found = [Command("Look", apply, "the command that shows the changes")]
+        if assigned := [text for change in changes if is_set_outside(change) for text in environment(change)]:
+            found.append(Command("Set", f"export {' '.join(assigned)}", "the variables to set"))
         if editable:
             found += [
                 Command("Apply", f"{apply} --write", "the command that applies"),
-                Command("Undo", f"{apply} --revert", "the command that undoes"),
+                Command("Undo", " && ".join([f"{apply} --revert", *unset]), "the command that undoes"),
             ]
     return [*found, Command("Reproduce", reproduce(result), "the command that reproduces")]
 
@@ -93,9 +97,25 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
         return (
             f"`{apply_command(result)}` makes {edits} here. To undo: create model, loader and optimizer anew."
         )
-    variables = [shown(name, 80) for change in changes for name in change.environment]
-    unset = f", and unset {', '.join(variables)}" if variables else ""
+    outside = [shown(change.knob, 80) for change in changes if is_set_outside(change)]
+    beside = f"; {', '.join(outside)} you set before it starts" if outside else ""
+    unset = f", and `unset {' '.join(variables(changes))}`" if variables(changes) else ""
     return (
-        f"`{apply_command(result, folder)}` shows {edits} as a patch, --write makes {them}. "
+        f"`{apply_command(result, folder)}` shows {edits} as a patch, --write makes {them}{beside}. "
         f"To undo: --revert{unset}."
     )
+
+
+def variables(changes: Sequence[Adopted]) -> list[str]:
+    """Names of the environment variables that make changes of which nothing is written in the program."""
+    return [shown(name, 80) for change in changes if is_set_outside(change) for name in change.environment]
+
+
+def is_set_outside(change: Adopted) -> bool:
+    """Whether nothing of a change is written in the program: the environment makes it."""
+    return bool(change.environment) and all(line.startswith("#") for line in change.snippet.splitlines())
+
+
+def environment(change: Adopted) -> list[str]:
+    """``NAME=value`` for each variable to set, quoted for a shell."""
+    return [f"{shown(name)}={shlex.quote(shown(value))}" for name, value in change.environment.items()]

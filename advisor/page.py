@@ -1,6 +1,5 @@
 """What a report shows, part by part, as text and drawings ready to be placed by a template."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from advisor.effects_page import EffectsPart, effects
 from advisor.findings_page import FindingGroups, groups
 from advisor.groups_page import GroupRow, group_rows
 from advisor.moved import Moved, moved
-from advisor.next_step import Command, commands, next_step
+from advisor.next_step import Command, commands, environment, next_step
 from advisor.patch import Written
 from advisor.rank_chart import RankPicture, rank_picture
 from advisor.result import Adopted, Interval, ProfileSummary, Recommendation, ResultData, Trial
@@ -235,11 +234,6 @@ def _numbers_of(change: Adopted, recommendation: Recommendation) -> str:
     """What is known about the numbers under one change; which of them rounds is told by its semantics."""
     rounds = change.semantics != "exact" and wording.is_rounded(recommendation)
     return wording.ROUNDED if rounds and change.numerics == "identical" else wording.NUMERICS[change.numerics]
-
-
-def environment(change: Adopted) -> list[str]:
-    """``NAME=value`` for each variable to set, quoted for a shell."""
-    return [f"{shown(name)}={shlex.quote(shown(value))}" for name, value in change.environment.items()]
 
 
 def tiles(result: ResultData) -> list[Tile]:

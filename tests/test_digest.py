@@ -81,7 +81,7 @@ def test_the_text_gives_verdict_changes_baseline_noise_and_what_to_do() -> None:
         "      export ONEDNN_DEFAULT_FPMATH_MODE=BF16",
         "Baseline: 38.4 ms (37.6 to 39.2) a step, 1667 samples/s (1633 to 1700), peak memory 913 MiB",
         "Next: `advisor apply advisor-report` shows the 2 changes as a patch, --write makes them. "
-        "To undo: --revert, and unset ONEDNN_DEFAULT_FPMATH_MODE.",
+        "To undo: --revert.",
         "Again: advisor tune train.py --budget 10m -- --epochs 1",
     ):
         assert line in text.splitlines()

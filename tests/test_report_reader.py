@@ -200,3 +200,18 @@ def test_a_call_in_python_is_repeated_by_that_call() -> None:
     result = a_result(command=["tune", IN_PYTHON])
     assert "Again: advisor.tune(...)  # the same arguments" in report.render_text(result, 200)
     assert IN_PYTHON not in report.render_html(result)
+
+
+def test_what_the_environment_makes_is_set_and_unset_beside_the_patch() -> None:
+    malloc = an_adopted(
+        knob="malloc", before="libc", to="libc-tuned", semantics="exact",
+        environment={"MALLOC_TRIM_THRESHOLD_": "1073741824"},
+        snippet="# set before the program starts",
+    )  # fmt: skip
+    result = a_result(recommendation=a_recommendation(changes=[malloc]))
+    told = {command.name: command.text for command in commands(result, editable=True)}
+    assert told["Set"] == "export MALLOC_TRIM_THRESHOLD_=1073741824"
+    assert told["Undo"] == "advisor apply advisor-report --revert && unset MALLOC_TRIM_THRESHOLD_"
+    said = report.render_text(result, 400)
+    assert "--write makes it; malloc you set before it starts. To undo: --revert, and `unset MALLOC_" in said
+    assert "Set" not in {command.name for command in commands(a_result(), editable=True)}

@@ -42,8 +42,9 @@ class PageFaultBound(Rule):
         return self.opportunity(
             said,
             self.modelled(share, ERROR),
-            advice="Let another allocator keep freed memory: `LD_PRELOAD=libjemalloc.so.2 python ...`; "
-            "more memory stays with the process.",
+            advice="Let the allocator keep freed memory: `MALLOC_MMAP_THRESHOLD_=1073741824 "
+            "MALLOC_TRIM_THRESHOLD_=1073741824 python ...`, or another one: `LD_PRELOAD=libjemalloc.so.2 "
+            "python ...`; more memory stays with the process.",
             evidence={
                 "system_share": round(system, 4),
                 "minor_faults_per_step": round(faults, 1),
