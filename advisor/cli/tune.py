@@ -83,7 +83,7 @@ Examples:
     default_text="0",
     help="Of the runs and of the search.",
 )
-@common.budget("10m", "Time for everything: 90s, 10m, 2h.")
+@common.budget("10m", "Time to spend: 90s, 10m, 2h; a confirmation under way may take half as long again.")
 @common.trials("Trials at most.")
 @common.whole_number("--steps", "Steps to measure.", default="adaptive")
 @common.whole_number("--warmup", "Steps before measuring.", least=0, default="adaptive")
