@@ -52,10 +52,11 @@ class FindingGroups:
 
 
 def groups(findings: Sequence[Finding], result: ResultData | None = None) -> FindingGroups:
-    """Rows of all findings; of a search with its ``result``."""
+    """Rows of all findings; of a search with its ``result``. What was confirmed to gain is an opportunity."""
     rows: dict[str, list[FindingRow]] = {}
     for finding in findings:
-        rows.setdefault(finding.state, []).append(finding_row(finding, result))
+        gains = finding.state == "diagnostic" and finding.outcome == "confirmed"
+        rows.setdefault("opportunity" if gains else finding.state, []).append(finding_row(finding, result))
     return FindingGroups(
         opportunities=rows.get("opportunity", []),
         diagnostics=rows.get("diagnostic", []),

@@ -20,6 +20,7 @@ from result_builder import (
 
 from advisor import outlook, report, wording
 from advisor.conditions import ended
+from advisor.findings_page import groups
 from advisor.keeping import Keeping
 from advisor.kept_trials import KeptTrials
 from advisor.next_step import commands
@@ -215,3 +216,13 @@ def test_what_the_environment_makes_is_set_and_unset_beside_the_patch() -> None:
     said = report.render_text(result, 400)
     assert "--write makes it; malloc you set before it starts. To undo: --revert, and `unset MALLOC_" in said
     assert "Set" not in {command.name for command in commands(a_result(), editable=True)}
+
+
+@pytest.mark.parametrize(("outcome", "place"), [("confirmed", "opportunities"), ("no_effect", "diagnostics")])
+def test_a_diagnostic_that_was_confirmed_to_gain_stands_among_the_opportunities(
+    outcome: str, place: str
+) -> None:
+    finding = a_finding_of_launches(state="diagnostic").model_copy(update={"outcome": outcome})
+    found = groups([finding], compiled())
+    assert [row.rule for row in getattr(found, place)] == ["launch_bound"]
+    assert len(found.opportunities) + len(found.diagnostics) == 1
