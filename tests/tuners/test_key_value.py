@@ -75,6 +75,7 @@ def _process(
     pids: list[Any] = [None] * size
     dist.all_gather_object(pids, os.getpid())
     links = link_up(workers, servers)
+    dist.barrier()  # nobody leaves before all are linked
     if rank >= workers:
         KeyValueServer(rank - workers, links, build, staleness=staleness, message_bytes=1000).serve()
         return
