@@ -159,10 +159,9 @@ class Diagnosis:
         self.progress.say("watching it run")
         session, first = self._first()
         messages = [first]
-        step_s = normal_step_s(first["wall_ns"], first["flags"])
         answer = session.ask("facts", "facts", 60.0)
         with contextlib.suppress(SessionEnded):  # what was watched until its end counts
-            while session.alive and not first.get("ended") and self._wants_more(messages, step_s):
+            while session.alive and self._wants_more(messages):
                 messages.append(self._observe(session, 1.0, 1))
             if len(messages) > 1:
                 answer = session.ask("facts", "facts", 60.0)
@@ -193,13 +192,13 @@ class Diagnosis:
         limit = max(2.0, (self.deadline - self.clock()) / 2)
         return session.ask("observe", "observed", limit + 120.0, seconds=seconds, steps=steps, limit_s=limit)
 
-    def _wants_more(self, messages: list[dict[str, Any]], step_s: float) -> bool:
+    def _wants_more(self, messages: list[dict[str, Any]]) -> bool:
         """Whether an epoch's end, with its evaluation and its save, is near enough to be waited for."""
         seen: Counter[str] = Counter()
         for message in messages:
             for flags in message["flags"].values():
                 seen.update(flags)
-        if seen["epoch"] >= 3 or messages[-1].get("ended"):
+        if seen["epoch"] >= 3:
             return False
         spent = self.clock() - self._began
         return spent < WATCH_SHARE * (self.deadline - self._began)
