@@ -10,7 +10,6 @@ its own; imports count in its peak memory, not in its CPU seconds. Without ``--h
 """
 
 import argparse
-import itertools
 import json
 import os
 import random
@@ -123,10 +122,16 @@ def measured(path: Path, events: int, options: argparse.Namespace) -> Iterator[d
     readers = {"ours": (Path(sys.executable), OURS, OURS_PARSE, OURS_REST)}
     if options.hta_python:
         readers["hta"] = (options.hta_python, HTA, HTA_PARSE, HTA_REST)
-    for reader, task in itertools.product(readers, ("parse", "full")):
-        python, imports, parse, rest = readers[reader]
-        program = MEASURE.format(imports=imports, work=parse + rest if task == "full" else parse)
-        runs = [in_own_process(python, program, path) for _ in range(options.repeats)]
+    programs = {
+        (reader, task): MEASURE.format(imports=imports, work=parse + rest if task == "full" else parse)
+        for reader, (_, imports, parse, rest) in readers.items()
+        for task in ("parse", "full")
+    }
+    ran: dict[tuple[str, str], list[dict[str, float]]] = {each: [] for each in programs}
+    for _ in range(options.repeats):  # in turns: the machine may change from minute to minute
+        for (reader, task), program in programs.items():
+            ran[reader, task].append(in_own_process(readers[reader][0], program, path))
+    for (reader, task), runs in ran.items():
         million = events / 1e6
         row = {
             "reader": reader,
