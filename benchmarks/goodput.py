@@ -7,7 +7,8 @@ a curve: in proportion to the batch up to a knee and constant beyond it, or a fi
 cost per sample ("gradual", with the knee where both are equal). The noise scale is fitted from the needs at
 two batch sizes alone, the smallest and the first of at least four times as many samples: what a tuner could
 have measured. Where no noise scale results, the smallest batch is kept. A case counts as held out when its
-best batch is neither of those two. Pure arithmetic; takes seconds.
+best batch is neither of those two. "In hindsight" is what the noise scale that suits each task and curve
+best would reach: no estimate does better. Pure arithmetic; takes seconds.
 """
 
 import argparse
@@ -33,6 +34,7 @@ FACTOR = 4  # between the two batch sizes of a fit, as tuners/noise_scale.py tri
 OTHER_FACTORS = (2, 8)  # range of factors between the pairs of the second look
 CLOSE = 0.05  # of the best time to the target
 AIM = 0.9  # share of cases
+HINDSIGHT = 64  # noise scales tried, from an eighth of the smallest batch to sixteen times the largest
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,30 @@ def other_fits(tasks: dict[str, list[Point]]) -> list[Case]:
     ]
 
 
+def in_hindsight(tasks: dict[str, list[Point]]) -> dict[str, float]:
+    """Shares of cases close to the best with the noise scale that suits each task and curve best."""
+    close = {
+        curve: [case for points in tasks.values() for case in _suited(points, CURVES[curve])]
+        for curve in CURVES
+    }
+    shares = {curve: statistics.fmean(cases) for curve, cases in close.items()}
+    every = statistics.fmean(case for cases in close.values() for case in cases)
+    return {name: round(share, 4) for name, share in {"all": every, **shares}.items()}
+
+
+def _suited(points: Sequence[Point], curve: Curve) -> list[bool]:
+    """Whether the choice is close to the best, knee by knee, with the noise scale of which most are."""
+    low, high = math.log(points[0].batch / 8), math.log(points[-1].batch * 16)
+    scales = [math.exp(low + (high - low) * step / (HINDSIGHT - 1)) for step in range(HINDSIGHT)]
+
+    def close(scale: float, knee: int) -> bool:
+        goodput = {point.batch: curve(point.batch, knee) / (scale + point.batch) for point in points}
+        time = {point.batch: point.needs / curve(point.batch, knee) for point in points}
+        return time[max(goodput, key=goodput.__getitem__)] <= (1 + CLOSE) * min(time.values())
+
+    return max(([close(scale, knee) for knee in knees(points)] for scale in scales), key=sum)
+
+
 def results(tasks: dict[str, list[Point]]) -> dict[str, Any]:
     """Everything that is written but the conditions."""
     cases, others = all_cases(tasks), other_fits(tasks)
@@ -220,6 +246,7 @@ def results(tasks: dict[str, list[Point]]) -> dict[str, Any]:
         },
         "by_task": {task: summary([case for case in cases if case.task == task]) for task in tasks},
         "fitted_from_other_pairs": summary(others),
+        "in_hindsight": in_hindsight(tasks),
         "fits": fits,
         "rows": [asdict(case) for case in cases],
     }
@@ -245,6 +272,8 @@ def main() -> None:
         ways = ("goodput", "throughput", "largest")
         shown = ", ".join(f"{way} {told[way]['close']:.0%} {told[way]['median_loss']:.1%}" for way in ways)
         print(f"{name}: {told['cases']} cases, {shown}")
+    told = ", ".join(f"{name} {share:.0%}" for name, share in found["in_hindsight"].items())
+    print(f"goodput with the noise scale chosen in hindsight: {told}")
 
 
 if __name__ == "__main__":

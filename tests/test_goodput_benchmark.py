@@ -117,3 +117,14 @@ def test_every_written_figure_is_a_number(goodput: Any) -> None:
     tasks = {"made up": a_task(goodput, 10, 40, 100, 320)}
     text = json.dumps(goodput.results(tasks), allow_nan=False)
     assert '"fits"' in text
+
+
+def test_in_hindsight_a_task_that_follows_a_noise_scale_is_always_decided_well(goodput: Any) -> None:
+    exact = a_task(goodput, 64, 256, 1024, 4096)
+    assert goodput.in_hindsight({"exact": exact}) == {"all": 1.0, "knee": 1.0, "gradual": 1.0}
+
+
+def test_no_noise_scale_explains_a_middle_batch_that_needs_less_than_a_smaller_one(goodput: Any) -> None:
+    needs = {64: 100.0, 128: 1.0, 256: 100.0}
+    dented = [goodput.Point(batch, need, 0.01) for batch, need in needs.items()]
+    assert goodput.in_hindsight({"dented": dented})["knee"] < 1

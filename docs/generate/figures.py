@@ -100,6 +100,7 @@ def _goodput(found: Any) -> str:
         for rule, of in found["all"].items()
         if isinstance(of, dict)
     ]
+    rows.append(("goodput, in hindsight", _share(found["in_hindsight"]["all"]), "", ""))
     return table(("batch chosen by", "within 5 % of the best", "median loss", "worst loss"), rows)
 
 
@@ -155,7 +156,7 @@ def _share(share: float) -> str:
 COMMANDS = {
     "trace_reading": "python benchmarks/trace_reading.py --hta-python /tmp/hta/bin/python",
     "power": "python -m benchmarks.power --parts replayed",
-    "placebo": "python benchmarks/placebo.py --runs 17 --budget 30s",
+    "placebo": "python -m benchmarks.placebo --runs 10 --budget 40s",
     "overhead": "python benchmarks/overhead.py",
     "ceilings": "python benchmarks/ceilings.py",
     "fixed_cost": "python benchmarks/fixed_cost.py",
