@@ -48,8 +48,9 @@ def _conditions(found: Any) -> Iterator[Any]:
 
 
 def _placebo(found: Any) -> str:
-    rows = [(str(found["runs"]), str(found["reached_a_confirmation"]), str(found["recommended"]))]
-    return table(("runs", "reached a confirmation", "recommended"), rows)
+    columns = ("runs", "reached_a_confirmation", "recommended")
+    rows = [(load, *(str(counts[each]) for each in columns)) for load, counts in found["loads"].items()]
+    return table(("load", "runs", "reached a confirmation", "recommended"), rows)
 
 
 def _replayed(found: Any) -> str:
