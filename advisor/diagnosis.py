@@ -54,7 +54,10 @@ RATES_S = 4.0
 BRIEF_WARMUP = 3  # steps of a program that is started again
 LAUNCHES = 8  # of a program that ends before the diagnosis does
 LOW_CPU = 0.6  # of the threads: then one thread alone is tried
-EPOCHS = ("epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "construct_ms", "constructed")
+EPOCHS = (
+    "epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "first_step_ms", "construct_ms",
+    "constructed",
+)  # fmt: skip
 REPLAYED_AGAIN = ("loader_free", "forward_only", "optimizer_off", "communication_off")
 
 

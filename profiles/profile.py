@@ -81,8 +81,9 @@ class LoaderFacts:
     ``transport_ms`` is what passing one batch between processes costs. ``construct_ms`` is the mean time
     of constructing one, ``constructed`` how many the same line made over the same dataset and iterated.
     ``worker_start_ms`` is the mean time from asking for an epoch to its first batch, less a usual wait,
-    and of ending its workers; ``epoch_wall_s`` the mean time between two epochs, ``epoch_wait_ms`` the mean
-    wait per batch, by epoch.
+    and of ending its workers; ``first_step_ms`` how much longer than the later ones the first step of an
+    epoch usually works, without waits; ``epoch_wall_s`` the mean time between two epochs, ``epoch_wait_ms``
+    the mean wait per batch, by epoch.
     ``item_read_bytes`` are bytes read from files per item, ``network_filesystem`` the type of the file
     system where it is one. ``duplicate_share`` is the share of samples that several workers delivered.
     ``padding_share`` is the share of padding among the tokens of integer batches. ``shapes`` counts
@@ -115,6 +116,7 @@ class LoaderFacts:
     construct_ms: float | None = None
     constructed: int = 1
     worker_start_ms: float | None = None
+    first_step_ms: float | None = None
     epoch_wall_s: float | None = None
     epoch_wait_ms: tuple[float, ...] = ()
     item_read_bytes: int | None = None

@@ -4,7 +4,7 @@ from advisor.finding import Finding, Kind
 from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.rule import Family, Rule, percent
 from advisor.rules.slow_item import in_ms
-from advisor.rules.worker_restart import start_of_workers_ms
+from advisor.rules.worker_restart import ceiling_of_start, start_of_workers_ms
 
 
 class LoaderRecreated(Rule):
@@ -56,7 +56,7 @@ class LoaderRecreated(Rule):
         share = min(1.0, spent_ms / 1000 / loader.epoch_wall_s)
         return self.opportunity(
             f"{percent(share)} of each epoch builds a new loader ({in_ms(spent_ms)})",
-            self.timeline(share, of="run"),
+            ceiling_of_start(self, loader, spent_ms),
             advice=_advice(loader),
             location=loader.location,
             evidence=evidence,

@@ -1,6 +1,8 @@
 """Every epoch starts its workers anew."""
 
-from advisor.finding import Finding, Kind
+from dataclasses import replace
+
+from advisor.finding import Ceiling, Finding, Kind
 from advisor.profiles.demand import feeding
 from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.rule import Family, Rule, percent
@@ -13,7 +15,8 @@ class WorkerRestart(Rule):
     """A loader ends its worker processes with each epoch and starts them again for the next.
 
     Starting takes some milliseconds each where processes are forked, and seconds where they are spawned,
-    since each imports the program again. Short epochs pay that often. Keep the workers:
+    since each imports the program again; meanwhile they compete with the step for processors, and after a
+    fork every page that the step writes to is copied. Short epochs pay that often. Keep the workers:
     `DataLoader(..., num_workers=2, persistent_workers=True)`. They hold their memory between epochs, keep
     their random state, and do not see what the program changes in its dataset after they have started.
     """
@@ -48,12 +51,13 @@ class WorkerRestart(Rule):
             return self.passed(title)
         return self.opportunity(
             title,
-            self.timeline(share, of="run"),
+            ceiling_of_start(self, loader, start_ms),
             advice="Keep workers between epochs: `DataLoader(..., persistent_workers=True)`; they hold their "
             "memory meanwhile and do not see later changes of the dataset.",
             location=loader.location,
             evidence={
                 "worker_start_ms": round(start_ms, 4),
+                "first_step_ms": loader.first_step_ms and round(loader.first_step_ms, 4),
                 "epoch_s": round(loader.epoch_wall_s, 4),
                 "num_workers": loader.num_workers,
                 "multiprocessing_context": loader.multiprocessing_context,
@@ -68,3 +72,11 @@ def start_of_workers_ms(profile: Profile, loader: LoaderFacts) -> float | None:
     fed = feeding(profile)
     first_ms = 0.0 if fed is None else max(0.0, fed.making_ms - fed.wait_ms)
     return max(0.0, loader.worker_start_ms - first_ms)
+
+
+def ceiling_of_start(rule: Rule, loader: LoaderFacts, start_ms: float) -> Ceiling:
+    """What goes if an epoch starts nothing: the time itself, and by what that slows the first step down."""
+    epoch_ms = 1000 * (loader.epoch_wall_s or 0.0)
+    certain = rule.timeline(start_ms / epoch_ms, of="run")
+    slowed_ms = max(0.0, loader.first_step_ms or 0.0) if loader.num_workers else 0.0
+    return replace(rule.timeline((start_ms + slowed_ms) / epoch_ms, of="run"), low=certain.low)

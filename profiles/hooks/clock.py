@@ -117,6 +117,11 @@ class Clock:
         """The program's own time: wall time without the pauses between steps, from an arbitrary zero."""
         return self.wall_ns() - self._paused_ns
 
+    def began_ns(self) -> int:
+        """When the innermost phase began, as ``now_ns``."""
+        began: int = self.stack[-1][1] - self._paused_ns
+        return began
+
     def push(self, phase: str) -> None:
         """Time from now on belongs to ``phase``, until the matching ``pop``."""
         if self.annotator is not None:

@@ -80,6 +80,7 @@ class LoaderLine:
             construct_ms=statistics.mean(construct_ns) / 1e6 if construct_ns else None,
             constructed=len(records),
             worker_start_ms=_start_ms(records),
+            first_step_ms=_first_step_ms(records),
             epoch_wall_s=_epoch_wall_s(records),
             epoch_wait_ms=tuple(wait for record in records for wait in record.epoch_waits_ms),
         )
@@ -95,6 +96,12 @@ def _start_ms(records: Sequence[LoaderRecord]) -> float | None:
     start_ns = sum(record.start_ns for record in records) / started
     stop_ns = sum(record.stop_ns for record in records) / started
     return max(0.0, start_ns - statistics.mean(known) + stop_ns) / 1e6
+
+
+def _first_step_ms(records: Sequence[LoaderRecord]) -> float | None:
+    """Median over all epochs but the very first, in which a program warms up."""
+    excess_ns = [each for record in records for each in record.first_turns.excess_ns][1:]
+    return statistics.median(excess_ns) / 1e6 if excess_ns else None
 
 
 def _epoch_wall_s(records: Sequence[LoaderRecord]) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.batch_look import BatchLook
+from advisor.profiles.hooks.first_turns import FirstTurns
 from advisor.profiles.hooks.item_timing import ItemTiming
 from advisor.profiles.hooks.tensors import leading_size, tensor_type
 from advisor.profiles.profile import LoaderFacts, Location
@@ -31,6 +32,7 @@ class LoaderRecord:
         steps: That used its batches.
         samples_in_steps: Samples of those batches.
         steps_before: Steps that loaders of the same line had served when this one was constructed.
+        opening: Set until the second batch of an epoch has arrived; then ``turn`` wants to be told of it.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class LoaderRecord:
         own: int | None = loader.batch_size
         self.batch_size: int | None = own or (parent.batch_size if parent else None)
         self.timing = ItemTiming()
+        self.first_turns = FirstTurns()
+        self.opening: FirstTurns | None = None
         self.batches = 0
         self.steps = 0
         self.steps_before = 0
@@ -123,12 +127,21 @@ class LoaderRecord:
         self.start_ns += spent_ns
         self._awaiting_first = True
         self._epoch_began = self.batches, self._wait_ns
+        self.first_turns.begin()
+        self.opening = self.first_turns
         if len(self.epoch_starts_ns) < MOST_EPOCHS:
             self.epoch_starts_ns.append(now_ns)
 
-    def end_epoch(self, now_ns: int) -> None:
-        """All batches of an epoch were delivered."""
+    def turn(self, now_ns: int, waited_ns: int) -> None:
+        """A batch was delivered while ``opening`` was set."""
+        if self.first_turns.deliver(now_ns, waited_ns, self.batches, self._wait_ns):
+            self.opening = None
+
+    def end_epoch(self, now_ns: int, asked_ns: int) -> None:
+        """All batches of an epoch were delivered, as the program learnt that had asked for another one."""
         self.epoch_end_ns = now_ns
+        self.opening = None
+        self.first_turns.end(asked_ns, self.batches, self._wait_ns)
         self.timing.stop()
         self.look.end_epoch()
         batches, wait_ns = self._epoch_began

@@ -294,11 +294,13 @@ class Loaders:
             try:
                 batch = original(iterator) if self.stand_in is None else self._stand_in(original, iterator)
             except StopIteration:
-                record.end_epoch(clock.now_ns())
+                record.end_epoch(clock.now_ns(), clock.began_ns())
                 raise
             finally:
                 waited = clock.pop()
             samples = record.deliver(batch, waited)
+            if record.opening is not None:
+                record.turn(clock.now_ns(), waited)
             if record is not self._latest:
                 self._turn_to(record)
             clock.loader_samples += samples

@@ -32,6 +32,17 @@ def test_starting_workers_of_a_new_loader_for_each_epoch_is_reported_at_its_line
     assert "once" in finding.advice and "persistent_workers=True" in finding.advice
 
 
+def test_its_ceiling_includes_the_step_that_starting_workers_slow_down() -> None:
+    facts = {"num_workers": 2, "worker_start_ms": 109.5, "first_step_ms": 90.0}
+    slowed, alone = (
+        check(a_recreated_loader(**facts)),
+        check(a_recreated_loader(**{**facts, "num_workers": 0})),
+    )
+    assert slowed.ceiling is not None and slowed.ceiling.share == pytest.approx(0.2)
+    assert slowed.severity is Severity.LOW
+    assert alone.ceiling is None or alone.ceiling.share < 0.01
+
+
 def test_a_loader_that_is_expensive_to_construct_counts_without_workers() -> None:
     finding = check(a_recreated_loader(construct_ms=300.0))
     assert finding.severity is Severity.HIGH

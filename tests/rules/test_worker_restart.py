@@ -28,6 +28,15 @@ def test_workers_that_start_anew_in_short_epochs_are_to_be_kept() -> None:
     assert "persistent_workers=True" in finding.advice and "memory" in finding.advice
 
 
+def test_the_ceiling_includes_the_step_that_starting_workers_slow_down() -> None:
+    plain, slowed = check(a_restarting_loader()), check(a_restarting_loader(first_step_ms=180.0))
+    assert plain.ceiling is not None and slowed.ceiling is not None
+    assert slowed.ceiling.share == pytest.approx(0.30)
+    assert slowed.ceiling.low == plain.ceiling.low and slowed.severity is plain.severity
+    assert slowed.title == plain.title
+    assert check(a_restarting_loader(first_step_ms=-5.0)).ceiling == plain.ceiling
+
+
 def test_a_short_start_passes_with_the_number() -> None:
     finding = check(a_restarting_loader(worker_start_ms=29.0))
     assert finding.state is State.PASSED

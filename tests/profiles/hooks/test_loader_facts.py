@@ -153,6 +153,21 @@ def test_without_workers_an_epoch_starts_at_once(program: Watched) -> None:
     assert started is not None and started < 20  # half of what a batch waits for, which is no start
 
 
+def test_a_first_step_that_takes_longer_is_told_without_waits_and_pauses(program: Watched) -> None:
+    program.pause_s = 0.02
+    for _ in range(3):
+        for place, batch in enumerate(DataLoader(Items(16, wait_s=0.002), batch_size=4)):
+            program.train([batch])
+            time.sleep(0.001 if place else 0.1)
+    first = program.facts.first_step_ms
+    assert first is not None and 90 < first < 180
+
+
+def test_a_single_epoch_tells_nothing_of_first_steps(program: Watched) -> None:
+    program.train(DataLoader(Items(16), batch_size=4))
+    assert program.facts.first_step_ms is None
+
+
 def test_datasets_made_anew_do_not_stay_in_memory(program: Watched) -> None:
     alive = []
     for _ in range(3):
