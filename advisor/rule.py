@@ -13,6 +13,9 @@ HIGH = 0.20  # of the step or run, lower end of the ceiling; TraceML's bands, as
 MEDIUM = 0.10
 MODEL_ERROR = 0.3  # relative; half width of the interval of a modelled ceiling
 TIMELINE_ERROR = 0.1  # relative; the same for one summed from measured times
+WARMER = 0.3
+"""Without the part that is summed, the rest of a step finds its data in the caches and its threads awake, and
+became up to this share faster (``benchmarks/ceilings.py``)."""
 
 
 class Family(StrEnum):
@@ -154,8 +157,14 @@ class Rule:
     def timeline(
         self, share: float, error: float = TIMELINE_ERROR, *, of: Literal["step", "run"] = "step"
     ) -> Ceiling:
-        """A ceiling summed from measured times; ``error`` is relative."""
-        return _around(share, error, "timeline", of)
+        """A ceiling summed from measured times; ``error`` is relative.
+
+        Its upper end allows for the rest of the step becoming faster: by ``WARMER`` at most, and by no
+        larger share than the part itself has.
+        """
+        summed = _around(share, error, "timeline", of)
+        warmer = summed.share + (1 - summed.share) * min(summed.share, WARMER)
+        return dataclasses.replace(summed, high=max(summed.high, warmer))
 
     def modelled(
         self, share: float, error: float = MODEL_ERROR, *, of: Literal["step", "run"] = "step"
