@@ -159,12 +159,12 @@ class Rule:
     ) -> Ceiling:
         """A ceiling summed from measured times; ``error`` is relative.
 
-        Its upper end allows for the rest of the step becoming faster: by ``WARMER`` at most, and by no
+        Its upper end also allows for the rest of the step becoming faster: by ``WARMER`` at most, and by no
         larger share than the part itself has.
         """
         summed = _around(share, error, "timeline", of)
-        warmer = summed.share + (1 - summed.share) * min(summed.share, WARMER)
-        return dataclasses.replace(summed, high=max(summed.high, warmer))
+        rest = 1 - summed.high
+        return dataclasses.replace(summed, high=1 - rest * (1 - min(summed.high, WARMER)))
 
     def modelled(
         self, share: float, error: float = MODEL_ERROR, *, of: Literal["step", "run"] = "step"
