@@ -11,26 +11,23 @@ from itertools import pairwise
 from advisor import wording
 from advisor.result import Adopted, Interval, Recommendation, ResultData, Trial, Value
 from advisor.result import Finding as FindingData
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.strategies import STRATEGIES
 
 NOT_REACHED = "the search did not come to it"
 CODE = re.compile(r"`+([^`]+)`+")
-WRITTEN: dict[str, tuple[str, ...]] = {
-    "accumulation": ("loss / 2",), "activation_checkpointing": ("checkpoint",),
-    "alloc_conf": ("pytorch_alloc_conf",), "amp": ("autocast",), "compile_region": ("model.layer",),
-    "cpu_affinity": ("numactl", "taskset"), "cudnn_benchmark": ("cudnn.benchmark",),
-    "ddp": ("distributeddataparallel",), "execution": ("torch.compile",), "fsdp": ("fully_shard",),
-    "gc_freeze": ("gc.freeze",), "lr_scaling": ("lr",), "malloc": ("ld_preload",),
-    "mkldnn": ("backends.mkldnn",), "optimizer_implementation": ("fused=true", "foreach=true"),
-    "single": ("torchrun",), "sparse_embedding": ("sparse=true",), "zero": ("zeroredundancyoptimizer",),
-}  # fmt: skip
-"""How the code in an advice writes a knob that it does not call by its id; in lower case."""
 
 
 def advised(advice: str, knobs: Sequence[str]) -> list[str]:
     """Those of the knobs that the code in an advice writes."""
     code = " ".join(CODE.findall(advice)).lower()
-    return [knob for knob in knobs if any(_holds(code, word) for word in WRITTEN.get(knob, (knob,)))]
+    return [knob for knob in knobs if any(_holds(code, word) for word in _written(knob))]
+
+
+def _written(name: str) -> tuple[str, ...]:
+    """How code writes this knob or strategy."""
+    known = KNOBS.get(name) or STRATEGIES.get(name)
+    return (known.written if known is not None else ()) or (name,)
 
 
 def confirmed_by(

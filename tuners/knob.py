@@ -53,6 +53,7 @@ class Knob(Generic[V]):
         follows: The knob without which this one does nothing, if there is one; they come and go together.
         opt_in: Where its meaning is ``training`` it is recommended only if the user allows that
             (``--allow training``), not merely by being named.
+        written: How code in an advice writes it where that is not its id; in lower case.
     """
 
     semantics: ClassVar[Semantics]
@@ -63,6 +64,7 @@ class Knob(Generic[V]):
     layer: ClassVar[int] = 0
     follows: ClassVar[str | None] = None
     opt_in: ClassVar[bool] = False
+    written: ClassVar[tuple[str, ...]] = ()
 
     def values(self) -> Sequence[V] | range:
         """Every legal value, for checking what a user asks for; a ``range`` for whole numbers."""

@@ -33,11 +33,13 @@ class Strategy:
         splits_batch: Every worker takes its share of each batch. Otherwise all of them are given whole ones.
         losses: Whose loss is that of the whole batch: the ``mean`` of all workers, the ``first`` or the
             ``last`` worker's.
+        written: How code in an advice writes it where that is not its id; in lower case.
     """
 
     semantics: ClassVar[Semantics] = Semantics.ROUNDING
     splits_batch: ClassVar[bool] = True
     losses: ClassVar[Literal["mean", "first", "last"]] = "mean"
+    written: ClassVar[tuple[str, ...]] = ()
 
     def meaning(self, config: Config) -> Semantics:
         """``semantics`` under these settings, for strategies whose settings change what is learnt."""

@@ -31,6 +31,7 @@ class Accumulation(Knob[int]):
 
     semantics = Semantics.ROUNDING
     live = True
+    written = ("loss / 2",)
 
     def values(self) -> range:
         return range(1, 1025)

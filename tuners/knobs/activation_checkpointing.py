@@ -28,6 +28,7 @@ class ActivationCheckpointing(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    written = ("checkpoint",)
 
     def __init__(self) -> None:
         self._found = False

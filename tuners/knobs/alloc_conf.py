@@ -27,6 +27,7 @@ class AllocConf(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    written = ("pytorch_alloc_conf",)
 
     def values(self) -> list[str]:
         return ["unset", *SETTINGS]

@@ -37,6 +37,7 @@ class Amp(Knob[str]):
     semantics = Semantics.PRECISION
     live = True
     acts_on = ("forward", "backward")
+    written = ("autocast",)
 
     def __init__(self) -> None:
         self.scaling = LossScaling()

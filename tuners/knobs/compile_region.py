@@ -42,6 +42,7 @@ class CompileRegion(Knob[str]):
 
     semantics = Semantics.ROUNDING
     acts_on = ("forward", "backward", "optimizer")
+    written = ("model.layer",)
 
     def __init__(self) -> None:
         self._compiles = False

@@ -23,6 +23,7 @@ class CpuAffinity(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    written = ("numactl", "taskset")
 
     def __init__(self) -> None:
         self.folder = SYSTEM

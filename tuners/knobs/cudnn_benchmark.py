@@ -24,6 +24,7 @@ class CudnnBenchmark(Knob[str]):
     semantics = Semantics.ROUNDING
     live = True
     acts_on = ("forward", "backward")
+    written = ("cudnn.benchmark",)
 
     def values(self) -> list[str]:
         return ["off", "on"]

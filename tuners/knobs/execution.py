@@ -42,6 +42,7 @@ class Execution(Knob[str]):
     semantics = Semantics.ROUNDING
     acts_on = ("forward", "backward")
     layer = -1  # innermost: only the program's own forward may be compiled, never a wrapper
+    written = ("torch.compile",)
 
     def __init__(self) -> None:
         self._traced: weakref.WeakKeyDictionary[Module, Traced] = weakref.WeakKeyDictionary()

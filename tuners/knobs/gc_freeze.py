@@ -27,6 +27,7 @@ class GcFreeze(Knob[str]):
 
     semantics = Semantics.EXACT
     live = True
+    written = ("gc.freeze",)
 
     def __init__(self) -> None:
         self._began = False

@@ -41,6 +41,7 @@ class LrScaling(Knob[str]):
     semantics = Semantics.TRAINING
     live = True
     follows = "batch_size"
+    written = ("lr",)
 
     def __init__(self) -> None:
         self.factor = 1.0

@@ -32,6 +32,7 @@ class Malloc(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    written = ("ld_preload",)
 
     def values(self) -> list[str]:
         return ["libc", "libc-tuned", *LIBRARIES]

@@ -20,6 +20,7 @@ class Mkldnn(Knob[str]):
     semantics = Semantics.ROUNDING
     live = True
     acts_on = ("forward", "backward")
+    written = ("backends.mkldnn",)
 
     def values(self) -> list[str]:
         return ["on", "off"]

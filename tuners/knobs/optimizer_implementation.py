@@ -32,6 +32,7 @@ class OptimizerImplementation(Knob[str]):
     semantics = Semantics.ROUNDING
     live = True
     acts_on = ("optimizer",)
+    written = ("fused=true", "foreach=true")
 
     def values(self) -> list[str]:
         return list(FORMS)

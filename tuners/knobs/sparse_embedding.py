@@ -34,6 +34,7 @@ class SparseEmbedding(Switch):
 
     semantics = Semantics.ROUNDING
     acts_on = ("backward", "optimizer")
+    written = ("sparse=true",)
 
     def __init__(self) -> None:
         self._switched: weakref.WeakSet[Module] = weakref.WeakSet()

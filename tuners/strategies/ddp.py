@@ -60,6 +60,7 @@ class Ddp(Strategy):
     """
 
     semantics = Semantics.ROUNDING
+    written = ("distributeddataparallel",)
 
     def __init__(self) -> None:
         self._model: Any = None

@@ -57,6 +57,7 @@ class Fsdp(Strategy):
     """
 
     semantics = Semantics.ROUNDING
+    written = ("fully_shard",)
 
     def __init__(self) -> None:
         self._model: Module | None = None

@@ -12,6 +12,7 @@ class Single(Strategy):
     """
 
     semantics = Semantics.EXACT
+    written = ("torchrun",)
 
     def change(self) -> Change:
         return Change("# one process, without torch.distributed")

@@ -48,6 +48,7 @@ class Zero(Strategy):
     """
 
     semantics = Semantics.ROUNDING
+    written = ("zeroredundancyoptimizer",)
 
     def __init__(self) -> None:
         self._model: Module | None = None
