@@ -138,7 +138,7 @@ class LoaderRecord:
             self.opening = None
 
     def end_epoch(self, now_ns: int, asked_ns: int) -> None:
-        """All batches of an epoch were delivered, as the program learnt that had asked for another one."""
+        """All batches of an epoch were delivered; the program had asked for another one at ``asked_ns``."""
         self.epoch_end_ns = now_ns
         self.opening = None
         self.first_turns.end(asked_ns, self.batches, self._wait_ns)
