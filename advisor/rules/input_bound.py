@@ -1,6 +1,7 @@
 """A step waits while the loader prepares its batch."""
 
 from advisor.finding import Finding, Kind
+from advisor.profiles.demand import cpu_demand
 from advisor.profiles.profile import Profile
 from advisor.profiles.replayed import Share
 from advisor.rule import Family, Rule, percent
@@ -33,7 +34,7 @@ class InputBound(Rule):
         return self.opportunity(
             f"{percent(share)} of each step waits for data",
             self.timeline(share) if free is None else self.measured(_no_more_than(free, share)),
-            advice=_advice(loader.num_workers),
+            advice=_advice(profile, loader.num_workers),
             location=loader.location,
             evidence={
                 "input_wait_ms": round(phases.input_wait_ms, 4),
@@ -48,7 +49,10 @@ def _no_more_than(free: Share, waited: float) -> Share:
     return Share(free.share, min(free.low, waited), free.high)
 
 
-def _advice(num_workers: int) -> str:
-    if num_workers:
-        return f"Make items cheaper, or give the loader more than {num_workers} workers."
-    return "Make batches in worker processes: `DataLoader(..., num_workers=2)`."
+def _advice(profile: Profile, num_workers: int) -> str:
+    if not num_workers:
+        return "Make batches in worker processes: `DataLoader(..., num_workers=2)`."
+    demand = cpu_demand(profile)
+    if demand is not None and demand >= profile.machine.cpus_allowed:
+        return "Make items cheaper, or prepare them once and store them: more workers would find no free CPU."
+    return f"Make items cheaper, or give the loader more than {num_workers} workers."

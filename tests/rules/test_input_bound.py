@@ -1,7 +1,7 @@
 from builders import a_loader, a_machine, a_profile, a_share
 
 from advisor.finding import Severity, State
-from advisor.profiles.profile import Profile
+from advisor.profiles.profile import Profile, RunFacts
 from advisor.profiles.replayed import Replays
 from advisor.rules.input_bound import InputBound
 
@@ -41,3 +41,15 @@ def test_without_recorded_steps_nothing_is_said() -> None:
 
 def test_a_program_without_a_loader_is_not_judged() -> None:
     assert InputBound().check(a_profile(phases_ms={"other": 9.0})).state is State.NOT_APPLICABLE
+
+
+def test_more_workers_are_advised_only_where_a_cpu_is_free_for_them() -> None:
+    waits = {"input_wait": 4.0}
+    busy = a_loader(num_workers=4, cpu_share=1.0)
+    waiting = a_loader(num_workers=4, cpu_share=0.1)
+    run = RunFacts(num_threads=1)
+    computing = InputBound().check(a_profile(phases_ms=waits, loader=busy, run=run))
+    reading = InputBound().check(a_profile(phases_ms=waits, loader=waiting, run=run))
+    unknown = InputBound().check(a_profile(phases_ms=waits, loader=a_loader(num_workers=4), run=run))
+    assert "no free CPU" in str(computing.advice)
+    assert "more than 4 workers" in str(reading.advice) and "more than 4 workers" in str(unknown.advice)
