@@ -40,10 +40,13 @@ LAYOUT: list[Value] = ["off", "on"]
 FORMS: list[Value] = ["default", "fused"]
 PRECISION: list[Value] = ["highest", "medium"]
 COMPILE: list[Value] = ["eager", "compile"]
+THREADS: list[Value] = [1, 2]
 WITH_COMPILATION = "8m"  # a confirmation starts more than a dozen processes, each of which compiles
 
 TABLES: dict[str, Table] = {
-    "resnet": Table({"amp": AMP, "channels_last": LAYOUT, "optimizer_implementation": FORMS}),
+    "resnet": Table(
+        {"amp": AMP, "channels_last": LAYOUT, "num_threads": THREADS, "optimizer_implementation": FORMS}
+    ),
     "lenet": Table({"amp": AMP, "batch_size": [32, 128, 512], "optimizer_implementation": FORMS}),
     "mlp": Table(
         {
@@ -54,11 +57,20 @@ TABLES: dict[str, Table] = {
         },
         WITH_COMPILATION,
     ),
-    "bert": Table({"amp": AMP, "matmul_precision": PRECISION, "optimizer_implementation": FORMS}),
+    "bert": Table(
+        {
+            "amp": AMP,
+            "batch_size": [8, 32],
+            "matmul_precision": PRECISION,
+            "num_threads": THREADS,
+            "optimizer_implementation": FORMS,
+        }
+    ),
     "gpt2": Table(
         {
             "amp": AMP,
             "matmul_precision": PRECISION,
+            "num_threads": THREADS,
             "optimizer_implementation": FORMS,
             "sdpa_backend": ["default", "math"],
         }
@@ -68,10 +80,19 @@ TABLES: dict[str, Table] = {
             "amp": AMP,
             "channels_last": LAYOUT,
             "matmul_precision": PRECISION,
+            "num_threads": THREADS,
             "optimizer_implementation": FORMS,
         }
     ),
-    "lstm_lm": Table({"amp": AMP, "matmul_precision": PRECISION, "optimizer_implementation": FORMS}),
+    "lstm_lm": Table(
+        {
+            "amp": AMP,
+            "batch_size": [16, 64],
+            "matmul_precision": PRECISION,
+            "num_threads": THREADS,
+            "optimizer_implementation": FORMS,
+        }
+    ),
     "unet": Table(
         {
             "amp": AMP,
@@ -88,22 +109,31 @@ TABLES: dict[str, Table] = {
             "optimizer_implementation": ["default", "foreach", "fused"],
         }
     ),
-    "cpu_heavy_dataset": Table({"num_threads": [1, 2], "num_workers": [0, 1, 2], "prefetch_factor": [2, 4]}),
+    "cpu_heavy_dataset": Table({"num_threads": THREADS, "num_workers": [0, 1, 2], "prefetch_factor": [2, 4]}),
     "io_bound_dataset": Table(
         {"num_workers": [0, 2, 4, 8], "persistent_workers": ["off", "on"], "prefetch_factor": [2, 4]}
     ),
     "autoencoder": Table(
-        {"amp": AMP, "channels_last": LAYOUT, "num_threads": [1, 2], "optimizer_implementation": FORMS}
+        {"amp": AMP, "channels_last": LAYOUT, "num_threads": THREADS, "optimizer_implementation": FORMS}
     ),
     "tcn": Table(
         {
             "amp": AMP,
             "channels_last": LAYOUT,
             "matmul_precision": PRECISION,
+            "num_threads": THREADS,
             "optimizer_implementation": FORMS,
         }
     ),
-    "gru_tagger": Table({"amp": AMP, "matmul_precision": PRECISION, "optimizer_implementation": FORMS}),
+    "gru_tagger": Table(
+        {
+            "amp": AMP,
+            "batch_size": [16, 64],
+            "matmul_precision": PRECISION,
+            "num_threads": THREADS,
+            "optimizer_implementation": FORMS,
+        }
+    ),
     "already_tuned": Table(
         {
             "matmul_precision": PRECISION,
