@@ -5,8 +5,9 @@
 For each workload of ``workloads/`` the table in ``grids.py`` names knobs and values: at most 36 combinations.
 Each is compared with the default by the tuner's own arena, the best ones once more on fresh processes; then
 `advisor tune` gets the same knobs, and what it recommends runs side by side with the best cell and with the
-default. Written to ``results/oracle/<workload>.json`` after every cell; what is found there is kept. Wants a
-machine that does nothing else, for some hours.
+default. Written to ``results/oracle/<workload>.json`` after every cell; what is found there is kept, and
+``results/oracle.json`` sums up all workloads that are there. Wants a machine that does nothing else, for some
+hours.
 """
 
 import argparse
@@ -18,15 +19,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from conditions import conditions
 from grids import MOST_CELLS, RESULTS, TABLES, WORKLOADS, Cell, Grid, applicable, read_grid, reduced
-from side_by_side import Bench, bench
+from side_by_side import CONFIRMING, MOST_PAIRS, Bench, bench
 
 from advisor.advise import advise
+from advisor.atomic_file import write_atomically
 from advisor.durations import parse_duration
 from advisor.errors import TargetError
 from advisor.guidance import priorities
@@ -48,35 +50,38 @@ def main() -> None:
     """Measure what is missing, tune, compare, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(TABLES), default=list(TABLES), metavar="WORKLOAD")
-    parser.add_argument("--budget", default="2m", help="of each tuning, unless its table asks for more")
+    parser.add_argument("--budget", default="5m", help="of each tuning, unless its table asks for more")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--grid-only", action="store_true", help="measure cells, tune nothing")
     what.add_argument("--tune-only", action="store_true", help="tune again on grids that are there")
+    what.add_argument("--compare-only", action="store_true", help="compare once more what was recommended")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the grids")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # num_threads is a knob where it is a question
-    grids = []
     for workload in options.only:
         try:
             grid = taken(workload, options)
         except (TargetError, TrialFailed) as failed:
             print(f"{workload}: {failed}", flush=True)
             continue
-        grids.append(grid)
-        print(row(grid), flush=True)
-    print_summary(grids)
+        print(told(grid), flush=True)
+        sum_up(options.out)
 
 
 def taken(workload: str, options: argparse.Namespace) -> Grid:
     """One workload: what is missing of its grid and of its tuning is measured."""
     grid = read_grid(options.out, workload)
-    if not options.tune_only:
+    if not (options.tune_only or options.compare_only):
         grid = measured(workload, grid, options.out)
     if grid is None or grid.missing() or _to_confirm(grid) is not None:
         raise SystemExit(f"{workload}: the grid is not complete; run without --tune-only first")
-    if options.tune_only or (grid.tuned is None and not options.grid_only):
+    tunes = options.tune_only or (grid.tuned is None and not options.grid_only)
+    if tunes:
         grid.tuned = tuned(grid, options.budget)
-        grid.write(options.out)
+    if grid.tuned is not None and "failed" not in grid.tuned and (tunes or options.compare_only):
+        _refuse_other_machine(grid)
+        grid.tuned |= compared(grid, grid.tuned["config"])
+    grid.write(options.out)
     return grid
 
 
@@ -99,12 +104,12 @@ def measured(workload: str, grid: Grid | None, out: Path) -> Grid:
             grid.cells.append(cell)
             grid.start_s = running.start_s or grid.start_s
             grid.write(out)
-            print(f"{workload} {number}/{len(missing)}: {grid.changes(config)}: {_told(cell)}", flush=True)
+            print(f"{workload} {number}/{len(missing)}: {grid.changes(config)}: {_cell(cell)}", flush=True)
         while (again := _to_confirm(grid)) is not None:
             cell = running.confirmed(present, again)
             grid.confirmed.append(cell)
             grid.write(out)
-            print(f"{workload} again: {grid.changes(cell.config)}: {_told(cell)}", flush=True)
+            print(f"{workload} again: {grid.changes(cell.config)}: {_cell(cell)}", flush=True)
     return grid
 
 
@@ -158,7 +163,7 @@ def _to_confirm(grid: Grid) -> dict[str, Value] | None:
 
 
 def tuned(grid: Grid, budget: str) -> dict[str, Any]:
-    """What ``advisor tune`` recommends on the knobs of a grid, and how that compares."""
+    """What ``advisor tune`` recommends on the knobs of a grid."""
     least = TABLES[grid.workload].budget
     if least and parse_duration(least) > parse_duration(budget):
         budget = least
@@ -182,28 +187,37 @@ def tuned(grid: Grid, budget: str) -> dict[str, Any]:
     rejected = [
         entry for entry in result["not_tried"] if entry["reason"].startswith("tried, not recommended")
     ]
+    return {
+        "budget": budget,
+        "config": config,
+        "verdict": recommendation["verdict"],
+        "reason": recommendation["reason"],
+        "rejected": {entry["knob"]: entry["reason"] for entry in rejected},
+        "evaluations": len(trials),
+        "seconds": seconds,
+        "stopped_by": result["budget"]["stopped_by"],
+        "speedup": recommendation["speedup"]["estimate"],
+    }
+
+
+def compared(grid: Grid, config: Mapping[str, Value]) -> dict[str, dict[str, float]]:
+    """What was recommended beside the default and beside the best cell, the latter with more pairs."""
     with bench(grid.workload) as running:
         running.arena.present = grid.own
         return {
-            "budget": budget,
-            "config": config,
-            "verdict": recommendation["verdict"],
-            "reason": recommendation["reason"],
-            "rejected": {entry["knob"]: entry["reason"] for entry in rejected},
-            "evaluations": len(trials),
-            "seconds": seconds,
-            "stopped_by": result["budget"]["stopped_by"],
-            "speedup": recommendation["speedup"]["estimate"],
-            "over_default": _compared(running, grid.present, config),
-            "over_best": _compared(running, grid.best()[0], config),
+            "over_default": _ratio(running, grid.present, config, CONFIRMING),
+            "over_best": _ratio(running, grid.best()[0], config, MOST_PAIRS),
         }
 
 
-def _compared(running: Bench, first: Mapping[str, Value], second: Mapping[str, Value]) -> dict[str, float]:
+def _ratio(
+    running: Bench, first: Mapping[str, Value], second: Mapping[str, Value], most: int
+) -> dict[str, float]:
     """Ratio of speeds, second over first, with its interval; exactly 1 for the same configuration."""
-    estimate = Estimate(0.0, 0.0, 0.0, 1.0, 0, 0) if first == second else running.ratio(first, second)
+    same = first == second
+    estimate = Estimate(0.0, 0.0, 0.0, 1.0, 0, 0) if same else running.ratio(first, second, most)
     ratio, low, high = estimate.ratio
-    return {"ratio": ratio, "low": low, "high": high}
+    return {"ratio": ratio, "low": low, "high": high, "pairs": estimate.instances}
 
 
 def _refuse_other_machine(grid: Grid) -> None:
@@ -215,43 +229,60 @@ def _refuse_other_machine(grid: Grid) -> None:
         )
 
 
-def _told(cell: Cell) -> str:
+def _cell(cell: Cell) -> str:
     if cell.state != "measured":
         return f"{cell.state}: {cell.reason.splitlines()[0] if cell.reason else ''}"
     forbidden = f" (never proposed: {cell.forbidden})" if cell.forbidden else ""
     return f"{math.exp(cell.log_ratio):.3f}x by {cell.how} in {sum(cell.seconds):.0f} s{forbidden}"
 
 
-def row(grid: Grid) -> str:
-    """One workload of the table."""
+def told(grid: Grid) -> str:
+    """One workload in a line."""
     best, speed = grid.best()
-    told = f"{grid.workload:18} best {math.exp(speed):5.2f}x ({grid.changes(best)})"
+    text = f"{grid.workload:18} best {math.exp(speed):5.2f}x ({grid.changes(best)})"
     if grid.tuned is None:
-        return told
+        return text
     if "failed" in grid.tuned:
-        return f"{told}; tuning failed: {' '.join(grid.tuned['failed'])}"
+        return f"{text}; tuning failed: {' '.join(grid.tuned['failed'])}"
     found = grid.tuned
     return (
-        f"{told}; recommended {found['over_default']['ratio']:5.2f}x ({grid.changes(found['config'])}), "
+        f"{text}; recommended {found['over_default']['ratio']:5.2f}x ({grid.changes(found['config'])}), "
         f"{found['over_best']['ratio']:.1%} of the best; "
         f"{found['evaluations']} evaluations, {found['seconds']:.0f} s"
     )
 
 
-def print_summary(grids: Sequence[Grid]) -> None:
-    """Median and worst over the workloads that were tuned."""
-    found = [(grid, grid.tuned) for grid in grids if grid.tuned is not None and "failed" not in grid.tuned]
-    if not found:
+def sum_up(folder: Path) -> None:
+    """Write and print what all workloads of a folder that were tuned come to."""
+    grids = [grid for name in TABLES if (grid := read_grid(folder, name)) is not None]
+    rows = [_row(grid, grid.tuned) for grid in grids if grid.tuned is not None and "failed" not in grid.tuned]
+    if not rows:
         return
-    shares = {grid.workload: entry["over_best"]["ratio"] for grid, entry in found}
-    worst = min(shares, key=shares.__getitem__)
-    below = [grid.workload for grid, entry in found if entry["over_default"]["high"] < 1]
-    print(
-        f"\n{len(found)} workloads: median {statistics.median(shares.values()):.1%} of the best cell, "
-        f"worst {shares[worst]:.1%} ({worst}); slower than the default: {', '.join(below) or 'none'}; "
-        f"median {statistics.median(entry['evaluations'] for _, entry in found):.0f} evaluations, "
-        f"{statistics.median(entry['seconds'] for _, entry in found):.0f} s"
-    )
+    found = {
+        "workloads": len(rows),
+        "failed": [grid.workload for grid in grids if grid.tuned is not None and "failed" in grid.tuned],
+        "median": statistics.median(row["over_best"]["ratio"] for row in rows),
+        "worst": min(row["over_best"]["ratio"] for row in rows),
+        "slower_than_default": [row["workload"] for row in rows if row["over_default"]["high"] < 1],
+        "evaluations_median": statistics.median(row["evaluations"] for row in rows),
+        "seconds_median": statistics.median(row["seconds"] for row in rows),
+    }
+    print(json.dumps(found), flush=True)
+    document = {**found, "rows": rows}
+    write_atomically(folder.with_suffix(".json"), json.dumps(document, indent=1) + "\n")
+
+
+def _row(grid: Grid, found: Mapping[str, Any]) -> dict[str, Any]:
+    best, speed = grid.best()
+    return {
+        "workload": grid.workload,
+        "conditions": grid.conditions,
+        "cells": len(grid.configs()),
+        "best": grid.changes(best),
+        "best_over_default": math.exp(speed),
+        "recommended": grid.changes(found["config"]),
+        **{name: found[name] for name in ("over_default", "over_best", "evaluations", "seconds", "reason")},
+    }
 
 
 if __name__ == "__main__":

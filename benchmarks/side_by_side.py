@@ -30,6 +30,8 @@ DIAGNOSIS_S = 45.0
 LIVE_QUADS = 10  # of a cell that shares one process with the default
 PAIRS = 2  # of processes, for other cells; roles swapped in the second
 CONFIRMING = 4  # pairs of fresh processes for what counts
+PRECISE = 0.05  # half width of an interval, as a log ratio, that a comparison of two good ones goes on for
+MOST_PAIRS = 12
 LEVEL = 0.95  # of intervals
 
 Config = Mapping[str, Value]
@@ -88,21 +90,30 @@ class Bench:
                 cell.config, cell.how, "failed", cause=failed.failure.cause, reason=failed.failure.message
             )
 
-    def ratio(self, first: Config, second: Config) -> Estimate:
+    def ratio(self, first: Config, second: Config, most: int = CONFIRMING) -> Estimate:
         """Log ratio of the second's speed over the first's, from pairs of fresh processes.
+
+        Args:
+            first: One configuration.
+            second: The other.
+            most: Pairs at most; beyond ``CONFIRMING`` only for as long as the interval is wide.
 
         Raises:
             TrialFailed: One of them fails.
         """
         self.close()
         how = self.arena.how(first, second, fresh=True)
-        return between(
-            [
-                self.arena.duel(first, second, how=how, quads=DUEL_QUADS, swapped=index % 2 == 1).log_ratios
-                for index in range(CONFIRMING)
-            ],
-            LEVEL,
-        )
+        pairs: list[list[float]] = []
+        while len(pairs) < most:
+            swapped = len(pairs) % 2 == 1
+            pairs.append(
+                self.arena.duel(first, second, how=how, quads=DUEL_QUADS, swapped=swapped).log_ratios
+            )
+            if len(pairs) >= CONFIRMING:
+                estimate = between(pairs, LEVEL)
+                if estimate.high - estimate.low <= 2 * PRECISE:
+                    break
+        return between(pairs, LEVEL)
 
     def close(self) -> None:
         """End the shared process, so that nothing runs beside what is measured."""
