@@ -105,6 +105,34 @@ def _goodput(found: Any) -> str:
     return table(("batch chosen by", "within 5 % of the best", "median loss", "worst loss"), rows)
 
 
+def _oracle(found: Any) -> str:
+    rows = [
+        (
+            each["workload"], str(each["cells"]), each["best"], f"{each['best_over_default']:.2f}x",
+            each["recommended"], _range(each["over_best"], "ratio"), str(each["evaluations"]),
+            f"{each['seconds']:.0f} s",
+        )
+        for each in found["rows"]
+    ]  # fmt: skip
+    head = (
+        "program", "combinations", "best", "over the default", "recommended", "of the best's speed",
+        "evaluations", "took",
+    )  # fmt: skip
+    return table(head, rows)
+
+
+def _searches(found: Any) -> str:
+    rows = [
+        (
+            name, _share(each["arrived"]), _share(each["within_12"]), _or_never(each["evaluations_median"]),
+            _or_never(each["seconds_median"], " s"),
+        )
+        for name, each in found["all"].items()
+    ]  # fmt: skip
+    head = ("search", "arrived", "within 12 evaluations", "median evaluations", "median time")
+    return table(head, rows)
+
+
 def _overhead(found: Any) -> str:
     rows = [
         (
@@ -146,6 +174,10 @@ def _network(found: Any) -> str:
     return table(("strategy", "network", "step", "bytes predicted", "bytes counted"), rows)
 
 
+def _or_never(value: float | None, unit: str = "") -> str:
+    return "never" if value is None else f"{value:.0f}{unit}"
+
+
 def _range(of: Any, middle: str) -> str:
     return f"{_share(of[middle])} ({_share(of['low'])} to {_share(of['high'])})"
 
@@ -162,6 +194,8 @@ COMMANDS = {
     "ceilings": "python benchmarks/ceilings.py",
     "fixed_cost": "python benchmarks/fixed_cost.py",
     "goodput": "python benchmarks/goodput.py",
+    "oracle": "python benchmarks/oracle.py",
+    "search": "python benchmarks/search.py",
 }
 PARTS: tuple[Part, ...] = (
     ("placebo", "Is noise taken for a gain?",
@@ -176,6 +210,11 @@ PARTS: tuple[Part, ...] = (
      _ceilings),
     ("numerics", "Does the numerics check catch what it should?",
      "Changes that keep the numbers, and planted ones that do not.", _numerics),
+    ("oracle", "How close to the best",
+     "All combinations of some knobs are measured, the best ones twice; `advisor tune` has to find them.",
+     _oracle),
+    ("search", "How fast beside other searches",
+     "Searches on those measured combinations, replayed, until 95 % of the best speed.", _searches),
     ("goodput", "Which batch size",
      "Published steps to a target quality, replayed: the batch chosen by each rule against the best one.",
      _goodput),
