@@ -75,7 +75,9 @@ def _process(
     pids: list[Any] = [None] * size
     dist.all_gather_object(pids, os.getpid())
     links = link_up(workers, servers)
-    dist.barrier()  # nobody leaves before all are linked
+    linked = dist.FileStore(f"{folder}/linked", size)  # a barrier breaks where one leaves that is through
+    linked.set(str(rank), "")
+    linked.wait([str(other) for other in range(size)], limit)
     if rank >= workers:
         KeyValueServer(rank - workers, links, build, staleness=staleness, message_bytes=1000).serve()
         return
