@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._C._distributed_c10d import FileStore
 
 from advisor.tuners.parallel.key_value import KeyValueStore
 from advisor.tuners.parallel.key_value_server import KeyValueServer
@@ -75,7 +76,7 @@ def _process(
     pids: list[Any] = [None] * size
     dist.all_gather_object(pids, os.getpid())
     links = link_up(workers, servers)
-    linked = dist.FileStore(f"{folder}/linked", size)  # a barrier breaks where one leaves that is through
+    linked = FileStore(f"{folder}/linked", size)  # a barrier breaks where one leaves that is through
     linked.set(str(rank), "")
     linked.wait([str(other) for other in range(size)], limit)
     if rank >= workers:
