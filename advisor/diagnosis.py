@@ -40,7 +40,8 @@ PROFILE = TypeAdapter(Profile)
 RATES = TypeAdapter(Rates)
 
 WATCHED = (30, 2.0)  # clean steps, and seconds, at least
-WATCH_SHARE = 0.25  # of the time, at most, until an epoch has passed
+EPOCH_ENDS = 3
+EPOCH_SHARE = 0.25  # of the time left then, at most, to wait for an epoch's end
 STAGES = {
     "_inspect": "looked at closely",
     "_record": "recorded",
@@ -88,7 +89,6 @@ class Diagnosis:
     traces: list[Path] = field(default_factory=list)
     session: Running | None = None
     _launches: int = 0
-    _began: float = 0.0
     _wall_ns: list[int] = field(default_factory=list)
     _flags: dict[str, list[str]] = field(default_factory=dict)
     _told: list[dict[str, Any]] = field(default_factory=list)
@@ -100,7 +100,6 @@ class Diagnosis:
             TrialFailed: The program fails before it could be watched.
             SessionEnded: It ends before that.
         """
-        self._began = self.clock()
         try:
             profile = self._watch()
             for stage in (self._inspect, self._record, self._rate, self._try_one_thread, self._replay):
@@ -134,7 +133,6 @@ class Diagnosis:
 
     def again(self) -> Profile:
         """The short form for another configuration: phases and the main replays."""
-        self._began = self.clock()
         try:
             return self._replay(self._watch(), REPLAYED_AGAIN)
         finally:
@@ -163,8 +161,9 @@ class Diagnosis:
         session, first = self._first()
         messages = [first]
         answer = session.ask("facts", "facts", 60.0)
+        until = self.clock() + EPOCH_SHARE * (self.deadline - self.clock())
         with contextlib.suppress(SessionEnded):  # what was watched until its end counts
-            while session.alive and self._wants_more(messages):
+            while session.alive and self.clock() < until and not _saw_epochs(messages):
                 messages.append(self._observe(session, 1.0, 1))
             if len(messages) > 1:
                 answer = session.ask("facts", "facts", 60.0)
@@ -194,17 +193,6 @@ class Diagnosis:
     def _observe(self, session: Running, seconds: float, steps: int) -> dict[str, Any]:
         limit = max(2.0, (self.deadline - self.clock()) / 2)
         return session.ask("observe", "observed", limit + 120.0, seconds=seconds, steps=steps, limit_s=limit)
-
-    def _wants_more(self, messages: list[dict[str, Any]]) -> bool:
-        """Whether an epoch's end, with its evaluation and its save, is near enough to be waited for."""
-        seen: Counter[str] = Counter()
-        for message in messages:
-            for flags in message["flags"].values():
-                seen.update(flags)
-        if seen["epoch"] >= 3:
-            return False
-        spent = self.clock() - self._began
-        return spent < WATCH_SHARE * (self.deadline - self._began)
 
     def _inspect(self, profile: Profile) -> Profile:
         session = self._live()
@@ -297,6 +285,12 @@ class Diagnosis:
             shares = replaying.session.ask("graph", "graph", 120.0)["shares"]
             measured = replace(measured, evaluation_without_graph=_share_of(shares))
         return replace(profile, replays=measured, compile=compiled)
+
+
+def _saw_epochs(messages: list[dict[str, Any]]) -> bool:
+    """Whether enough epochs ended, with their evaluations and saves, to know what their ends cost."""
+    seen = Counter(flag for message in messages for flags in message["flags"].values() for flag in flags)
+    return seen["epoch"] >= EPOCH_ENDS
 
 
 def inspected(watched: Profile, seen: Profile) -> Profile:
