@@ -74,11 +74,12 @@ def taken(workload: str, options: argparse.Namespace) -> Grid:
     if not (options.tune_only or options.compare_only):
         grid = measured(workload, grid, options.out)
     if grid is None or grid.missing() or _to_confirm(grid) is not None:
-        raise SystemExit(f"{workload}: the grid is not complete; run without --tune-only first")
-    tunes = options.tune_only or (grid.tuned is None and not options.grid_only)
-    if tunes:
+        raise SystemExit(f"{workload}: the grid is not complete; run without --tune-only or --compare-only")
+    if options.tune_only or (grid.tuned is None and not options.grid_only):
         grid.tuned = tuned(grid, options.budget)
-    if grid.tuned is not None and "failed" not in grid.tuned and (tunes or options.compare_only):
+        grid.write(options.out)
+    compares = options.compare_only or (not options.grid_only and "over_best" not in (grid.tuned or {}))
+    if grid.tuned is not None and "failed" not in grid.tuned and compares:
         _refuse_other_machine(grid)
         grid.tuned |= compared(grid, grid.tuned["config"])
     grid.write(options.out)
@@ -240,7 +241,7 @@ def told(grid: Grid) -> str:
     """One workload in a line."""
     best, speed = grid.best()
     text = f"{grid.workload:18} best {math.exp(speed):5.2f}x ({grid.changes(best)})"
-    if grid.tuned is None:
+    if grid.tuned is None or grid.tuned.keys().isdisjoint(("failed", "over_best")):
         return text
     if "failed" in grid.tuned:
         return f"{text}; tuning failed: {' '.join(grid.tuned['failed'])}"
@@ -255,7 +256,7 @@ def told(grid: Grid) -> str:
 def sum_up(folder: Path) -> None:
     """Write and print what all workloads of a folder that were tuned come to."""
     grids = [grid for name in TABLES if (grid := read_grid(folder, name)) is not None]
-    rows = [_row(grid, grid.tuned) for grid in grids if grid.tuned is not None and "failed" not in grid.tuned]
+    rows = [_row(grid, grid.tuned) for grid in grids if grid.tuned is not None and "over_best" in grid.tuned]
     if not rows:
         return
     found = {
