@@ -28,6 +28,7 @@ from advisor.tuners.measure import (
 )
 from advisor.tuners.record import TrialRecord
 from advisor.tuners.session import SessionEnded
+from advisor.tuners.window_length import epochs_of
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
@@ -86,6 +87,7 @@ class Baseline:
         arena.max_steps = self.max_steps
         arena.sigma = max(self.aa_sigma, FLOOR)
         arena.queue_depth = queue_depth
+        arena.epochs = epochs_of(self.profile)
         arena.threads = self.profile.run.num_threads if self.profile.run else 1
         memory = self.profile.memory
         if memory is not None:

@@ -19,11 +19,11 @@ from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot, quad_log_ratio, settled, slot_steps
 from advisor.tuners.session import SessionEnded
+from advisor.tuners.window_length import Epochs, window_steps
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
 WARMUP_STEPS = 3  # at least
 MAX_WARMUP_WINDOWS = 12
-QUEUE_DEPTHS = 4  # windows last at least that many fillings of the loader's queue
 SLOT_LIMIT_S = 0.5
 HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
@@ -65,6 +65,7 @@ class Arena:
         sigma: Spread of one quad's log ratio, from the baseline against itself.
         period: Steps after which the order of optimizers repeats.
         queue_depth: Reads how many batches its workers can run ahead.
+        epochs: How many steps its epochs have, where that is known.
         two_fit: Two processes at once fit into memory.
         max_steps: Steps that one launch of the program has, when it is short.
         fixed_steps: Steps of a slot, when the user set them.
@@ -83,6 +84,7 @@ class Arena:
     sigma: float = 0.05
     period: int = 1
     queue_depth: Callable[[Mapping[str, Value]], int] = lambda config: 0
+    epochs: Epochs | None = None
     two_fit: bool = True
     max_steps: int | None = None
     fixed_steps: int | None = None
@@ -243,11 +245,15 @@ class Arena:
     def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
         """Steps dropped and measured in a window, by how far the loader's workers can run ahead."""
         depth = self.queue_depth(config)
-        measured = max(QUEUE_DEPTHS * depth, 2 * self.steps(), 12)
-        measured = math.ceil(measured / self.period) * self.period
         drop = max(WARMUP_STEPS, depth)
-        if self.max_steps is not None:
-            measured = min(measured, max(self.period, self.max_steps - drop - 2))
+        measured = window_steps(
+            depth=depth,
+            slot_steps=self.steps(),
+            step_s=self.step_s,
+            period=self.period,
+            epoch=self.epochs.steps(config) if self.epochs is not None else None,
+            most=None if self.max_steps is None else self.max_steps - drop - 2,
+        )
         return drop, measured
 
     def _turns(
