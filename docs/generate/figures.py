@@ -29,21 +29,25 @@ def page() -> str:
 
 
 def _machine(found: Any) -> str:
-    made = next(_conditions(found), None)
-    if made is None:
+    """Each machine that something in the result was measured on, with the days."""
+    days: dict[str, set[str]] = {}
+    for made in _conditions(found):
+        gpus = ", ".join(map(str, made["gpus"])) or "no GPU"
+        machine = f"{made['cpu']}, {made['cpus_allowed']} CPUs, {gpus}, torch {made['torch']}"
+        days.setdefault(machine, set()).add(made["taken"][:10])
+    if not days:
         return ""
-    gpus = ", ".join(map(str, made["gpus"])) or "no GPU"
-    return (
-        f"Measured {made['taken'][:10]}: {made['cpu']}, {made['cpus_allowed']} CPUs, {gpus}, "
-        f"torch {made['torch']}."
-    )
+    told = (f"{' to '.join(sorted({min(on), max(on)}))}: {machine}" for machine, on in days.items())
+    return f"Measured {'; '.join(told)}."
 
 
 def _conditions(found: Any) -> Iterator[Any]:
     if isinstance(found, dict):
         if "conditions" in found:
             yield found["conditions"]
-        for inner in found.values():
+        found = list(found.values())
+    if isinstance(found, list):
+        for inner in found:
             yield from _conditions(inner)
 
 
