@@ -14,6 +14,7 @@ from advisor.errors import TargetError, UsageError
 from advisor.profiles.profile import Profile, StepPhases
 from advisor.settings import Settings, Value
 from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena, queue_depth
+from advisor.tuners.epochs import epochs_of
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.gate import parse_losses
 from advisor.tuners.group import Running
@@ -28,7 +29,6 @@ from advisor.tuners.measure import (
 )
 from advisor.tuners.record import TrialRecord
 from advisor.tuners.session import SessionEnded
-from advisor.tuners.window_length import epochs_of
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself

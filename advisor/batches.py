@@ -11,11 +11,12 @@ from advisor.profiles.profile import Profile
 from advisor.result import BatchSizes, Interval
 from advisor.settings import Progress, Settings
 from advisor.tuners.duel import Arena
+from advisor.tuners.epochs import batches_per_update
 from advisor.tuners.goodput import NoiseScale, efficiency
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import memory_limit
-from advisor.tuners.noise_scale import batches_per_update, measure_noise_scale
+from advisor.tuners.noise_scale import measure_noise_scale
 from advisor.tuners.proposals import Measured, propose_batches
 from advisor.tuners.safe_batch import SafeBatch, largest_safe_batch
 from advisor.tuners.space import Space, build_space

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from advisor.profiles.profile import Profile
 from advisor.tuners import gate
 from advisor.tuners.duel import Arena
+from advisor.tuners.epochs import batches_per_update
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.goodput import (
     Candidate,
@@ -25,7 +26,7 @@ from advisor.tuners.goodput import (
     rate,
 )
 from advisor.tuners.knob import Value
-from advisor.tuners.noise_scale import ROUNDS, STEPS, batches_per_update, measure_noise_scale
+from advisor.tuners.noise_scale import ROUNDS, STEPS, measure_noise_scale
 from advisor.tuners.proposals import QUADS, Measured, propose_batches
 from advisor.tuners.space import Space
 

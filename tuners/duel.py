@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.tuners.disturbed import disturbance, set_apart
+from advisor.tuners.epochs import Epochs
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot, quad_log_ratio, settled, slot_steps
 from advisor.tuners.session import SessionEnded
-from advisor.tuners.window_length import Epochs, window_steps
+from advisor.tuners.window_length import window_steps
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
 WARMUP_STEPS = 3  # at least

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.tuners.duel import Arena
+from advisor.tuners.epochs import batches_per_update
 from advisor.tuners.failures import RESOURCE_CAUSES, TrialFailed
 from advisor.tuners.gate import Learning, learn
 from advisor.tuners.goodput import NoiseScale, Unknown, estimate_noise_scale
@@ -74,16 +75,6 @@ def measure_noise_scale(
         return found
     say(f"the gradient noise scale is not known: {found.reason}")
     return None
-
-
-def batches_per_update(profile: Profile) -> int:
-    """How many of the loader's batches one update learns from: more than one under accumulation."""
-    run, loader = profile.run, profile.loader
-    if run is None or loader is None or not loader.batch_size:
-        return 1
-    if run.sample_source != "loader" or run.samples_per_step is None:
-        return 1
-    return max(1, round(run.samples_per_step / loader.batch_size))
 
 
 def clipped(norms: Sequence[float]) -> bool:

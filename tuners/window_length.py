@@ -1,54 +1,10 @@
 """How long the windows are over which configurations with loader workers are compared."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Value
 
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
 EPOCH_S = 3.0  # an epoch up to that long is measured whole; of a longer one its start is a small part
-
-
-@dataclass(frozen=True)
-class Epochs:
-    """How many steps an epoch of a program has, by the batch size of its loader.
-
-    Attributes:
-        samples: Of the training dataset.
-        batch_size: As the program sets it.
-        steps_per_batch: Below 1 where gradients are accumulated, above where several optimizers step.
-        drop_last: Whether the loader leaves an incomplete batch out.
-    """
-
-    samples: int
-    batch_size: int
-    steps_per_batch: float
-    drop_last: bool
-
-    def steps(self, config: Mapping[str, Value]) -> int | None:
-        """Under a configuration; ``None`` where several ranks share an epoch."""
-        if int(config.get("ranks", 1)) != 1:
-            return None
-        batches = self.samples / int(config.get("batch_size", self.batch_size))
-        whole = math.floor(batches) if self.drop_last else math.ceil(batches)
-        return max(1, round(whole * self.steps_per_batch))
-
-
-def epochs_of(profile: Profile) -> Epochs | None:
-    """What a program showed of its epochs; ``None`` where they are unknown or of a sampler of its own."""
-    run, loader = profile.run, profile.loader
-    if run is None or loader is None or loader.own_sampler or loader.own_batch_sampler:
-        return None
-    if not (loader.dataset_length and loader.batch_size and run.samples_per_step):
-        return None
-    if run.sample_source != "loader":
-        return None
-    share = loader.batch_size / run.samples_per_step  # an incomplete last batch makes it inexact
-    steps_per_batch = float(round(share)) if share >= 1 else 1 / round(1 / share)
-    return Epochs(loader.dataset_length, loader.batch_size, steps_per_batch, loader.drop_last)
 
 
 def window_steps(

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.profile import Profile, RunFacts
+from advisor.tuners.epochs import batches_per_update
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.goodput import NoiseScale
 from advisor.tuners.knob import Value
@@ -23,7 +24,6 @@ from advisor.tuners.knobs.batch_size import BatchSize
 from advisor.tuners.noise_scale import (
     ROUNDS,
     STEPS,
-    batches_per_update,
     clipped,
     measure_noise_scale,
     other_sizes,

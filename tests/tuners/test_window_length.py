@@ -5,8 +5,9 @@ from builders import a_loader, a_profile
 
 from advisor.profiles.profile import LoaderFacts, RunFacts
 from advisor.tuners.duel import Arena, queue_depth
+from advisor.tuners.epochs import Epochs, epochs_of
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.window_length import EPOCH_S, Epochs, epochs_of, window_steps
+from advisor.tuners.window_length import EPOCH_S, window_steps
 
 
 def length(depth: int = 0, epoch: int | None = None, most: int | None = None, **more: float) -> int:
