@@ -10,9 +10,10 @@ trials fails.
 
 For each quarter of the study: what a trial costs the tuner in CPU time, in statements and bytes for the
 database, and what it adds to the tuner's memory. What Optuna's sampler proposes again is answered in memory;
-a proposal that reaches the database is a trial. The sampler looks at 300 trials at most (`tuners/learnt.py`),
-so memory grows until there are as many. At the end the sizes of database and report, and how long
-`advisor report` takes.
+a proposal that reaches the database is a trial. The result so far, which is kept again and again at a small
+share of the time, is counted apart: how often depends on the clock. The sampler looks at 300 trials at most
+(`tuners/learnt.py`), so memory grows until there are as many. At the end the sizes of database and report,
+and how long `advisor report` takes.
 """
 
 import argparse
@@ -68,6 +69,7 @@ class Sample:
     statements: int
     database_bytes: int
     proposals: int
+    results: int
 
 
 @dataclass
@@ -78,12 +80,16 @@ class Watch:
     statements: int = 0
     bytes: int = 0
     proposals: int = 0
+    results: int = 0
 
     def statement(self, *event: Any) -> None:
         """Count a statement of ours or of Optuna's, and what is sent with it."""
         text, parameters = event[2], event[3]
         self.statements += 1
         self.proposals += text.startswith("INSERT INTO trials ")
+        if "advisor_results SET" in text:
+            self.results += 1
+            return
         rows = parameters if isinstance(parameters, list) else [parameters]
         values = (value for row in rows for value in (row.values() if isinstance(row, dict) else row))
         self.bytes += sum(len(value) for value in values if isinstance(value, (str, bytes)))
@@ -92,7 +98,7 @@ class Watch:
         """A trial was acknowledged."""
         rss = psutil.Process().memory_info().rss
         used = time.process_time(), time.monotonic(), rss
-        self.samples.append(Sample(*used, self.statements, self.bytes, self.proposals))
+        self.samples.append(Sample(*used, self.statements, self.bytes, self.proposals, self.results))
 
 
 def tune(folder: Path, trials: int) -> list[Sample]:
@@ -149,6 +155,7 @@ def quarters(samples: Sequence[Sample]) -> list[dict[str, float]]:
             "proposals_per_trial": round(proposals / count, 2),
             "statements_per_proposal": round((last.statements - first.statements) / proposals, 2),
             "database_kb_per_trial": round((last.database_bytes - first.database_bytes) / count / 1e3, 2),
+            "results_kept": last.results - first.results,
             "rss_mb": round(statistics.median(sample.rss_bytes for sample in part) / 2**20, 1),
             "rss_kb_per_trial": round((last.rss_bytes - first.rss_bytes) / count / 1024, 2),
         })  # fmt: skip
