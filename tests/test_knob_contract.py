@@ -76,6 +76,7 @@ def test_a_knob_declares_what_it_does(name: str) -> None:
     knob = KNOBS[name]
     assert isinstance(knob.semantics, Semantics)
     assert all(hasattr(StepPhases(1.0), f"{part}_ms") for part in knob.acts_on)
+    assert 0 <= knob.usual_gain < 1
     own = {*vars(type(knob)), *(vars(StrategySetting) if isinstance(knob, StrategySetting) else ())}
     assert set(EVENTS) & own, "it subscribes to no event"
 

@@ -28,6 +28,7 @@ class ActivationCheckpointing(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.0
     written = ("checkpoint",)
 
     def __init__(self) -> None:

@@ -25,6 +25,7 @@ class ActivationMemoryBudget(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.0
 
     def __init__(self) -> None:
         self._compiles = False

@@ -35,6 +35,7 @@ class Amp(Knob[str]):
     """
 
     semantics = Semantics.PRECISION
+    usual_gain = 0.35
     live = True
     acts_on = ("forward", "backward")
     written = ("autocast",)

@@ -25,6 +25,7 @@ class BatchSize(Knob[int]):
     """
 
     semantics = Semantics.TRAINING
+    usual_gain = 0.5
 
     def values(self) -> range:
         return range(1, 2**20)

@@ -25,6 +25,7 @@ class ChannelsLast(Switch):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.15
     acts_on = ("forward", "backward")
     layer = 1  # outside of what execution compiles
 

@@ -41,6 +41,8 @@ class CompileRegion(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.02
+    compiles = True
     acts_on = ("forward", "backward", "optimizer")
     written = ("model.layer",)
 

@@ -23,6 +23,7 @@ class CpuAffinity(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.02
     written = ("numactl", "taskset")
 
     def __init__(self) -> None:

@@ -23,6 +23,8 @@ class Dynamic(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.02
+    compiles = True
     acts_on = ("forward", "backward")
 
     def __init__(self) -> None:

@@ -40,6 +40,8 @@ class Execution(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.3
+    compiles = True
     acts_on = ("forward", "backward")
     layer = -1  # innermost: only the program's own forward may be compiled, never a wrapper
     written = ("torch.compile",)

@@ -17,6 +17,7 @@ class FlushDenormal(Switch):
     """
 
     semantics = Semantics.PRECISION
+    usual_gain = 0.01
     acts_on = ("forward", "backward", "optimizer")
 
     def refusal(self, profile: Profile) -> str | None:

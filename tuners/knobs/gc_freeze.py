@@ -26,6 +26,7 @@ class GcFreeze(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.02
     live = True
     written = ("gc.freeze",)
 
@@ -45,6 +46,10 @@ class GcFreeze(Knob[str]):
         if run is not None and run.wall_s and not run.gc_collections:
             raise Refused("the garbage collector made no pause in the steps that were watched")
         return self.values()
+
+    def ceiling(self, profile: Profile) -> float | None:
+        run = profile.run
+        return min(1.0, run.gc_s / run.wall_s) if run is not None and run.wall_s else None
 
     def process(self, value: str) -> None:
         """Undo what an earlier value did; the next update begins with the new one."""

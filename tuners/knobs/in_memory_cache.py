@@ -52,6 +52,7 @@ class InMemoryCache(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.5
     loading = True
     acts_on = ("input_wait",)
     layer = 2  # looks at what num_workers and persistent_workers have decided

@@ -32,6 +32,7 @@ class Malloc(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.2
     written = ("ld_preload",)
 
     def values(self) -> list[str]:

@@ -22,6 +22,7 @@ class MatmulPrecision(Knob[str]):
     """
 
     semantics = Semantics.PRECISION
+    usual_gain = 0.3
     live = True
     acts_on = ("forward", "backward")
 

@@ -18,6 +18,7 @@ class Mkldnn(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.01
     live = True
     acts_on = ("forward", "backward")
     written = ("backends.mkldnn",)

@@ -19,6 +19,7 @@ class NumInteropThreads(Knob[int]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.01
 
     def __init__(self) -> None:
         self._set: int | None = None

@@ -20,6 +20,7 @@ class NumThreads(Knob[int]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.3
     live = True
 
     def values(self) -> range:

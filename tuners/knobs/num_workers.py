@@ -26,6 +26,7 @@ class NumWorkers(Knob[int]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.7
     loading = True
     acts_on = ("input_wait",)
     layer = -1  # the other loader knobs look at the number of workers

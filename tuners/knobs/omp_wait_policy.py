@@ -21,6 +21,7 @@ class OmpWaitPolicy(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.02
 
     def values(self) -> list[str]:
         return ["unset", "passive"]

@@ -30,6 +30,7 @@ class OptimizerImplementation(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.3
     live = True
     acts_on = ("optimizer",)
     written = ("fused=true", "foreach=true")

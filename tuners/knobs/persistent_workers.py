@@ -22,6 +22,7 @@ class PersistentWorkers(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.3
     loading = True
     acts_on = ("input_wait",)
     layer = 1  # looks at what num_workers and pin_memory have decided

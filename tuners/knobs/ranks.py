@@ -12,6 +12,7 @@ class Ranks(Knob[int]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.5
     follows = "strategy"
 
     def values(self) -> range:

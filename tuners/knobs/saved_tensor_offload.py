@@ -25,6 +25,7 @@ class SavedTensorOffload(Switch):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.0
     live = True
     acts_on = ("forward", "backward")
 

@@ -44,6 +44,7 @@ class SdpaBackend(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.03
     live = True
     acts_on = ("forward", "backward")
 

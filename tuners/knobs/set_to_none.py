@@ -30,6 +30,7 @@ class SetToNone(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    usual_gain = 0.02
     live = True
 
     def __init__(self) -> None:

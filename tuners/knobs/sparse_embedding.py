@@ -33,6 +33,7 @@ class SparseEmbedding(Switch):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.65
     acts_on = ("backward", "optimizer")
     written = ("sparse=true",)
 

@@ -24,6 +24,7 @@ class Strategy(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    usual_gain = 0.5
     opt_in = True
     layer = 90  # the batch is divided after other knobs have set it
 
