@@ -20,13 +20,14 @@ from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.race import WORTH, Race
 from advisor.tuners.record import Recorder, Stage, TrialRecord
-from advisor.tuners.space import NotTried, Space
+from advisor.tuners.space import NotTried, Space, largest_share
 
 if TYPE_CHECKING:
     import optuna
 
 PAST_THE_PEAK = 2  # numbers in a row that give no more than the best so far
-LOADING_PRICE, RESTART_PRICE = 3.0, 8.0  # of a trial, in trials of a live knob: starts, windows, compilation
+LOADING_PRICE, RESTART_PRICE = 3.0, 8.0  # of a trial, in trials of a live knob: windows, starts
+COMPILING_PRICE = 20.0  # the same where the first trial compiles, for tens of seconds
 FINALISTS = 4
 NEAR = 0.05  # log ratio below the best within which a configuration takes part in the last race
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
@@ -41,6 +42,7 @@ INTERACTING = (
     "compile_region",
     "dynamic",
     "sparse_embedding",
+    "num_threads",
 )
 
 Config = dict[str, Value]
@@ -134,21 +136,22 @@ class Search:
         return self.incumbent
 
     def _order(self) -> list[str]:
-        """What findings name first, by ceiling over what a trial costs; then live knobs; then the rest.
+        """By the gain to expect over what a trial costs.
 
-        Within those by the share of the step that a knob can act on.
+        Expected is the ceiling of a finding that names the knob, or what the knob usually gives; no more than
+        the share of the step that it can act on.
         """
-        phases = self.profile.phases
 
-        def cost(name: str) -> tuple[float, int, float, str]:
+        def rank(name: str) -> tuple[float, float, str]:
             knob = self.arena.knobs[name]
-            share = 1.0 if phases is None or not knob.acts_on else phases.share(*knob.acts_on)
-            group = 0 if knob.live else 2 if knob.loading else 1
-            first = group if share < 0.5 or group != 2 else -1
-            price = 1.0 if knob.live else LOADING_PRICE if knob.loading else RESTART_PRICE
-            return -self.priorities.get(name, 0.0) / price, first, -share, name
+            bound = largest_share(knob, self.profile)
+            share = 1.0 if bound is None else bound[0]
+            gain = max(self.priorities.get(name, 0.0), min(knob.usual_gain, share))
+            restart = COMPILING_PRICE if knob.compiles else RESTART_PRICE
+            price = 1.0 if knob.live else LOADING_PRICE if knob.loading else restart
+            return -gain / price, -share, name
 
-        return sorted(self.space.choices, key=cost)
+        return sorted(self.space.choices, key=rank)
 
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""

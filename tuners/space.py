@@ -262,8 +262,9 @@ def _choose(
         choices: list[Value] = list(knob.choices(profile))
     except Refused as reason:
         return left_out or [NotTried(name, None, str(reason))], []
-    if name not in asked and knob.acts_on and profile.phases is not None:
-        share, how = _bound(profile, knob.acts_on)
+    bound = largest_share(knob, profile)
+    if name not in asked and bound is not None:
+        share, how = bound
         if share < detectable:
             # Above 100 % no share of a step is seen, so a figure would say nothing more.
             seen = "what" if detectable > 1 else f"the {detectable * 100:.3g} % that"
@@ -275,12 +276,16 @@ def _choose(
     return left_out, choices
 
 
-def _bound(profile: Profile, parts: tuple[str, ...]) -> tuple[float, str]:
-    """The share of the step that a knob acting on these parts could take away, and how that is known.
+def largest_share(knob: AnyKnob, profile: Profile) -> tuple[float, str] | None:
+    """The share of the step that a knob could take away, and how that is known; ``None`` without a bound.
 
     A replay with a part left out tells more than its phase: what runs beside other work is worth nothing.
     """
-    assert profile.phases is not None
+    own, parts = knob.ceiling(profile), knob.acts_on
+    if own is not None:
+        return own, ""
+    if not parts or profile.phases is None:
+        return None
     share = profile.phases.share(*parts)
     replays: dict[tuple[str, ...], Share | None] = {
         ("input_wait",): profile.replays.loader_free,

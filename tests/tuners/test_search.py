@@ -288,3 +288,24 @@ def test_a_single_finding_needs_no_trial_of_its_own() -> None:
     search, _, kept = a_search(lambda c: 1.0, AMP, priorities={"amp": 0.3})
     search.run(None)
     assert kept.trials[0].config == {"amp": "bf16", "optimizer_implementation": "default"}
+
+
+def test_what_usually_gives_more_for_its_price_comes_first() -> None:
+    choices: dict[str, list[Value]] = {
+        "flush_denormal": ["off", "on"],
+        "execution": ["eager", "compile"],
+        "num_threads": [1, 2],
+    }
+    search, arena, _ = a_search(lambda c: 1.0, choices)
+    search.run(None)
+    first = [next(name for name in choices if config[name] != choices[name][0]) for config in arena.measured]
+    assert list(dict.fromkeys(first)) == ["num_threads", "execution", "flush_denormal"]
+
+
+def test_threads_are_tried_again_when_a_step_does_more() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        more = 2.0 if config["batch_size"] == 64 else 1.0
+        return more * (1.3 if config["num_threads"] == 2 and more > 1 else 1.0)
+
+    search, _, _ = a_search(speed, {"num_threads": [1, 2], "batch_size": [16, 64]})
+    assert search.run(None) == {"num_threads": 2, "batch_size": 64}

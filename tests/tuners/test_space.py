@@ -257,3 +257,11 @@ def test_the_size_counts_all_combinations() -> None:
     space = build_space(KNOBS, a_rich_profile(), named={"amp": None, "num_workers": [0, 2, 1]})
     assert space.size == 6
     assert replace(space, choices={}).size == 1
+
+
+def test_a_knob_is_not_tried_where_its_own_ceiling_is_below_what_can_be_told() -> None:
+    profile = a_rich_profile(run=RunFacts(wall_s=10.0, gc_s=0.01, gc_collections=3))
+    space = build_space(KNOBS, profile, detectable=0.02)
+    assert "gc_freeze" not in space.choices
+    assert "at most 0.1 % of the step" in str(reason_for(space, "gc_freeze"))
+    assert "gc_freeze" in build_space(KNOBS, profile, detectable=0.0005).choices
