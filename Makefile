@@ -56,7 +56,7 @@ layers: $(READY)
 check: lint types layers test ## lint, format, types, layers and tests: what CI runs
 
 bench: $(READY) ## the short benchmarks (about 10 minutes); wants a quiet machine
-	$(BIN)/python benchmarks/fixed_cost.py
+	$(BIN)/python -m benchmarks.fixed_cost
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/goodput.py
 

@@ -89,10 +89,17 @@ class Baseline:
         arena.queue_depth = queue_depth
         arena.epochs = epochs_of(self.profile)
         arena.threads = self.profile.run.num_threads if self.profile.run else 1
+        arena.at_once = start_at_once(self.profile)
         memory = self.profile.memory
         if memory is not None:
             free = self.profile.machine.memory_bytes
             arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
+
+    def end(self) -> None:
+        """End its process, if that still runs."""
+        if self.session is not None:
+            self.session.kill()
+            self.session = None
 
     def as_record(self, config: Mapping[str, Value]) -> TrialRecord:
         """Trial 0."""
@@ -104,6 +111,15 @@ class Baseline:
             against_baseline=self.aa,
             startup_s=self.startup_s,
         )
+
+
+def start_at_once(profile: Profile) -> bool:
+    """Whether two processes of the program may start at the same time.
+
+    Where their threads share CPUs, both take many times as long (measurement.md, section 1).
+    """
+    threads = profile.run.num_threads if profile.run is not None else 1
+    return profile.device.startswith("cuda") or 2 * threads <= profile.machine.cpus_allowed
 
 
 def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseline:

@@ -2,8 +2,10 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from advisor import unconfirmed, wording
@@ -106,11 +108,12 @@ class Confirmation:
     clock: Callable[[], float] = time.monotonic
     _nudged: gate.Nudged | None = None
 
-    def decide(self, nominee: Config) -> Outcome:
+    def decide(self, nominee: Config, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
 
         Args:
             nominee: What the search would recommend; may be the baseline itself.
+            reduced: It was reduced before, in an earlier part of the study.
         """
         base = dict(self.space.present)
         outcome = Outcome(base)
@@ -119,7 +122,7 @@ class Confirmation:
             outcome.reason = "no change was worth confirming"
             return outcome
         try:
-            winner = self._reduce(nominee, outcome)
+            winner = nominee if reduced else self._reduce(nominee, outcome)
             if not self._changed(winner):
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
@@ -234,32 +237,32 @@ class Confirmation:
         key = self.space.key(winner)
         self.recorder.begin(record, key, 0.0)
         self.progress.say(f"confirming {self._described(winner)} on fresh processes")
-        last_s = [0.0]
+        pair = partial(self.arena.duel, self.space.present, winner, how=how, quads=quads, number=number)
+        last_s = deque[float](maxlen=2)  # of two processes that start together the second takes less
         cpu: list[list[float]] = []
         earlier = self.earlier(key)
 
         def instance(index: int) -> Sequence[float] | None:
             allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
             self.progress.say(f"confirming {self._described(winner)}: process {index + 1}")
-            if self.clock() + last_s[0] > self.deadline + allowed:
+            if self.clock() + max(last_s, default=0.0) > self.deadline + allowed:
                 return None
-            duel = once_more(
-                lambda: self.arena.duel(
-                    self.space.present, winner, how=how, quads=quads, swapped=index % 2 == 1, number=number
-                ),
-                record.cut_off,
-            )
-            last_s[0] = duel.seconds
+            swapped = index % 2 == 1
+            duel = once_more(lambda: pair(swapped=swapped, followed=not swapped), record.cut_off)
+            last_s.append(duel.seconds)
             self._keep(record, duel, outcome)
             worth = self.worth(winner)
             cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
             return [ratio + worth for ratio in duel.log_ratios]
 
         gain, level = self.settings.min_gain, self.settings.confidence
-        if earlier:
-            decision, collected = extend(earlier, instance, min_gain=gain, level=level)
-        else:
-            decision, collected = confirm(instance, min_gain=gain, level=level)
+        try:
+            if earlier:
+                decision, collected = extend(earlier, instance, min_gain=gain, level=level)
+            else:
+                decision, collected = confirm(instance, min_gain=gain, level=level)
+        finally:
+            self.arena.ahead.drop()
         self.keep(number, key, collected[len(earlier) :])
         outcome.decision = decision
         if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):

@@ -30,6 +30,7 @@ from advisor.signals import StopRequests
 from advisor.stand_in import write_stand_in
 from advisor.tuners import gate
 from advisor.tuners.duel import BATON, WINDOWS, Arena
+from advisor.tuners.environments import environment_of
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.isolation import remove
@@ -44,7 +45,6 @@ PROGRAM = "program"
 ORIGINAL, PATCHED = "original", "patched"
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 LEAST_LEARNING_STEPS = 3
-PRELOAD = "LD_PRELOAD"  # libraries of several changes are joined
 TOO_FEW = f"fewer than the {MIN_INSTANCES} pairs of processes that a verdict needs were measured"
 OVERRUN = 1.0  # of the budget, that may be taken beyond it to reach the first look
 DEPTH = ("num_workers", "prefetch_factor", "batch_size")  # what windows and units of work depend on
@@ -286,13 +286,8 @@ class _Verifying:
 
     def _variables(self) -> dict[str, str]:
         """What knobs set before a process starts: their own word, not that of a file."""
-        found: dict[str, str] = {}
-        for change in self._made():
-            setting = getattr(KNOBS[change.knob], "environment", None)
-            for name, text in (setting(legal_value(change)) if setting is not None else {}).items():
-                both = name == PRELOAD and found.get(name) and text
-                found[name] = f"{found[name]}:{text}" if both else text
-        return found
+        values = {change.knob: legal_value(change) for change in self._made()}
+        return environment_of({name: value for name, value in values.items() if value is not None}, {}, KNOBS)
 
     def _promised(self) -> Ratio | None:
         """The gain of the whole recommendation, where all of it was measured."""

@@ -1,6 +1,6 @@
 """Fixed cost of a trial: in a shared process, forked from a warm one, and in a fresh process.
 
-    python benchmarks/fixed_cost.py --out benchmarks/results/fixed_cost.json
+    python -m benchmarks.fixed_cost --out benchmarks/results/fixed_cost.json
 
 The program is a small workload whose own start-up is negligible, so what is measured is ours. Also the time
 of ``advisor --help`` beside bare Python, and what it imports.
@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conditions import conditions
-
 from advisor.tuners.launch import Launcher
 from advisor.tuners.spec import Target
+from benchmarks.conditions import conditions
 
+ALONE, BOTH = "fresh process (script)", "two fresh processes at once (script)"
 TINY = """
 import torch
 from advisor.workload import Workload
@@ -57,7 +57,8 @@ def main() -> None:
         times = {
             "in a shared process": shared(folder, options.repeats),
             "forked from a warm process": started(folder, "workload", "tiny.py", options.repeats),
-            "fresh process (script)": started(folder, "script", "script.py", options.repeats),
+            ALONE: started(folder, "script", "script.py", options.repeats),
+            BOTH: started(folder, "script", "script.py", options.repeats, at_once=2),
         }
     times["advisor --help"] = repeated(lambda: quiet("-m", "advisor", "--help"), options.repeats)
     times["bare Python"] = repeated(lambda: quiet("-c", "pass"), options.repeats)
@@ -76,18 +77,20 @@ def main() -> None:
         options.out.write_text(json.dumps(summary, indent=1) + "\n")
 
 
-def started(folder: Path, kind: str, file: str, repeats: int) -> list[float]:
-    """Seconds from the order to start to the end of the process tree, less nothing: one step is run."""
+def started(folder: Path, kind: str, file: str, repeats: int, at_once: int = 1) -> list[float]:
+    """Seconds from the order to start to the end of the process trees, less nothing: one step is run."""
     target = Target(kind, str(folder / file), (), str(folder))
-    with Launcher(target, folder / kind) as launcher:
+    with Launcher(target, folder / f"{kind} {at_once}") as launcher:
 
-        def one() -> None:
-            session = launcher.start(0, {}, {})
-            session.first_step()
-            session.stop()
+        def run() -> None:
+            sessions = [launcher.start(0, {}, {}) for _ in range(at_once)]
+            for session in sessions:
+                session.first_step()
+            for session in sessions:
+                session.stop()
 
-        one()
-        return repeated(one, repeats)
+        run()
+        return repeated(run, repeats)
 
 
 def shared(folder: Path, repeats: int) -> list[float]:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.baseline import FLOOR, run_baseline
+from advisor.baseline import FLOOR, run_baseline, start_at_once
 from advisor.confirmation import instance_quads
 from advisor.settings import Settings, TargetRequest
 from advisor.tuners.duel import LIVE, Arena
@@ -96,18 +96,21 @@ def find(
     """
     baseline = run_baseline(arena.launcher, arena, settings)
     arena.sigma, arena.present = max(baseline.aa_sigma, FLOOR), arms[0]
+    arena.at_once = start_at_once(baseline.profile)
     if baseline.session is not None:
         baseline.session.kill()
     how, quads = arena.how(*arms, fresh=True), instance_quads(arena, settings)
     began, ends = clock(), list[float]()
 
     def instance(index: int) -> Sequence[float]:
-        duel = arena.duel(*arms, how=how, quads=quads, swapped=index % 2 == 1)
+        swapped = index % 2 == 1
+        duel = arena.duel(*arms, how=how, quads=quads, swapped=swapped, followed=not swapped)
         ends.append(clock() - began)
         return duel.log_ratios
 
     level = settings.confidence
     decision, collected = confirm(instance, min_gain=settings.min_gain, level=level)
+    arena.ahead.drop()
     looks = [stop for stop in LOOKS if stop <= len(collected)]
     detected = [ends[stop - 1] for stop in looks if between(collected[:stop], level).low > 0]
     return Found(

@@ -7,10 +7,12 @@ turns are independent here, while in truth the same other load disturbs both: th
 Time is simulated, it passes with steps and start-ups alone.
 """
 
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -26,8 +28,10 @@ from advisor.tuners.launch import Launcher
 from advisor.tuners.limits import Limits
 from advisor.tuners.measure import Slot, median
 from advisor.tuners.spec import Target
+from benchmarks.fixed_cost import ALONE, BOTH
 from benchmarks.record_series import Recorded, Series
 
+START_TIMES = Path(__file__).parent / "results" / "fixed_cost.json"
 LEAST_PROCESSES = 4  # the baseline's, a pair, and the one before
 MACHINE = Machine(cpus_allowed=2, physical_cores=2, memory_bytes=2**33, shm_bytes=2**32)
 
@@ -87,6 +91,14 @@ class Steps:
         )
 
 
+@cache
+def start_beside_another() -> float:
+    """How many times as long a start takes beside that of another process, as measured."""
+    times = json.loads(START_TIMES.read_text())["times"]
+    alone, both = (float(times[name]["median_s"]) for name in (ALONE, BOTH))
+    return max(1.0, both / alone)
+
+
 class Program:
     """A recorded series, ready to be replayed."""
 
@@ -118,15 +130,21 @@ class ReplayLauncher:
 
     Attributes:
         factor: What a configuration makes of the time of a step.
+        beside: How many times as long a start takes beside that of another process. Two are granted no more
+            than the time of two where another program keeps a CPU busy.
     """
 
     program: Program
     clock: Clock
     source: random.Random
     factor: Factor = lambda config: 1.0
+    beside: float = field(init=False)
     limits: Limits = field(default_factory=Limits)
     launches: int = 0
     _sessions: "list[tuple[int, ReplaySession]]" = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.beside = 2.0 if self.program.loaded else start_beside_another()
 
     @property
     def target(self) -> Target:
@@ -159,6 +177,10 @@ class ReplayLauncher:
         self._sessions.append((place, session))
         return session
 
+    def together(self, started: float) -> bool:
+        """Whether several processes that are alive started at this moment."""
+        return sum(each.started == started for _, each in self._sessions if each.alive) > 1
+
 
 class ReplaySession:
     """One process as ``advisor.tuners.session.Session`` shows it."""
@@ -175,15 +197,17 @@ class ReplaySession:
         self._losses = ["1.0"] * learning_steps
         self._place = launcher.source.randrange(steps.first, len(steps.wall_s))
         self._made = 0
+        self.started = launcher.clock.now
         self.alive = True
         self.startup_s: float | None = None
         self.last: dict[str, Any] = {}
 
     def first_step(self) -> float:
-        """Let the recorded start-up pass."""
-        self._launcher.clock.now += self._steps.startup_s
-        self.startup_s = self._steps.startup_s
-        return self._steps.startup_s
+        """Let the recorded start-up pass; it takes longer beside that of another process."""
+        launcher = self._launcher
+        self.startup_s = self._steps.startup_s * (launcher.beside if launcher.together(self.started) else 1.0)
+        launcher.clock.now = max(launcher.clock.now, self.started + self.startup_s)
+        return self.startup_s
 
     def slot(
         self, steps: int, *, drop: int = 1, config: Mapping[str, Value] | None = None, limit_s: float = 60.0

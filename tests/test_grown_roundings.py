@@ -9,6 +9,7 @@ from builders import a_profile, a_root
 
 from advisor.confirmation import Confirmation, Outcome
 from advisor.tuners import gate
+from advisor.tuners.ahead import Ahead
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -47,7 +48,7 @@ def a_program() -> tuple[SimpleNamespace, SimpleNamespace]:
 
     arena = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=0.01,
-        max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel,
+        max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
         how=lambda *configs, **options: "baton",
     )  # fmt: skip
     return arena, SimpleNamespace(profile=a_profile(roots=(a_root(),)), detectable=0.02)

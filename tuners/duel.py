@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from advisor.tuners.ahead import Ahead, all_started
 from advisor.tuners.disturbed import disturbance, set_apart
+from advisor.tuners.environments import environment_of
 from advisor.tuners.epochs import Epochs
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
@@ -68,10 +70,12 @@ class Arena:
         queue_depth: Reads how many batches its workers can run ahead.
         epochs: How many steps its epochs have, where that is known.
         two_fit: Two processes at once fit into memory.
+        at_once: Two may start at the same time: their threads have a CPU each.
         max_steps: Steps that one launch of the program has, when it is short.
         fixed_steps: Steps of a slot, when the user set them.
         fixed_warmup: Steps of warm-up, when the user set them.
         log: Folder with the logs of the process started last.
+        ahead: Holds the process of the next instance while this one is measured.
         threads: Of torch, in the program as it is.
         never_stable: Processes whose step time had not settled when warm-up was cut short.
         excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
@@ -87,6 +91,7 @@ class Arena:
     queue_depth: Callable[[Mapping[str, Value]], int] = lambda config: 0
     epochs: Epochs | None = None
     two_fit: bool = True
+    at_once: bool = True
     max_steps: int | None = None
     fixed_steps: int | None = None
     fixed_warmup: int | None = None
@@ -94,6 +99,7 @@ class Arena:
     threads: int = 1
     never_stable: int = 0
     excluded: Counter[str] = field(default_factory=Counter)
+    ahead: Ahead = field(default_factory=Ahead)
     _kept: OrderedDict[str, Window] = field(default_factory=OrderedDict)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
@@ -126,6 +132,7 @@ class Arena:
         number: int = 0,
         deadline: float = math.inf,
         reuse: bool = False,
+        followed: bool = False,
     ) -> Duel:
         """One instance: fresh processes, warmed up, then ``quads`` quads (one window each for windows).
 
@@ -138,6 +145,7 @@ class Arena:
             number: Trial number for the records.
             deadline: Monotonic time after which no further quad is begun.
             reuse: While screening: a window of ``first`` that was measured before stands for a new one.
+            followed: Another instance with roles swapped comes next; its process may start with this one's.
 
         Raises:
             TrialFailed: Either program failed; ``Interrupted`` when asked to stop.
@@ -147,23 +155,19 @@ class Arena:
             result = self._windows(first, second, swapped, number, reuse)
         else:
             arms = (second, first) if swapped else (first, second)
-            result = self._turns(arms, how, quads, swapped, number, deadline)
+            followed = followed and how == LIVE and self.two_fit and self.at_once
+            result = self._turns(arms, how, quads, swapped, number, deadline, followed)
         result.seconds = time.monotonic() - began
         return result
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:
         """Start one program under ``config``."""
-        environment: dict[str, str] = {}
-        for name, value in config.items():
-            setting = getattr(self.knobs[name], "environment", None)
-            if setting is not None and value != self.present.get(name):
-                _add(environment, setting(value))
         session = self.launcher.start(
             number,
             config,
             self.present,
             training_dataset=self.training_dataset,
-            environment=environment,
+            environment=environment_of(config, self.present, self.knobs),
             **options,
         )
         self.log = str(session.folder)
@@ -265,12 +269,18 @@ class Arena:
         swapped: bool,
         number: int,
         deadline: float,
+        followed: bool,
     ) -> Duel:
         live = how == LIVE
         sessions: list[Running] = []
         try:
-            sessions = [self.start(config, number) for config in (arms[:1] if live else arms)]
-            startup = [session.first_step() for session in sessions]
+            if live:
+                following = arms[1] if followed else None
+                sessions = [self.ahead.first(arms[0], following, lambda config: self.start(config, number))]
+                self.log = str(sessions[0].folder)
+            else:
+                sessions = all_started(arms, lambda config: self.start(config, number), self.at_once)
+            startup = [session.startup_s for session in sessions]
             for session in sessions:
                 self.warm_up(session)
             if live:
@@ -377,14 +387,6 @@ class Arena:
 
 def _name(config: Mapping[str, Value]) -> str:
     return repr(sorted(config.items()))
-
-
-def _add(environment: dict[str, str], more: Mapping[str, str]) -> None:
-    """Set these variables too; libraries to preload are joined."""
-    preloaded = [settings["LD_PRELOAD"] for settings in (more, environment) if settings.get("LD_PRELOAD")]
-    environment.update(more)
-    if preloaded:
-        environment["LD_PRELOAD"] = ":".join(preloaded)
 
 
 def queue_depth(config: Mapping[str, Any]) -> int:

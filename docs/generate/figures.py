@@ -196,7 +196,7 @@ COMMANDS = {
     "placebo": "python -m benchmarks.placebo --runs 10 --budget 40s",
     "overhead": "python benchmarks/overhead.py",
     "ceilings": "python benchmarks/ceilings.py",
-    "fixed_cost": "python benchmarks/fixed_cost.py",
+    "fixed_cost": "python -m benchmarks.fixed_cost",
     "goodput": "python benchmarks/goodput.py",
     "oracle": "python benchmarks/oracle.py",
     "search": "python benchmarks/search.py",
