@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from advisor.conditions import reproduce
+from advisor.contract import default_study_name
 from advisor.result import Adopted, Document, ResultData
 from advisor.wording import is_blind, is_unfinished, shown
 
@@ -83,11 +84,9 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
     """
     changes = result.recommendation.changes
     if result.budget.stopped_by == "interrupted" and not changes:
-        again = "resume=True" if result.target.kind == "objects" else "--resume"
-        return f"Nothing was confirmed before the interrupt; {again} goes on with the study."
+        return f"Nothing was confirmed before the interrupt; {_again(result)} goes on with the study."
     if is_unfinished(result):
-        again = "resume=True" if result.target.kind == "objects" else "--resume"
-        return f"Run it again with {again} and a longer budget: the confirmation goes on from what it has."
+        return f"Run it again with {_again(result)} and a longer budget: what was measured counts on."
     if result.recommendation.verdict == "keep" or not changes:
         if is_blind(result.noise):
             return "Run it again while less else runs on this machine, or with a longer --budget."
@@ -104,6 +103,14 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
         f"`{apply_command(result, folder)}` shows {edits} as a patch, --write makes {them}{beside}. "
         f"To undo: --revert{unset}."
     )
+
+
+def _again(result: ResultData) -> str:
+    """What goes on with this study; without its name that would be the one named after the target."""
+    is_default = result.study in ("", default_study_name(result.target.path))
+    if result.target.kind == "objects":
+        return "resume=True" if is_default else f'study="{shown(result.study)}", resume=True'
+    return "--resume" if is_default else f"--study {shlex.quote(shown(result.study))} --resume"
 
 
 def variables(changes: Sequence[Adopted]) -> list[str]:

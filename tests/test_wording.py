@@ -223,6 +223,15 @@ def test_live_objects_are_changed_and_taken_up_again_from_python() -> None:
     assert "resume=True goes on with the study" in next_step(stopped)
 
 
+@pytest.mark.parametrize(
+    ("study", "said"), [("train", "with --resume and"), ("train-2", "with --study train-2 --resume and")]
+)
+def test_a_study_that_is_not_named_after_its_target_is_taken_up_by_its_name(study: str, said: str) -> None:
+    target = a_result().target.model_copy(update={"path": "runs/train.py"})
+    unsure = a_trial(10, a_ratio(1.1, 1.03, 1.2, instances=2), stage="confirm")
+    assert said in next_step(a_keep(target=target, study=study, trials=[unsure]))
+
+
 def test_times_that_contradict_the_gain_are_said_to_be_of_other_moments() -> None:
     slower = a_trial(10, a_ratio(0.9, 0.88, 0.92), config=a_recommendation().config, stage="confirm")
     said = disturbances(a_result(trials=[slower]))
