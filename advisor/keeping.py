@@ -10,7 +10,7 @@ from advisor.kept_trials import KeptTrials
 from advisor.outlook import first_compile_s
 from advisor.result import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.settings import Progress
-from advisor.store import Store
+from advisor.store import Store, StoredComparison
 from advisor.tuners.gate import parse_losses
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot, median, within
@@ -103,10 +103,16 @@ class Keeping:
 
     def earlier_instances(self, key: str) -> list[list[float]]:
         """Log ratios by process of all confirmations of a configuration that the study holds."""
-        if self.store is None:
-            return []
-        kept = [each for each in self.store.comparisons(self.study) if each.kind == "confirm"]
-        return [list(ratios) for each in kept if each.data["key"] == key for ratios in each.data["instances"]]
+        kept = [each.data for each in self._confirmations() if each.data["key"] == key]
+        return [list(ratios) for data in kept for ratios in data["instances"]]
+
+    def confirmed_last(self) -> str | None:
+        """Key of the configuration that the study holds the latest confirmation of, whatever came of it."""
+        return next((each.data["key"] for each in reversed(self._confirmations())), None)
+
+    def _confirmations(self) -> list[StoredComparison]:
+        stored = [] if self.store is None else self.store.comparisons(self.study)
+        return [each for each in stored if each.kind == "confirm"]
 
 
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:

@@ -5,7 +5,6 @@ returned. Only a confirmation on fresh processes can recommend.
 """
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -21,7 +20,7 @@ from advisor.errors import NoValidTrial, TargetError
 from advisor.finding import Finding
 from advisor.first_line import first_line
 from advisor.guidance import priorities
-from advisor.keeping import Keeping, SharedTrials
+from advisor.keeping import Keeping
 from advisor.launching import make_launcher, side_effects
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
@@ -31,8 +30,10 @@ from advisor.rules import RULES
 from advisor.searched import searched_space
 from advisor.seldom import Seldom
 from advisor.settings import Progress, Settings
+from advisor.sharing import share
 from advisor.signals import StopRequests
 from advisor.study import Study
+from advisor.taken_up import left_open
 from advisor.tuners.duel import Arena
 from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import TrialFailed
@@ -115,27 +116,33 @@ class _Tuning:
         )
         search = self._search(arena, space, baseline, keeping, study, earlier)
 
-        def partial() -> None:  # what `advisor report` shows if this process is killed
-            unconfirmed = Outcome(dict(space.present), reason="the tuner ended before the confirmation")
-            study.save_partial(
-                self._result(
-                    study, arena, baseline, space, unconfirmed, keeping, space.not_tried, finished=False
-                )
-            )
+        def so_far(reason: str = "", *, finished: bool = True) -> ResultData:
+            outcome, left = Outcome(dict(space.present), reason=reason), space.not_tried
+            return self._result(study, arena, baseline, space, outcome, keeping, left, finished=finished)
 
-        keeping.shared = self._shared(study, baseline, lambda: self._result(
-            study, arena, baseline, space, Outcome(dict(space.present)), keeping, space.not_tried
-        ))  # fmt: skip
+        def partial() -> None:  # what `advisor report` shows if this process is killed
+            study.save_partial(so_far("the tuner ended before the confirmation", finished=False))
+
+        keeping.shared = share(
+            study, baseline, self.settings, self.batches, self.stack, so_far, self._waiting, self._warn
+        )
         keeping.kept = Seldom(partial, PARTIAL_SHARE)
         keeping.record(baseline.as_record(space.present), space.key(space.present))
         outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
         try:
-            try:
-                nominee = search.run(baseline.session)
-            finally:
-                self.stopped_by = search.stopped_by
-            nominee = self._with_batch(arena, baseline, nominee)
-            outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
+            begun = left_open(keeping, space, self.settings)
+            if begun is not None:
+                self.progress.say("going on with the confirmation that the budget ended")
+                baseline.end()
+                outcome = self._confirm(arena, space, baseline, keeping, search, begun, reduced=True)
+                self.stopped_by = "converged" if outcome.verdict == "change" else "budget"
+            if begun is None or (outcome.verdict != "change" and time.monotonic() < search.deadline):
+                try:
+                    nominee = search.run(baseline.session)
+                finally:
+                    self.stopped_by = search.stopped_by
+                nominee = self._with_batch(arena, baseline, nominee)
+                outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
             if search.stopped_by == "budget" and len(keeping.trials) == 1:
                 outcome.reason = "the budget left no time to try a change; give a longer --budget"
             self.batches.propose(arena, outcome.config, self.began + self.settings.budget_s)
@@ -200,9 +207,8 @@ class _Tuning:
         left = self.settings.budget_s - (time.monotonic() - self.began)
         limit = min(DIAGNOSIS_S, max(DIAGNOSIS_SHARE * self.settings.budget_s, 2 * baseline.startup_s))
         if left > 4 * limit and limit > baseline.startup_s + LEAST_DIAGNOSIS_S:
-            if not arena.two_fit and baseline.session is not None:
-                baseline.session.kill()
-                baseline.session = None
+            if not arena.two_fit:
+                baseline.end()
             diagnosis = Diagnosis(
                 lambda: launcher.start(0, self.settings.fixed, {}),
                 arena,
@@ -250,21 +256,6 @@ class _Tuning:
     def _for_memory(self) -> bool:
         return self.settings.objective == "memory"
 
-    def _shared(
-        self, study: Study, baseline: Baseline, result: Callable[[], ResultData]
-    ) -> SharedTrials | None:
-        """The leases that workers on a server share with us; none in a file, which we alone write."""
-        if study.store is None or study.store.url.dialect != "postgresql":
-            return None
-        from advisor.tuner_leases import TunerLeases
-
-        machine = baseline.profile.machine
-        space = searched_space(self.settings, self.batches, baseline.profile, 0.0)
-        leases = TunerLeases(study.store.url, study.name, machine, space, self._waiting, self._warn)
-        self.stack.enter_context(leases)
-        leases.join(result().baseline.model_dump(mode="json", by_alias=True))
-        return leases
-
     def _search(
         self,
         arena: Arena,
@@ -306,6 +297,8 @@ class _Tuning:
         keeping: Keeping,
         search: Search,
         nominee: dict[str, Value],
+        *,
+        reduced: bool = False,
     ) -> Outcome:
         confirmation = Confirmation(
             arena,
@@ -321,7 +314,10 @@ class _Tuning:
             keep=keeping.keep_instances,
             compiled_s=keeping.first_compile_s,
         )
-        return confirmation.decide(nominee)
+        try:
+            return confirmation.decide(nominee, reduced=reduced)
+        finally:
+            search.next_number = confirmation.next_number
 
     def _with_batch(self, arena: Arena, baseline: Baseline, nominee: dict[str, Value]) -> dict[str, Value]:
         """The nominee with a larger batch where goodput speaks for it and the time allows to find out."""

@@ -117,8 +117,8 @@ def a_part(folder: Path, step_s: float, trials: int | None = None) -> Part:
 
 @pytest.mark.parametrize(
     ("step_s", "trials"),
-    [(QUICK_S, None), (SLOW_S, None), (QUICK_S, 16)],
-    ids=["TPE", "GP", "TPE, 16 trials"],
+    [(QUICK_S, None), (SLOW_S, None), (QUICK_S, 24)],
+    ids=["TPE", "GP", "TPE, 24 trials"],
 )
 def test_wherever_a_study_is_cut_off_the_rest_is_what_it_would_have_been(
     step_s: float, trials: int | None, tmp_path: Path
