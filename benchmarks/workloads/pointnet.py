@@ -1,7 +1,7 @@
 """Clouds of points, told apart by the same small network at every point and a maximum over all of them.
 
-Knobs that matter: num_workers, since every cloud is turned and scaled at random as it is read, and num_threads
-for the network. Trap: both want the same two processors.
+Knobs that matter: num_workers, since every cloud is turned and scaled at random as it is read, and
+num_threads for the network. Trap: both want the same two processors.
 """
 
 import argparse
