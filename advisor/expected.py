@@ -11,6 +11,7 @@ from advisor.tuners.search import FRUITLESS
 from advisor.tuners.space import Space
 
 LIVE_QUADS = 4  # a race of live knobs looks at 1, 3, 6 and 12; most are clear at the second or third
+LONG_MS = 999.5  # from here on, three figures are seconds
 WARM_STEPS = 8  # of a process before it is measured
 
 
@@ -28,7 +29,9 @@ def said(
         later_s: What gate and confirmation need of it.
     """
     tried = sum(len(values) - 1 for values in space.choices.values())
-    step = f"{1000 * arena.step_s:.3g} ms a step by the baseline"
+    ms = 1000 * arena.step_s
+    takes = f"{ms:.3g} ms" if ms < LONG_MS else f"{arena.step_s:.3g} s"
+    step = f"{takes} a step by the baseline"
     if not tried:
         return f"{step}: nothing to try"
     count = f"{tried} setting{'' if tried == 1 else 's'} of {len(space.choices)} knob"

@@ -66,3 +66,9 @@ def test_more_than_the_budget_allows_is_said() -> None:
 
 def test_with_nothing_to_try_no_time_is_told() -> None:
     assert told({}) == "50 ms a step by the baseline: nothing to try"
+
+
+@pytest.mark.parametrize(("step_s", "takes"), [(0.9994, "999 ms"), (0.9996, "1 s"), (1.234, "1.23 s")])
+def test_a_long_step_is_told_in_seconds(step_s: float, takes: str) -> None:
+    said = expected.said(an_arena(step_s), a_space({}), 2.0, trials=None, left_s=3600.0, later_s=60.0)
+    assert said == f"{takes} a step by the baseline: nothing to try"
