@@ -43,7 +43,7 @@ from advisor.tuners.space import build_space
 
 NEAR = 0.05  # log ratio below the best confirmed one, within which a cell is measured again
 MOST_CONFIRMED = 3
-SAME_MACHINE = ("cpu", "cpus_allowed", "torch")
+SAME_MACHINE = ("cpu", "cpu_capability", "bf16_units", "cpus_allowed", "torch")
 
 
 def main() -> None:
@@ -223,7 +223,7 @@ def _ratio(
 
 def _refuse_other_machine(grid: Grid) -> None:
     now = conditions()
-    different = [name for name in SAME_MACHINE if grid.conditions.get(name) != now[name]]
+    different = [name for name in SAME_MACHINE if grid.conditions.get(name, now[name]) != now[name]]
     if different:
         raise SystemExit(
             f"{grid.workload} was measured under another {', '.join(different)}; move its file away, or --out"

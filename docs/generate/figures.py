@@ -33,7 +33,8 @@ def _machine(found: Any) -> str:
     days: dict[str, set[str]] = {}
     for made in _conditions(found):
         gpus = ", ".join(map(str, made["gpus"])) or "no GPU"
-        machine = f"{made['cpu']}, {made['cpus_allowed']} CPUs, {gpus}, torch {made['torch']}"
+        units = " with bf16 units" if made.get("bf16_units") else ""
+        machine = f"{made['cpu']}{units}, {made['cpus_allowed']} CPUs, {gpus}, torch {made['torch']}"
         days.setdefault(machine, set()).add(made["taken"][:10])
     if not days:
         return ""
