@@ -72,7 +72,7 @@ def main() -> None:
             forging.step()
 
             if step % 100 == 0:
-                print(f"step {step} loss {judged.item():.4f} and {fooled.item():.4f}", flush=True)
+                print(f"step {step} loss {judged.item():.4f}", flush=True)
             step += 1
             if step == options.steps:
                 break
