@@ -89,7 +89,7 @@ class Confirmation:
             that is taken up again.
         worth: Log ratio of what a sample is worth under a configuration over one of the baseline's, at its
             lower quartile; added to every comparison.
-        keep: Keeps those of this one: trial, configuration, log ratios by process.
+        keep: Keeps those of this one as each process ends: trial, configuration, log ratios.
         compiled_s: The longest compilation of a configuration that the search saw.
     """
 
@@ -103,7 +103,7 @@ class Confirmation:
     next_number: int
     earlier: Callable[[str], list[list[float]]] = lambda key: []
     worth: Callable[[Config], float] = lambda config: 0.0
-    keep: Callable[[int, str, list[list[float]]], None] = lambda number, key, instances: None
+    keep: Callable[[int, str, list[float]], None] = lambda number, key, ratios: None
     compiled_s: Callable[[Config], float | None] = lambda config: None
     clock: Callable[[], float] = time.monotonic
     _nudged: gate.Nudged | None = None
@@ -253,7 +253,9 @@ class Confirmation:
             self._keep(record, duel, outcome)
             worth = self.worth(winner)
             cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
-            return [ratio + worth for ratio in duel.log_ratios]
+            ratios = [ratio + worth for ratio in duel.log_ratios]
+            self.keep(number, key, ratios)
+            return ratios
 
         gain, level = self.settings.min_gain, self.settings.confidence
         try:
@@ -263,7 +265,6 @@ class Confirmation:
                 decision, collected = confirm(instance, min_gain=gain, level=level)
         finally:
             self.arena.ahead.drop()
-        self.keep(number, key, collected[len(earlier) :])
         outcome.decision = decision
         if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):
             outcome.cpu = between(cpu, self.settings.confidence)

@@ -96,10 +96,10 @@ class Keeping:
         if self.store is not None:
             self.store.reap(self.study)
 
-    def keep_instances(self, number: int, key: str, instances: list[list[float]]) -> None:
-        """Keep the log ratios of a confirmation, by process, for when the study is taken up again."""
-        if self.store is not None and instances:
-            self.store.save_comparison(self.study, number, "confirm", {"key": key, "instances": instances})
+    def keep_instance(self, number: int, key: str, ratios: list[float]) -> None:
+        """Keep the log ratios of one process of a confirmation, for when the study is taken up again."""
+        if self.store is not None:
+            self.store.save_comparison(self.study, number, "confirm", {"key": key, "instances": [ratios]})
 
     def earlier_instances(self, key: str) -> list[list[float]]:
         """Log ratios by process of all confirmations of a configuration that the study holds."""

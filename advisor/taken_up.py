@@ -1,4 +1,4 @@
-"""A confirmation that the budget ended is what a resumed study begins with."""
+"""A confirmation that a budget, a Ctrl-C or a crash ended is what a resumed study begins with."""
 
 import json
 import math

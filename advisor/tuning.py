@@ -132,7 +132,7 @@ class _Tuning:
         try:
             begun = left_open(keeping, space, self.settings)
             if begun is not None:
-                self.progress.say("going on with the confirmation that the budget ended")
+                self.progress.say("going on with the confirmation that was left open")
                 baseline.end()
                 outcome = self._confirm(arena, space, baseline, keeping, search, begun, reduced=True)
                 self.stopped_by = "converged" if outcome.verdict == "change" else "budget"
@@ -311,7 +311,7 @@ class _Tuning:
             next_number=search.next_number,
             worth=lambda config: self.batches.sure_worth(config, space.present),
             earlier=keeping.earlier_instances,
-            keep=keeping.keep_instances,
+            keep=keeping.keep_instance,
             compiled_s=keeping.first_compile_s,
         )
         try:

@@ -1,8 +1,9 @@
-"""A confirmation that the budget ended is what a resumed study begins with."""
+"""A confirmation that a budget, a Ctrl-C or a crash ended is what a resumed study begins with."""
 
 import json
 import math
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -47,36 +48,41 @@ def test_a_confirmation_is_open_while_it_speaks_for_a_gain_and_not_surely(
     assert is_open([[value] for value in medians], min_gain=0.02, level=0.99) is is_left_open
 
 
-def tune(folder: Path, *more: str) -> tuple[dict[str, Any], str]:
-    done = subprocess.run(
+def start(folder: Path, *more: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
         [sys.executable, "-m", "advisor", "tune", "train.py", "--knob", "detect_anomaly", "--study", "s",
-         "--out", "out", *more],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=400,
+         "--budget", "60s", "--out", "out", *more],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads((folder / "out" / "result.json").read_text()), done.stderr
 
 
-def leave_it_after_two_processes(folder: Path) -> dict[str, Any]:
-    """As a budget does that ends then; returns the configuration that was being confirmed."""
+def confirmations(folder: Path) -> list[dict[str, Any]]:
     with sqlite3.connect(folder / ".advisor" / "studies.db") as connection:
-        rows = connection.execute("select id, data from advisor_comparisons where kind = 'confirm'")
-        ((number, text),) = rows.fetchall()
-        data = {**json.loads(text), "instances": [[GAIN], [GAIN]]}
-        connection.execute("update advisor_comparisons set data = ? where id = ?", (json.dumps(data), number))
-    config: dict[str, Any] = json.loads(data["key"])
-    return config
+        rows = connection.execute("select data from advisor_comparisons where kind = 'confirm' order by id")
+        return [json.loads(text) for (text,) in rows]
 
 
 @pytest.mark.slow
-def test_a_resumed_study_finishes_its_confirmation_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_resumed_study_finishes_its_confirmation_first(tmp_path: Path, how: signal.Signals) -> None:
     (tmp_path / "train.py").write_text(DEBUGGED)
-    first, _ = tune(tmp_path, "--budget", "60s")
-    config = leave_it_after_two_processes(tmp_path)
-    second, said = tune(tmp_path, "--budget", "60s", "--resume")
+    with start(tmp_path) as first:
+        assert first.stderr is not None
+        line = "begun"
+        while line and ": process 3" not in line:
+            line = first.stderr.readline()
+        assert line, "it ended before a third process of the confirmation"
+        first.send_signal(how)
+        first.communicate()
+    measured = confirmations(tmp_path)
+    assert len(measured) >= 2  # two processes had ended
+    second = start(tmp_path, "--resume")
+    _, said = second.communicate(timeout=400)
+    assert second.returncode == 0, said
     assert "going on with the confirmation" in said
-    before = {trial["number"] for trial in first["trials"]}
-    new = [trial for trial in second["trials"] if trial["number"] not in before]
-    assert (new[0]["stage"], new[0]["config"]) == ("confirm", config)
-    assert new[0]["against_baseline"]["instances"] > 2
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    config = json.loads(measured[0]["key"])
+    last = [trial for trial in result["trials"] if trial["stage"] == "confirm"][-1]
+    assert (last["config"], last["state"]) == (config, "complete")
+    assert last["against_baseline"]["instances"] == len(confirmations(tmp_path)) > len(measured)
