@@ -32,7 +32,7 @@ test: $(READY) ## run the tests (about 40 minutes)
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)"
 
-planted: $(READY) ## profile every planted fault and every clean program (about 45 minutes)
+planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted
 
 faults: $(READY) ## inject every fault of the catalogue; writes benchmarks/results/faults.md (about an hour)
