@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from advisor.profiles.machine import read_machine
+from advisor.profiles.machine import read_machine, with_torch
 
 
 def conditions() -> dict[str, Any]:
     """Machine, versions and time, as JSON values."""
-    machine = read_machine()
+    machine = with_torch(read_machine(), torch.get_num_threads())
     return {
         "taken": datetime.now(UTC).isoformat(timespec="minutes"),
         "cpu": machine.cpu_model,
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "bf16_units": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+        "cpu_capability": machine.cpu_capability,
+        "bf16_units": (machine.bf16_speedup or 0.0) > 1,
         "cpus_allowed": machine.cpus_allowed,
         "memory_gib": round(machine.memory_bytes / 2**30),
         "gpus": [gpu.name for gpu in machine.gpus],
