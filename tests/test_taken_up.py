@@ -57,10 +57,13 @@ def start(folder: Path, *more: str) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
-def confirmations(folder: Path) -> list[dict[str, Any]]:
+def confirmations(folder: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The trial and what is kept of each process, in the order they ended."""
     with sqlite3.connect(folder / ".advisor" / "studies.db") as connection:
-        rows = connection.execute("select data from advisor_comparisons where kind = 'confirm' order by id")
-        return [json.loads(text) for (text,) in rows]
+        rows = connection.execute(
+            "select trial, data from advisor_comparisons where kind = 'confirm' order by id"
+        )
+        return [(number, json.loads(text)) for number, text in rows]
 
 
 @pytest.mark.slow
@@ -77,12 +80,12 @@ def test_a_resumed_study_finishes_its_confirmation_first(tmp_path: Path, how: si
         first.communicate()
     measured = confirmations(tmp_path)
     assert len(measured) >= 2  # two processes had ended
-    second = start(tmp_path, "--resume")
-    _, said = second.communicate(timeout=400)
+    with start(tmp_path, "--resume") as second:
+        _, said = second.communicate()
     assert second.returncode == 0, said
     assert "going on with the confirmation" in said
     result = json.loads((tmp_path / "out" / "result.json").read_text())
-    config = json.loads(measured[0]["key"])
-    last = [trial for trial in result["trials"] if trial["stage"] == "confirm"][-1]
-    assert (last["config"], last["state"]) == (config, "complete")
-    assert last["against_baseline"]["instances"] == len(confirmations(tmp_path)) > len(measured)
+    number, kept = measured[-1]
+    new = [trial for trial in result["trials"] if trial["number"] > number]
+    assert (new[0]["stage"], new[0]["config"]) == ("confirm", json.loads(kept["key"]))
+    assert new[0]["against_baseline"]["instances"] == len(confirmations(tmp_path)) > len(measured)
