@@ -65,7 +65,7 @@ def talk(
 
 def _process(
     answers: Any, folder: str, use: Use, build: Any, rank: int, workers: int, servers: int,
-    staleness: int | None,
+    staleness: int | None, before: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
@@ -82,6 +82,8 @@ def _process(
     if rank >= workers:
         KeyValueServer(rank - workers, links, build, staleness=staleness, message_bytes=1000).serve()
         return
+    if before is not None:
+        before()
     tensors = {name: torch.zeros(count) for name, count in SIZES.items()}
     keys = [key_of(name, tensor) for name, tensor in tensors.items()]
     store = KeyValueStore(
@@ -177,7 +179,16 @@ def pull_without_others(store: KeyValueStore, tensors: dict[str, torch.Tensor], 
     store.pull()
 
 
-def test_a_worker_that_is_gone_is_named_to_those_that_wait_for_it(tmp_path: Path) -> None:
+def leave_before_the_others_begin() -> None:
+    if dist.get_rank() == 1:
+        os._exit(0)
+    time.sleep(1.0)  # the server knows it by then
+
+
+@pytest.mark.parametrize("before", [None, leave_before_the_others_begin])
+def test_a_worker_that_is_gone_is_named_to_those_that_wait_for_it(
+    before: Callable[[], None] | None, tmp_path: Path
+) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     answers = context.Queue()
@@ -185,7 +196,7 @@ def test_a_worker_that_is_gone_is_named_to_those_that_wait_for_it(tmp_path: Path
         context.Process(
             target=_process,
             daemon=True,
-            args=(answers, str(tmp_path), pull_without_others, sgd, rank, 2, 1, 0),
+            args=(answers, str(tmp_path), pull_without_others, sgd, rank, 2, 1, 0, before),
         )
         for rank in range(3)
     ]

@@ -77,6 +77,7 @@ class KeyValueServer:
         self._shards: dict[str, Shard] = {}
         self._sources: dict[str, int] = {}  # shards taken over, and the server that was lost
         self._parts: dict[tuple[int, str], dict[int, Any]] = {}
+        self._gone: set[int] = set()  # workers
         self._waiting: list[Waiting] = []
         self._kept_at: dict[str, int] = {}
         self._keep_after = 0.0
@@ -89,12 +90,9 @@ class KeyValueServer:
         """Serve until every worker is gone."""
         for worker, link in self._links.items():
             link.listen(partial(self._note, worker))
-        present = set(self._links)
-        while present:
+        while self._gone != self._links.keys():
             worker, message = self._inbox.get()
             began = time.perf_counter()
-            if message is None:
-                present.discard(worker)
             try:
                 self._handle(worker, message)
                 self._answer()
@@ -133,6 +131,7 @@ class KeyValueServer:
 
     def _handle(self, worker: int, message: Message | None) -> None:
         if message is None:
+            self._gone.add(worker)
             self._waiting = [each for each in self._waiting if each.worker != worker]
             for shard in self._shards.values():
                 shard.leave(worker)
@@ -162,6 +161,8 @@ class KeyValueServer:
         keys = [Key.from_json(values) for values in fields["keys"]]
         if name not in self._shards:
             self._shards[name] = Shard(name, keys, self._build, self._links, self._staleness)
+            for gone in self._gone:
+                self._shards[name].leave(gone)
             if fields["source"] is not None:
                 origin, server = fields["source"]
                 self._sources[name] = server
