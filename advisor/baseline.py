@@ -13,7 +13,7 @@ from advisor.durations import as_option
 from advisor.errors import TargetError, UsageError
 from advisor.profiles.profile import Profile, StepPhases
 from advisor.settings import Settings, Value
-from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena, queue_depth
+from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.epochs import epochs_of
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.gate import parse_losses
@@ -29,6 +29,7 @@ from advisor.tuners.measure import (
 )
 from advisor.tuners.record import TrialRecord
 from advisor.tuners.session import SessionEnded
+from advisor.tuners.window_length import queue_depth
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
@@ -270,6 +271,8 @@ def _baseline(
     cpu = sum(slot.cpu_s for slot in loaded)
     other = sum(slot.other_cpu_s for slot in loaded) / max(wall, 1e-9)
     threads = profile.run.num_threads if profile.run else 1
+    if profile.run is not None:
+        profile = replace(profile, run=replace(profile.run, launch_steps=max_steps))
     contended = other > CONTENDED_SHARE
     sigma = robust_sigma(ratios)
     return Baseline(

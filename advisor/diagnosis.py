@@ -173,8 +173,10 @@ class Diagnosis:
         watched = joined_observations(messages)
         self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
         host = replace(base.host or HostFacts(), **host_of(watched))
-        if base.run is not None and self.planned_steps is not None:
-            base = replace(base, run=replace(base.run, steps_total=self.planned_steps))
+        if base.run is not None:
+            planned = base.run.steps_total if self.planned_steps is None else self.planned_steps
+            run = replace(base.run, steps_total=planned, launch_steps=self.arena.max_steps)
+            base = replace(base, run=run)
         return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
 
     def _first(self) -> tuple[Running, dict[str, Any]]:

@@ -133,7 +133,9 @@ class GridArena(Arena):
         self.now += self.grid.start_s
         return GridSession()
 
-    def warm_up(self, session: Session, budget_s: float = math.inf) -> list[Slot]:
+    def warm_up(
+        self, session: Session, budget_s: float = math.inf, config: Mapping[str, Value] | None = None
+    ) -> list[Slot]:
         """Included in what a start costs."""
         return []
 

@@ -28,11 +28,11 @@ from grids import TABLES, Grid, read_grid
 
 from advisor.settings import Settings, TargetRequest
 from advisor.study import Study
-from advisor.tuners.duel import queue_depth
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.race import WORTH
 from advisor.tuners.search import Search
 from advisor.tuners.space import build_space
+from advisor.tuners.window_length import queue_depth
 
 RESULTS = Path(__file__).parent / "results" / "search.json"
 SEEDS = 50

@@ -213,7 +213,8 @@ class RunFacts:
 
     Seconds of ``evaluation_s``, ``save_s``, ``logging_s`` and ``gc_s`` are those since the first step,
     as is ``wall_s``, the time that the program itself ran since then. ``*_every`` are steps between two
-    of a kind, ``None`` before two were seen. ``steps_total`` is the planned length where it is known.
+    of a kind, ``None`` before two were seen. ``steps_total`` is the planned length where it is known,
+    ``launch_steps`` how many one launch of the program makes, where that came to its own end.
     ``evaluation_records_graph`` is whether outputs in evaluation carry a graph. ``debug`` names
     debugging aids left on (``anomaly``, ``profiler``, ``launch_blocking``, ``gradcheck``,
     ``distributed_debug``). ``nonfinite`` names what was NaN or infinite first (``loss`` or ``gradient``);
@@ -239,6 +240,7 @@ class RunFacts:
     sum_reduced_loss: bool | None = None
     steps_seen: int = 0
     steps_total: int | None = None
+    launch_steps: int | None = None
     evaluation_s: float = 0.0
     save_s: float = 0.0
     epoch_s: float | None = None

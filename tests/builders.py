@@ -90,7 +90,13 @@ def a_rich_profile(machine: Machine | None = None, **facts: Any) -> Profile:
         loader=a_loader(batch_bytes=32 * 4096, shapes_vary=False, item_ms=0.5, cpu_share=1.0),
         roots=(a_root(dense_convolutions=4, convolution_dimensions=(2,), takes_4d_input=True),),
         optimizers=(an_optimizer(),),
-        run=RunFacts(num_threads=1, sum_reduced_loss=False, samples_per_step=32.0, steps_seen=20),
+        run=RunFacts(
+            num_threads=1,
+            sum_reduced_loss=False,
+            samples_per_step=32.0,
+            sample_source="loader",
+            steps_seen=20,
+        ),
     )
     return replace(profile, **facts)
 

@@ -132,7 +132,7 @@ class _Bench:
             self._end()
             self._session, self._settled = self._arena.start(winner, self._number), settled
             self._session.first_step()
-            self._arena.warm_up(self._session)
+            self._arena.warm_up(self._session, config=winner)
         try:
             ratios, _, _ = self._arena.quads(
                 (self._session, self._session), (reduced, winner), quads, self._deadline

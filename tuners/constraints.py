@@ -126,10 +126,12 @@ def worker_queues_fit_memory(config: Config, profile: Profile) -> str | None:
 
 
 def cache_fits_every_worker(config: Config, profile: Profile) -> str | None:
-    """Each worker caches what it reads, so all of them together may hold the dataset many times."""
+    """Each process caches what it reads, so all of them together may hold the dataset many times."""
     loader = profile.loader
     if loader is None or config.get("in_memory_cache") != "memory":
         return None
+    if int(config.get("ranks", 1)) > 1:
+        return "in_memory_cache on several ranks: each is given other items in every epoch"
     workers = num_workers(config, loader)
     kept = config.get("persistent_workers", "on" if loader.persistent_workers else "off")
     if workers and kept != "on":

@@ -15,7 +15,7 @@ from typing import Any
 from advisor.tuners.ahead import Ahead, all_started
 from advisor.tuners.disturbed import disturbance, set_apart
 from advisor.tuners.environments import environment_of
-from advisor.tuners.epochs import Epochs
+from advisor.tuners.epochs import Epochs, steps_before
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import AnyKnob, Value
@@ -173,8 +173,13 @@ class Arena:
         self.log = str(session.folder)
         return session
 
-    def warm_up(self, session: Running, budget_s: float = math.inf) -> list[Slot]:
+    def warm_up(
+        self, session: Running, budget_s: float = math.inf, config: Mapping[str, Value] | None = None
+    ) -> list[Slot]:
         """Run windows until two agree within noise, at least three steps; all of them are returned."""
+        before = steps_before(config or {}, self.knobs, self.epochs)
+        if before:
+            session.slot(1, drop=before)
         began = time.monotonic()
         if self.fixed_warmup is not None:
             return [session.slot(max(1, self.fixed_warmup), drop=0)]
@@ -248,9 +253,9 @@ class Arena:
         return 4 * (self.steps() + 1) * self.step_s
 
     def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
-        """Steps dropped and measured in a window, by how far the loader's workers can run ahead."""
+        """Steps dropped and measured in a window: by how far workers can run ahead, and what acts late."""
         depth = self.queue_depth(config)
-        drop = max(WARMUP_STEPS, depth)
+        drop = max(WARMUP_STEPS, depth, steps_before(config, self.knobs, self.epochs))
         measured = window_steps(
             depth=depth,
             slot_steps=self.steps(),
@@ -281,8 +286,8 @@ class Arena:
             else:
                 sessions = all_started(arms, lambda config: self.start(config, number), self.at_once)
             startup = [session.startup_s for session in sessions]
-            for session in sessions:
-                self.warm_up(session)
+            for session, config in zip(sessions, arms, strict=False):
+                self.warm_up(session, config=config)
             if live:
                 sessions = [sessions[0], sessions[0]]
                 sessions[0].slot(max(2, self.period), drop=1, config=arms[1])
@@ -387,11 +392,6 @@ class Arena:
 
 def _name(config: Mapping[str, Value]) -> str:
     return repr(sorted(config.items()))
-
-
-def queue_depth(config: Mapping[str, Any]) -> int:
-    """How many batches the loader's workers can run ahead under ``config``."""
-    return int(config.get("num_workers", 0)) * int(config.get("prefetch_factor", 2) or 2)
 
 
 def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Value
+from advisor.tuners.knob import AnyKnob, Value
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,17 @@ class Epochs:
         batches = self.samples / int(config.get("batch_size", self.batch_size))
         whole = math.floor(batches) if self.drop_last else math.ceil(batches)
         return max(1, round(whole * self.steps_per_batch))
+
+
+def steps_before(config: Mapping[str, Value], knobs: Mapping[str, AnyKnob], epochs: Epochs | None) -> int:
+    """Steps of a new process before it goes on as it does under a configuration.
+
+    0 for nearly all, and where the length of an epoch is not known.
+    """
+    passing = max(
+        (knobs[name].epochs_before(value) for name, value in config.items() if name in knobs), default=0
+    )
+    return passing * (epochs.steps(config) or 0) if passing and epochs is not None else 0
 
 
 def epochs_of(profile: Profile) -> Epochs | None:

@@ -113,6 +113,10 @@ class Knob(Generic[V]):
     def prepare(self, config: Config, present: Config) -> None:
         """Called before a configuration takes effect, for a knob whose effect depends on others."""
 
+    def epochs_before(self, value: V) -> int:
+        """Epochs that pass before a run goes on as it does under ``value``; measured is what comes then."""
+        return 0
+
     def parse(self, text: str) -> V:
         """The value spelt ``text`` on a command line.
 

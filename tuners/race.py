@@ -146,7 +146,7 @@ class Race:
         session = self.arena.start(incumbent, 0)
         self._shared = (dict(incumbent), session)
         session.first_step()
-        self.arena.warm_up(session)
+        self.arena.warm_up(session, config=incumbent)
         return session
 
     def _settled_part(self, config: Mapping[str, Value]) -> Config:

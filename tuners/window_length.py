@@ -1,6 +1,8 @@
 """How long the windows are over which configurations with loader workers are compared."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
@@ -29,3 +31,8 @@ def window_steps(
     if most is None or measured <= most:
         return measured
     return max(period, most // unit * unit or most)
+
+
+def queue_depth(config: Mapping[str, Any]) -> int:
+    """How many batches the loader's workers can run ahead under ``config``."""
+    return int(config.get("num_workers", 0)) * int(config.get("prefetch_factor", 2) or 2)

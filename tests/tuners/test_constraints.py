@@ -299,6 +299,8 @@ def test_a_cache_in_every_worker_must_fit_and_live_on() -> None:
     assert "MiB" in str(constraints.cache_fits_every_worker({"in_memory_cache": "memory"}, profile))
     small = a_profile(loader=replace(loader, dataset_length=100))
     assert constraints.cache_fits_every_worker({"in_memory_cache": "memory"}, small) is None
+    ranks: dict[str, int | str] = {"in_memory_cache": "memory", "ranks": 2}
+    assert "other items in every epoch" in str(constraints.cache_fits_every_worker(ranks, small))
     workers: dict[str, int | str] = {"in_memory_cache": "memory", "num_workers": 2}
     assert "persistent_workers" in str(constraints.cache_fits_every_worker(workers, small))
     assert constraints.cache_fits_every_worker({**workers, "persistent_workers": "on"}, small) is None

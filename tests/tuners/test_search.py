@@ -52,7 +52,7 @@ class ScriptedArena:
     def start(self, config: Mapping[str, Value], number: int) -> "ScriptedSession":
         return ScriptedSession()
 
-    def warm_up(self, session: Any) -> None:
+    def warm_up(self, session: Any, **options: Any) -> None:
         return None
 
 

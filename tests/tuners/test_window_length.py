@@ -4,10 +4,10 @@ import pytest
 from builders import a_loader, a_profile
 
 from advisor.profiles.profile import LoaderFacts, RunFacts
-from advisor.tuners.duel import Arena, queue_depth
+from advisor.tuners.duel import Arena
 from advisor.tuners.epochs import Epochs, epochs_of
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.window_length import EPOCH_S, window_steps
+from advisor.tuners.window_length import EPOCH_S, queue_depth, window_steps
 
 
 def length(depth: int = 0, epoch: int | None = None, most: int | None = None, **more: float) -> int:
@@ -73,6 +73,15 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert epochs_of(a_profile(phases_ms={}, loader=LOADER)) is None
     epochs = known(LOADER, 16)
     assert epochs is not None and epochs.steps({"ranks": 2}) is None
+
+
+def test_what_is_kept_in_one_epoch_is_measured_in_the_next() -> None:
+    arena = Arena(None, KNOBS, {}, step_s=0.02, queue_depth=queue_depth)  # type: ignore[arg-type]
+    kept: dict[str, int | str] = {"in_memory_cache": "memory", "num_workers": 4}
+    arena.epochs = known(LOADER, 16)
+    assert arena.window_steps(kept) == (40, 40)
+    assert arena.window_steps({**kept, "batch_size": 130}) == (8, 35)
+    assert arena.window_steps({**kept, "in_memory_cache": "off"}) == (8, 40)
 
 
 def test_an_arena_measures_whole_epochs_once_it_knows_them() -> None:

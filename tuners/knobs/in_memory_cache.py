@@ -7,10 +7,13 @@ from advisor.profiles.demand import rank_count
 from advisor.profiles.machine import CGROUP
 from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.tuners.cached_items import CachedItems, has_changed, keep_nothing, look
+from advisor.tuners.epochs import epochs_of
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 MEMORY_SHARE = 0.8  # of free memory, as for the queues of workers
 ITERABLE = "an iterable dataset has no items that could be asked for again"
+LONGEST_EPOCH_S = 30.0  # that each process of a comparison waits for, unless a user names the value
+NEXT_EPOCH = "items kept in one epoch help the next"
 MIB = 2**20
 
 CLASS = '''\
@@ -67,7 +70,13 @@ class InMemoryCache(Knob[str]):
 
     def choices(self, profile: Profile) -> list[str]:
         self.check("memory", profile)
+        reason = _too_long(profile)
+        if reason:
+            raise Refused(reason)
         return ["off", "memory"]
+
+    def epochs_before(self, value: str) -> int:
+        return 1 if value == "memory" else 0  # workers, who each keep their own, take longer
 
     def check(self, value: str, profile: Profile) -> None:
         self.present(profile)
@@ -78,7 +87,7 @@ class InMemoryCache(Knob[str]):
             raise Refused(ITERABLE)
         if loader.dataset_length is None:
             raise Refused("the dataset has no length, so nobody can tell whether it fits into memory")
-        reason = _too_large(loader, profile)
+        reason = _too_large(loader, profile) or _never_used(profile)
         if reason:
             raise Refused(reason)
 
@@ -136,6 +145,36 @@ def _too_large(loader: LoaderFacts, profile: Profile) -> str | None:
     processes = max(1, loader.num_workers) * rank_count(profile)
     item_bytes = loader.batch_bytes / loader.batch_size
     return _asks_for(loader.dataset_length, item_bytes, processes, int(MEMORY_SHARE * free))
+
+
+def _never_used(profile: Profile) -> str | None:
+    """Why no second epoch can be measured, in which kept items are used."""
+    steps = _epoch_steps(profile)
+    if steps is None:
+        return f"{NEXT_EPOCH}, and how many steps an epoch has is not known"
+    run = profile.run
+    ends = [] if run is None else [end for end in (run.steps_total, run.launch_steps) if end is not None]
+    if ends and min(ends) < 2 * steps:
+        return f"{NEXT_EPOCH}, and {min(ends)} steps are less than two epochs"
+    return None
+
+
+def _too_long(profile: Profile) -> str | None:
+    steps = _epoch_steps(profile)
+    if steps is None or profile.phases is None:
+        return None
+    epoch_s = steps * profile.phases.step_ms / 1000
+    if epoch_s <= LONGEST_EPOCH_S:
+        return None
+    return (
+        f"{NEXT_EPOCH}, and each comparison would wait for one, {epoch_s:.0f} s; "
+        "`--knob in_memory_cache=memory` tries it nevertheless"
+    )
+
+
+def _epoch_steps(profile: Profile) -> int | None:
+    epochs = epochs_of(profile)
+    return None if epochs is None else epochs.steps({})
 
 
 def _asks_for(count: int, item_bytes: float, processes: int, room: int) -> str | None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ from builders import a_loader, a_machine, a_profile, a_rich_profile, a_run
 from small_training import losses_of
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from advisor.profiles.profile import MemoryUse
+from advisor.profiles.machine import Machine
+from advisor.profiles.profile import MemoryUse, Profile, RunFacts
 from advisor.profiles.run import Run
 from advisor.tuners.cached_items import CachedItems
 from advisor.tuners.knob import Refused
@@ -129,6 +131,44 @@ def test_it_is_offered_where_items_fit() -> None:
     assert InMemoryCache().choices(a_rich_profile()) == ["off", "memory"]
 
 
+EPOCHS = RunFacts(samples_per_step=4.0, sample_source="loader")  # of 25 steps
+
+
+def read_over_and_over(
+    machine: Machine | None = None, run: RunFacts | None = EPOCHS, **facts: Any
+) -> Profile:
+    loader = a_loader(dataset_length=100, batch_size=4, batch_bytes=40)
+    return a_profile(machine, phases_ms={"input_wait": 2.0}, loader=loader, run=run, **facts)
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        (None, "how many steps an epoch has is not known"),
+        (replace(EPOCHS, steps_total=49), "49 steps are less than two epochs"),
+        (replace(EPOCHS, steps_total=500, launch_steps=49), "49 steps are less than two epochs"),
+    ],
+)
+def test_a_run_in_which_no_second_epoch_is_measured_is_refused(run: RunFacts | None, reason: str) -> None:
+    with pytest.raises(Refused, match=f"items kept in one epoch help the next, and {reason}"):
+        InMemoryCache().check("memory", read_over_and_over(run=run))
+
+
+def test_two_epochs_are_enough() -> None:
+    InMemoryCache().check("memory", read_over_and_over(run=replace(EPOCHS, steps_total=50)))
+
+
+def test_a_long_epoch_is_waited_for_only_if_a_user_names_the_value() -> None:
+    profile = read_over_and_over()
+    loader = a_loader(dataset_length=10**6, batch_size=4, batch_bytes=40)
+    long = replace(profile, loader=loader, machine=a_machine(memory_bytes=2**30))
+    with pytest.raises(
+        Refused, match=r"would wait for one, 2500 s; `--knob in_memory_cache=memory` tries it"
+    ):
+        InMemoryCache().choices(long)
+    InMemoryCache().check("memory", long)
+
+
 @pytest.mark.parametrize(
     ("machine", "fits"),
     [
@@ -138,8 +178,7 @@ def test_it_is_offered_where_items_fit() -> None:
     ],
 )
 def test_all_items_must_fit_into_free_memory(machine: dict[str, int], fits: bool) -> None:
-    loader = a_loader(dataset_length=100, batch_size=4, batch_bytes=40)
-    profile = a_profile(a_machine(**machine), loader=loader)
+    profile = read_over_and_over(a_machine(**machine))
     if fits:
         assert InMemoryCache().choices(profile) == ["off", "memory"]
     else:
