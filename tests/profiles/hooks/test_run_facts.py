@@ -222,6 +222,7 @@ def test_a_scaler_is_described(dtype: torch.dtype) -> None:
     with watching() as taps:
         program = Program()
         scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+        began = time.perf_counter()
         for number in range(6):
             program.optimizer.zero_grad()
             with torch.autocast("cpu", dtype=dtype):
@@ -229,10 +230,11 @@ def test_a_scaler_is_described(dtype: torch.dtype) -> None:
             scaler.scale(loss * (float("inf") if number == 2 else 1)).backward()
             scaler.step(program.optimizer)
             scaler.update()
+        spent_ms = 1000 * (time.perf_counter() - began)
         facts = taps.run_facts()
     assert (facts.own_scaler, facts.scaler_updates, facts.scaler_skipped) == (True, 6, 1)
     assert facts.scaler_on_bf16 is (dtype is torch.bfloat16)
-    assert facts.scaler_ms is not None and 0 < facts.scaler_ms < 50
+    assert facts.scaler_ms is not None and 0 < facts.scaler_ms < spent_ms / 6
 
 
 def test_an_update_that_skips_on_the_device_itself_is_counted() -> None:
