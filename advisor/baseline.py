@@ -29,7 +29,7 @@ from advisor.tuners.measure import (
 )
 from advisor.tuners.record import TrialRecord
 from advisor.tuners.session import SessionEnded
-from advisor.tuners.window_length import queue_depth
+from advisor.tuners.windows import queue_depth
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself

@@ -32,7 +32,7 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.race import WORTH
 from advisor.tuners.search import Search
 from advisor.tuners.space import build_space
-from advisor.tuners.window_length import queue_depth
+from advisor.tuners.windows import queue_depth
 
 RESULTS = Path(__file__).parent / "results" / "search.json"
 SEEDS = 50

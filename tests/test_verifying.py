@@ -15,7 +15,7 @@ from advisor.errors import UsageError
 from advisor.result import Value
 from advisor.tuners.duel import BATON, WINDOWS
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.window_length import queue_depth
+from advisor.tuners.windows import queue_depth
 from advisor.verifying import ORIGINAL, PATCHED, MemoryPrograms, Programs, judged, refuse_promise
 from advisor.verifying import PROGRAM as NAME
 

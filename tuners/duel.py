@@ -21,8 +21,9 @@ from advisor.tuners.group import Running
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot, quad_log_ratio, settled, slot_steps
+from advisor.tuners.restarts import share_of_restarts
 from advisor.tuners.session import SessionEnded
-from advisor.tuners.window_length import window_steps
+from advisor.tuners.windows import Window, window_steps
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
 WARMUP_STEPS = 3  # at least
@@ -46,16 +47,6 @@ class Duel:
     second_message: dict[str, Any] = field(default_factory=dict)
     startup_s: float | None = None
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Window:
-    """What one process gave that was measured without a pause."""
-
-    slot: Slot
-    message: dict[str, Any]
-    outcome: dict[str, Any]
-    startup_s: float
 
 
 @dataclass
@@ -114,7 +105,7 @@ class Arena:
         """
         different = [name for name in first if first[name] != second.get(name)]
         loading = any(self.knobs[name].loading for name in different)
-        workers = self.queue_depth(first) > 0 or self.queue_depth(second) > 0
+        workers = self._depth(first) > 0 or self._depth(second) > 0
         if loading or (workers and (fresh or not self._live(different))):
             return WINDOWS
         if self._live(different) and self._long_enough():
@@ -254,7 +245,7 @@ class Arena:
 
     def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
         """Steps dropped and measured in a window: by how far workers can run ahead, and what acts late."""
-        depth = self.queue_depth(config)
+        depth = self._depth(config)
         drop = max(WARMUP_STEPS, depth, steps_before(config, self.knobs, self.epochs))
         measured = window_steps(
             depth=depth,
@@ -349,7 +340,8 @@ class Arena:
         session = self.start(config, number)
         try:
             slot = session.window(steps, drop=drop, limit_s=max(10.0, HOPELESS * steps * self.step_s))
-            window = Window(slot, session.last, session.stop(), session.startup_s or 0.0)
+            message, unseen = session.last, self._unseen(session, config, drop + steps, slot.mean_s)
+            window = Window(slot, message, session.stop(), session.startup_s or 0.0, unseen)
         except SessionEnded as ended:
             raise TrialFailed(
                 Failure("user_error", f"the program ended before {drop + steps} steps")
@@ -372,11 +364,22 @@ class Arena:
             self._kept.move_to_end(name)
         return self._kept.get(name)
 
+    def _unseen(self, session: Running, config: Mapping[str, Value], steps: int, step_s: float) -> float:
+        full, epochs = {**self.present, **config}, self.epochs
+        if epochs is None or not self._depth(config) or steps > (epochs.steps(full) or 0):
+            return 0.0
+        return share_of_restarts(session.facts(), full, epochs, step_s)
+
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""
+        restarts = math.log((1 + base.unseen) / (1 + candidate.unseen))
         if by_work:
-            return math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
-        return math.log(base.slot.mean_s / candidate.slot.mean_s)
+            return restarts + math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
+        return restarts + math.log(base.slot.mean_s / candidate.slot.mean_s)
+
+    def _depth(self, config: Mapping[str, Value]) -> int:
+        """How many batches workers can run ahead, also where nobody searches for their number."""
+        return self.queue_depth({**self.present, **config})
 
     def _outcome(self, session: Running) -> dict[str, Any] | None:
         return session.stop() if session.alive else None

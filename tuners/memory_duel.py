@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping
 
-from advisor.tuners.duel import WINDOWS, Arena, Window
+from advisor.tuners.duel import WINDOWS, Arena
 from advisor.tuners.knob import Value
+from advisor.tuners.windows import Window
 
 
 class MemoryArena(Arena):

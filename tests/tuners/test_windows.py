@@ -4,10 +4,10 @@ import pytest
 from builders import a_loader, a_profile
 
 from advisor.profiles.profile import LoaderFacts, RunFacts
-from advisor.tuners.duel import Arena
+from advisor.tuners.duel import WINDOWS, Arena
 from advisor.tuners.epochs import Epochs, epochs_of
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.window_length import EPOCH_S, queue_depth, window_steps
+from advisor.tuners.windows import EPOCH_S, queue_depth, window_steps
 
 
 def length(depth: int = 0, epoch: int | None = None, most: int | None = None, **more: float) -> int:
@@ -36,6 +36,11 @@ def test_a_short_epoch_counts_whole() -> None:
     assert length(depth=32, epoch=40) == 160
     assert length(depth=8, epoch=3) == 33
     assert length(epoch=10, period=4) == 20
+
+
+def test_a_window_that_is_longer_than_an_epoch_holds_whole_ones() -> None:
+    assert length(depth=32, epoch=100, step_s=EPOCH_S / 10) == 200
+    assert length(depth=32, epoch=129, step_s=EPOCH_S / 10) == 128
 
 
 def test_a_long_epoch_does_not() -> None:
@@ -82,6 +87,12 @@ def test_what_is_kept_in_one_epoch_is_measured_in_the_next() -> None:
     assert arena.window_steps(kept) == (40, 40)
     assert arena.window_steps({**kept, "batch_size": 130}) == (8, 35)
     assert arena.window_steps({**kept, "in_memory_cache": "off"}) == (8, 40)
+
+
+def test_workers_of_the_program_count_also_where_nobody_searches_for_their_number() -> None:
+    arena = Arena(None, KNOBS, {"num_workers": 4}, queue_depth=queue_depth)  # type: ignore[arg-type]
+    assert arena.window_steps({"malloc": "default"})[0] == 8
+    assert arena.how({"malloc": "default"}, {"malloc": "jemalloc"}) == WINDOWS
 
 
 def test_an_arena_measures_whole_epochs_once_it_knows_them() -> None:

@@ -1,12 +1,29 @@
-"""How long the windows are over which configurations with loader workers are compared."""
+"""Windows over which configurations with loader workers are compared: how long they are, what they give."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from advisor.tuners.measure import Slot
 
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
 EPOCH_S = 3.0  # an epoch up to that long is measured whole; of a longer one its start is a small part
+
+
+@dataclass(frozen=True)
+class Window:
+    """What one process gave that was measured without a pause.
+
+    ``unseen`` is what starting workers adds to the time of an epoch of which it holds no start, as a share.
+    """
+
+    slot: Slot
+    message: dict[str, Any]
+    outcome: dict[str, Any]
+    startup_s: float
+    unseen: float = 0.0
 
 
 def window_steps(
@@ -26,8 +43,10 @@ def window_steps(
         epoch: Steps of an epoch, where they are known.
         most: Steps that the program has left.
     """
-    unit = period if epoch is None or epoch * step_s > EPOCH_S else math.lcm(epoch, period)
-    measured = math.ceil(max(QUEUE_DEPTHS * depth, 2 * slot_steps, LEAST_STEPS) / unit) * unit
+    least = max(QUEUE_DEPTHS * depth, 2 * slot_steps, LEAST_STEPS)
+    part = epoch is None or (epoch * step_s > EPOCH_S and epoch > least)
+    unit = period if part else math.lcm(epoch or 1, period)
+    measured = math.ceil(least / unit) * unit
     if most is None or measured <= most:
         return measured
     return max(period, most // unit * unit or most)

@@ -1,0 +1,33 @@
+"""What starting the workers of every epoch costs, where a window is too short to hold such a start.
+
+Forked workers start in milliseconds. Where they are spawned, or come from a fork server (the default on Linux
+from Python 3.14 on), each imports the program again: seconds, in every epoch, unless they are kept.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from advisor.tuners.epochs import Epochs
+from advisor.tuners.knob import Value
+
+
+def share_of_restarts(
+    facts: Mapping[str, Any], config: Mapping[str, Value], epochs: Epochs, step_s: float
+) -> float:
+    """Time that an epoch takes to start its workers, over the time of its steps; the least that it can be.
+
+    A start is what lies between asking for an epoch and its first batch. Making that batch is no part of it:
+    where workers keep up it takes them less than as many steps as they are, and so many are taken off.
+
+    Args:
+        facts: Of a process that has started an epoch, as a session tells them.
+        config: What it ran under, complete.
+        epochs: Of the program.
+        step_s: Seconds of a step once the workers run.
+    """
+    workers, steps = int(config.get("num_workers", 0)), epochs.steps(config)
+    loader = facts["profile"]["loader"] or {}
+    start_s = (loader.get("worker_start_ms") or 0.0) / 1000
+    if not workers or steps is None or config.get("persistent_workers") == "on":
+        return 0.0
+    return max(0.0, start_s - workers * step_s) / (steps * step_s)
