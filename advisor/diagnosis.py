@@ -5,6 +5,7 @@ Stages that the time does not allow are left out, and the rules that need them a
 """
 
 import contextlib
+import math
 import statistics
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.profiles.rank_times import ranks_of
 from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
-from advisor.profiles.recorder import plan
+from advisor.profiles.recorder import Plan, plan
 from advisor.profiles.replayed import Replays, Share
 from advisor.profiles.shaping import joined
 from advisor.profiles.trace import Trace
@@ -31,7 +32,7 @@ from advisor.settings import Progress
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
-from advisor.tuners.measure import slot_steps
+from advisor.tuners.measure import Slot, slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
 from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.watched import host_of, joined_observations, phases_of_watched, series_of
@@ -52,6 +53,8 @@ STAGES = {
 INSPECTED = 12  # steps
 INSPECT_S = 10.0
 RATES_S = 4.0
+WINDOWS_TRIED = 3
+AGREEING = 0.05  # difference of the normal steps before and after a window, in logarithms
 BRIEF_WARMUP = 3  # steps of a program that is started again
 LAUNCHES = 8  # of a program that ends before the diagnosis does
 LOW_CPU = 0.6  # of the threads: then one thread alone is tried
@@ -211,20 +214,33 @@ class Diagnosis:
         events = len(_written(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
         timed, *others = plan(events, period)
         around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
-        before = session.slot(around, drop=1)
-        recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
+        recorded, clean_step_ms = self._timed(session, timed, around)
         trace = self._trace(recorded)
         others_here = [each for each in recorded.get("ranks", [])[1:] if not each["distant"]]
         ranks = ranks_of([trace, *map(self._trace, others_here)])
         ranks = with_facts(ranks, profile, self._told)
-        after = session.slot(around, drop=1)
-        # The normal step is timed on both sides of the window: other load may come and go.
-        clean_step_ms = 500 * (before.mean_s + after.mean_s)
         beside = [
             self._trace(self._window(session, each.steps, shapes=True, places=each.places)) for each in others
         ]
         window = joined(trace, beside, clean_step_ms)
         return replace(profile, window=window, syncs=syncs_of(profile, trace), ranks=ranks or profile.ranks)
+
+    def _timed(self, session: Running, timed: Plan, around: int) -> tuple[dict[str, Any], float]:
+        """A recorded window, and milliseconds of a normal step on both sides of it.
+
+        Other load may come and go: of up to three windows, the one whose sides agree best.
+        """
+        found: list[tuple[float, dict[str, Any], float]] = []
+        before = usual_s(session.slot(around, drop=1))
+        for _ in range(WINDOWS_TRIED if self.arena.max_steps is None else 1):
+            recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
+            after = usual_s(session.slot(around, drop=1))
+            found.append((abs(math.log(after / before)), recorded, 500 * (before + after)))
+            if found[-1][0] < AGREEING or self.clock() > self.deadline:
+                break
+            before = after
+        _, recorded, clean_step_ms = min(found, key=lambda each: each[0])
+        return recorded, clean_step_ms
 
     def _trace(self, message: Mapping[str, Any]) -> Trace:
         path = Path(message["path"])
@@ -287,6 +303,11 @@ class Diagnosis:
             shares = replaying.session.ask("graph", "graph", 120.0)["shares"]
             measured = replace(measured, evaluation_without_graph=_share_of(shares))
         return replace(profile, replays=measured, compile=compiled)
+
+
+def usual_s(slot: Slot) -> float:
+    """Seconds of a step as recorded ones are taken: the median where single long steps raise the mean."""
+    return min(slot.mean_s, statistics.median(slot.step_s))
 
 
 def _saw_epochs(messages: list[dict[str, Any]]) -> bool:
