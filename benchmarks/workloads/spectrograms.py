@@ -1,7 +1,7 @@
 """Sounds told apart by their spectrograms, which are computed anew each time a sound is read.
 
-Knobs that matter: in_memory_cache, since a spectrogram is always the same, and threads. Trap: one epoch must go
-by before the cache gives anything; a comparison that ends earlier sees only what it costs.
+Knobs that matter: in_memory_cache, since a spectrogram is always the same, and threads. Trap: one epoch
+must go by before the cache gives anything; a comparison that ends earlier sees only what it costs.
 """
 
 import argparse
