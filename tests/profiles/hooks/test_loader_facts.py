@@ -120,12 +120,12 @@ def test_accumulated_batches_all_belong_to_the_step(program: Watched) -> None:
 
 
 def test_an_epoch_takes_the_program_s_own_time(program: Watched) -> None:
-    program.pause_s = 0.2
+    program.pause_s = 0.5
     loader = DataLoader(Items(8, wait_s=0.002), batch_size=4)
     for _ in range(3):
         program.train(loader)
     facts = program.facts
-    assert facts.epoch_wall_s is not None and 0.016 < facts.epoch_wall_s < 0.3  # of 0.4 in pauses
+    assert facts.epoch_wall_s is not None and 0.016 < facts.epoch_wall_s < 0.9  # of 1 in pauses
     assert all(wait >= 8 for wait in facts.epoch_wait_ms)
 
 
