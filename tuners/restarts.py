@@ -21,13 +21,14 @@ def share_of_restarts(
 
     Args:
         facts: Of a process that has started an epoch, as a session tells them.
-        config: What it ran under, complete.
+        config: What it ran under; where that says nothing of keeping workers, the program's own word counts.
         epochs: Of the program.
         step_s: Seconds of a step once the workers run.
     """
     workers, steps = int(config.get("num_workers", 0)), epochs.steps(config)
     loader = facts["profile"]["loader"] or {}
     start_s = (loader.get("worker_start_ms") or 0.0) / 1000
-    if not workers or steps is None or config.get("persistent_workers") == "on":
+    kept = config.get("persistent_workers", "on" if loader.get("persistent_workers") else "off")
+    if not workers or steps is None or kept == "on":
         return 0.0
     return max(0.0, start_s - workers * step_s) / (steps * step_s)

@@ -37,6 +37,12 @@ def test_workers_that_end_with_the_epoch_cost_their_start_in_each(config: Any, s
     assert share_of_restarts(told(START_MS), config, EPOCHS, STEP_S) == pytest.approx(share)
 
 
+@pytest.mark.parametrize(("kept", "share"), [(True, 0.0), (False, 0.4)])
+def test_a_program_that_nothing_is_set_in_says_itself_whether_it_keeps_them(kept: bool, share: float) -> None:
+    facts = {"profile": {"loader": {"worker_start_ms": START_MS, "persistent_workers": kept}}}
+    assert share_of_restarts(facts, {"num_workers": 4}, EPOCHS, STEP_S) == pytest.approx(share)
+
+
 @pytest.mark.parametrize("facts", [told(390.0), told(None), {"profile": {"loader": None}}])
 def test_a_start_no_longer_than_a_batch_takes_costs_nothing(facts: Any) -> None:
     assert share_of_restarts(facts, FOUR, EPOCHS, STEP_S) == 0.0
