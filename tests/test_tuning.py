@@ -54,30 +54,11 @@ for x, y in DataLoader(Stored(), batch_size=16):
     optimizer.step()
 """
 
-SLOW_ITEMS = """
-import time
-import torch
-from torch.utils.data import DataLoader, Dataset
-
-class Decoded(Dataset):
-    def __len__(self):
-        return 256
-    def __getitem__(self, index):
-        time.sleep(0.002)
-        x = torch.full((8,), index / 256)
-        return x, (x.sum() > 4).long()
-
-torch.manual_seed(0)
-model = torch.nn.Linear(8, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(Decoded(), batch_size=8, shuffle=True)
-for epoch in range(EPOCHS):
-    for x, y in loader:
-        loss = torch.nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
+EPOCHS_OF_32_STEPS = SLOW.replace("4000", "512").replace(
+    "for x, y in DataLoader(Stored(), batch_size=16):",
+    "loader = DataLoader(Stored(), batch_size=16)\n"
+    "for x, y in (batch for epoch in range(EPOCHS) for batch in loader):",
+)
 
 NEEDS_ARGUMENTS = """
 import argparse
@@ -154,7 +135,7 @@ def test_slow_storage_gets_workers_and_the_folder_stays_as_it_was(tmp_path: Path
 @pytest.mark.alone
 @pytest.mark.slow
 def test_items_kept_in_memory_are_measured_from_the_second_epoch_on(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SLOW_ITEMS.replace("EPOCHS", "1000"))
+    (tmp_path / "train.py").write_text(EPOCHS_OF_32_STEPS.replace("EPOCHS", "1000"))
     code, _, err = finish(
         advisor(tmp_path, "tune", "train.py", "--knob", "in_memory_cache", "--budget", "90s")
     )
@@ -167,7 +148,7 @@ def test_items_kept_in_memory_are_measured_from_the_second_epoch_on(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_run_of_one_epoch_is_told_that_it_has_no_use_for_kept_items(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SLOW_ITEMS.replace("EPOCHS", "1"))
+    (tmp_path / "train.py").write_text(EPOCHS_OF_32_STEPS.replace("EPOCHS", "1"))
     code, _, err = finish(
         advisor(tmp_path, "tune", "train.py", "--knob", "in_memory_cache", "--budget", "90s")
     )
