@@ -7,7 +7,7 @@ gives its workers time to run ahead, so loaders are compared over whole windows 
 
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot, quad_log_ratio, settled, slot_steps
 from advisor.tuners.restarts import share_of_restarts
 from advisor.tuners.session import SessionEnded
-from advisor.tuners.windows import Window, window_steps
+from advisor.tuners.windows import KeptWindows, Window, window_steps
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
 WARMUP_STEPS = 3  # at least
@@ -31,7 +31,6 @@ MAX_WARMUP_WINDOWS = 12
 SLOT_LIMIT_S = 0.5
 HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
-KEPT_WINDOWS = 16  # the incumbent's is asked for again and again, those of what lost never
 
 
 @dataclass
@@ -91,7 +90,7 @@ class Arena:
     never_stable: int = 0
     excluded: Counter[str] = field(default_factory=Counter)
     ahead: Ahead = field(default_factory=Ahead)
-    _kept: OrderedDict[str, Window] = field(default_factory=OrderedDict)
+    _kept: KeptWindows = field(default_factory=KeptWindows)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
         """The way in which two configurations are compared.
@@ -320,7 +319,7 @@ class Arena:
         windows: dict[int, Window] = {}
         for arm in (1, 0) if swapped else (0, 1):
             config = second if arm else first
-            kept = self._measured_before(config) if reuse and arm == 0 else None
+            kept = self._kept.of(config) if reuse and arm == 0 else None
             windows[arm] = kept or self._window(config, number)
         base, candidate = windows[0], windows[1]
         ratio = self._gain(base, candidate, by_work(first, second))
@@ -348,21 +347,12 @@ class Arena:
             ) from ended
         finally:
             session.kill()
-        self._kept[_name(config)] = window
-        if len(self._kept) > KEPT_WINDOWS:
-            self._kept.popitem(last=False)
+        self._kept.keep(config, window)
         return window
 
     def forget_windows(self) -> None:
         """No window that was measured so far stands for a new one: the device is another."""
         self._kept.clear()
-
-    def _measured_before(self, config: Mapping[str, Value]) -> Window | None:
-        """A window of this configuration, if it is among those that were asked for lately."""
-        name = _name(config)
-        if name in self._kept:
-            self._kept.move_to_end(name)
-        return self._kept.get(name)
 
     def _unseen(self, session: Running, config: Mapping[str, Value], steps: int, step_s: float) -> float:
         full, epochs = {**self.present, **config}, self.epochs
@@ -372,10 +362,11 @@ class Arena:
 
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""
-        restarts = math.log((1 + base.unseen) / (1 + candidate.unseen))
-        if by_work:
-            return restarts + math.log(base.slot.seconds_per_unit / candidate.slot.seconds_per_unit)
-        return restarts + math.log(base.slot.mean_s / candidate.slot.mean_s)
+        first, second = (
+            (each.slot.seconds_per_unit if by_work else each.slot.mean_s) * (1 + each.unseen)
+            for each in (base, candidate)
+        )
+        return math.log(first / second)
 
     def _depth(self, config: Mapping[str, Value]) -> int:
         """How many batches workers can run ahead, also where nobody searches for their number."""
@@ -391,10 +382,6 @@ class Arena:
 
     def _live(self, names: list[str]) -> bool:
         return all(self.knobs[name].live for name in names)
-
-
-def _name(config: Mapping[str, Value]) -> str:
-    return repr(sorted(config.items()))
 
 
 def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:

@@ -1,15 +1,20 @@
 """Windows over which configurations with loader workers are compared: how long they are, what they give."""
 
 import math
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.tuners.knob import Value
 from advisor.tuners.measure import Slot
 
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
-EPOCH_S = 3.0  # an epoch up to that long is measured whole; of a longer one its start is a small part
+KEPT_WINDOWS = 16  # the incumbent's is asked for again and again, those of what lost never
+EPOCH_S = (
+    3.0  # an epoch up to that long is measured whole; of a longer one the start is counted (restarts.py)
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,33 @@ class Window:
     outcome: dict[str, Any]
     startup_s: float
     unseen: float = 0.0
+
+
+class KeptWindows:
+    """Windows that may stand for new ones while a search screens, by configuration."""
+
+    def __init__(self) -> None:
+        self._windows: OrderedDict[str, Window] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def keep(self, config: Mapping[str, Value], window: Window) -> None:
+        """Keep it, and let go of the one that was not asked for the longest if there are too many."""
+        self._windows[_name(config)] = window
+        if len(self._windows) > KEPT_WINDOWS:
+            self._windows.popitem(last=False)
+
+    def of(self, config: Mapping[str, Value]) -> Window | None:
+        """The window of this configuration, if it is kept."""
+        name = _name(config)
+        if name in self._windows:
+            self._windows.move_to_end(name)
+        return self._windows.get(name)
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._windows.clear()
 
 
 def window_steps(
@@ -50,6 +82,10 @@ def window_steps(
     if most is None or measured <= most:
         return measured
     return max(period, most // unit * unit or most)
+
+
+def _name(config: Mapping[str, Value]) -> str:
+    return repr(sorted(config.items()))
 
 
 def queue_depth(config: Mapping[str, Any]) -> int:

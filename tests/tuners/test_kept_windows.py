@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from advisor.tuners.duel import KEPT_WINDOWS, WINDOWS, Arena
+from advisor.tuners.duel import WINDOWS, Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.measure import Slot
+from advisor.tuners.windows import KEPT_WINDOWS
 
 
 class Paper:
