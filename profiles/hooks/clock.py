@@ -18,7 +18,7 @@ PATIENCE = 500  # weaker ticks without the expected stronger one, before they co
 
 
 class Step(NamedTuple):
-    """One closed step. Times in nanoseconds; ``phases_ns`` is self time by phase.
+    """One closed step. Times in nanoseconds; ``spent`` holds each phase's name and then its self time.
 
     ``flags`` may hold ``evaluation``, ``save``, ``epoch``, ``compile``, ``skipped_update``.
     """
@@ -26,12 +26,20 @@ class Step(NamedTuple):
     number: int
     kind: str
     wall_ns: int
-    phases_ns: dict[str, int]
+    spent: tuple[Any, ...]
     flags: frozenset[str]
     loader_samples: int
     root_samples: int
     sequence: str
     backwards: int
+
+    @property
+    def phases_ns(self) -> dict[str, int]:
+        """Self time by phase."""
+        phases: dict[str, int] = {}
+        for phase, spent in zip(self.spent[::2], self.spent[1::2], strict=True):
+            phases[phase] = phases.get(phase, 0) + spent
+        return phases
 
 
 class Annotator(Protocol):
@@ -51,9 +59,10 @@ NEW = tuple.__new__  # of a NamedTuple, without the function in Python that its 
 class Clock:
     """Counts steps and charges time to phases; told by the hooks, read by nobody while it runs.
 
-    A call in Python costs most after the operators of a step have emptied the processor's caches: what every
-    step meets is written out where others would call a function. A tap of every step may open a phase itself,
-    while there is no ``annotator``: it appends ``[name, wall_ns(), 0]`` to ``stack``.
+    All that Python does costs several times as much where the operators of a step have emptied the caches of
+    the processor: what every step meets is written out where others would call a function. While the clock is
+    ``plain`` and ``stack`` is empty, a tap of every step may time a phase itself: as the phase ends, it adds
+    to ``spent`` the name and the time, less the times that were added since the phase began.
 
     Args:
         on_step: Called after each closed step, between two steps of the program. It may block: the
@@ -62,9 +71,12 @@ class Clock:
             or by the program's own marks).
 
     Attributes:
+        annotator: Is told of phases, while somebody records.
+        plain: Whether nobody is told of phases, and steps end with updates, outside any other phase.
         stack: The phases that run, outermost first: name, begin, and the time of ended phases inside them.
+        spent: The phases of this step that have ended, as a ``Step`` holds them.
         wall_ns: Reads the time.
-        phases: How many phases have ended.
+        latest: The step that was closed last.
         updates: How many outermost ``optimizer.step()`` have returned.
         borders: Ends of updates, and outermost backwards that began inside one.
         border_ns: When the last of those was, as ``now_ns``; ``None`` before the first.
@@ -87,18 +99,24 @@ class Clock:
         self.wall_ns = wall_ns
         self._weakest = BACKWARD if training_only else 0
         self.rank = -1
+        self._kind = ""
+        self.plain = False
         self.stack: list[list[Any]] = []
+        self.spent: list[Any] = []
         self._begin(wall_ns())
         self.forked = False
         _leave_in_children(self)
         self.in_update = 0
         self._updaters: dict[int, str] = {}
         self._suppressed = 0
-        self.phases = self.updates = self.borders = 0
+        self.updates = self.borders = 0
+        self.latest: Step | None = None
         self.border_ns: int | None = None
         self.between_steps = False
         self._paused_ns = 0
-        self.annotator: Annotator | None = None
+        self._annotator: Annotator | None = None
+        self._asked = False
+        self._nests = False
         self.steps = 0
         self.first_tick_ns: int | None = None
 
@@ -108,8 +126,27 @@ class Clock:
         return KINDS[self.rank] if self.rank >= 0 else None
 
     @property
+    def annotator(self) -> Annotator | None:
+        """Is told of phases, while somebody records."""
+        return self._annotator
+
+    @annotator.setter
+    def annotator(self, annotator: Annotator | None) -> None:
+        self._annotator = annotator
+        self._look()
+
+    def ask(self, on: bool) -> None:
+        """Begin or end telling the present phase: somebody wants to know it at any time."""
+        self._asked = on
+        self._look()
+
+    def _look(self) -> None:
+        told = self._asked or self._annotator is not None
+        self.plain = self.rank == OPTIMIZER and not (told or self._nests)
+
+    @property
     def phase(self) -> str | None:
-        """The innermost phase at this moment; ``None`` between phases."""
+        """The innermost phase at this moment; ``None`` between phases. Not known while ``plain``."""
         stack = self.stack
         return stack[-1][0] if stack else None
 
@@ -117,32 +154,31 @@ class Clock:
         """The program's own time: wall time without the pauses between steps, from an arbitrary zero."""
         return self.wall_ns() - self._paused_ns
 
+    def program_ns(self, wall_ns: int) -> int:
+        """A reading of ``wall_ns`` in the present step, as ``now_ns``."""
+        return wall_ns - self._paused_ns
+
     def began_ns(self) -> int:
         """When the innermost phase began, as ``now_ns``."""
-        began: int = self.stack[-1][1] - self._paused_ns
-        return began
+        return self.program_ns(self.stack[-1][1])
 
     def push(self, phase: str) -> None:
         """Time from now on belongs to ``phase``, until the matching ``pop``."""
-        if self.annotator is not None:
-            self.annotator.enter(phase)
+        if self._annotator is not None:
+            self._annotator.enter(phase)
         self.stack.append([phase, self.wall_ns(), 0])
 
     def pop(self) -> int:
         """End the innermost phase; returns its duration, nested phases included, in nanoseconds."""
         now = self._ended = self.wall_ns()
-        stack, phases = self.stack, self._phases
+        stack = self.stack
         phase, began, nested = stack.pop()
         spent: int = now - began
-        if phase in phases:
-            phases[phase] += spent - nested
-        else:
-            phases[phase] = spent - nested
+        self.spent += phase, spent - nested
         if stack:
             stack[-1][2] += spent
-        self.phases += 1
-        if self.annotator is not None:
-            self.annotator.leave()
+        if self._annotator is not None:
+            self._annotator.leave()
         return spent
 
     def border(self) -> None:
@@ -173,6 +209,23 @@ class Clock:
         self._sequence += position
         if position == "0":
             self._tick(OPTIMIZER, self._ended)
+
+    def closes(self, optimizer: object) -> bool:
+        """Whether the updates of this optimizer close steps, as far as is known."""
+        return self._updaters.get(id(optimizer)) == "0"
+
+    def end_plain_update(self) -> None:
+        """As ``end_update``, for the outermost phase and the optimizer seen first, while ``plain``."""
+        now = self.wall_ns()
+        _, began, nested = self.stack.pop()
+        self.spent += "optimizer", now - began - nested
+        self.in_update = 0
+        self.updates += 1
+        self.borders += 1
+        self.border_ns = now - self._paused_ns
+        self._sequence += "0"
+        if not self.forked:
+            self._close(now)
 
     def cancel_update(self) -> None:
         """``optimizer.step()`` was left by an exception: no update, no tick."""
@@ -212,7 +265,7 @@ class Clock:
 
     def _begin(self, wall_ns: int) -> None:
         self._step_start = wall_ns
-        self._phases: dict[str, int] = {}
+        self.spent.clear()
         self._flags = NO_FLAGS
         self._sequence = ""
         self.backwards = self.loader_samples = self.root_samples = 0
@@ -228,35 +281,41 @@ class Clock:
             if self.first_tick_ns is None:
                 self.first_tick_ns = now  # nothing has been paused yet: also on the scale of now_ns
             self.rank = rank
+            self._kind = KINDS[rank]
+            self._look()
             self.steps = 0
         if self.stack:
             self._charge_running(now)
-        number = self.steps
+            self._nests, self.plain = True, False
+        self._close(now)
+
+    def _close(self, now: int) -> None:
+        number, spent = self.steps, self.spent
         self.steps = number + 1
-        step = NEW(
+        self.latest = step = NEW(
             Step,
             (
-                number, KINDS[rank], now - self._step_start, self._phases, self._flags, self.loader_samples,
+                number, self._kind, now - self._step_start, tuple(spent), self._flags, self.loader_samples,
                 self.root_samples, self._sequence, self.backwards,
             ),
         )  # fmt: skip
         self.between_steps = True
         self._on_step(step)
         self.between_steps = False
-        resumed = self.wall_ns()
+        self._step_start = resumed = self.wall_ns()
         self._paused_ns += resumed - now
-        self._step_start = resumed
-        self._phases = {}
+        spent.clear()
         self._flags = NO_FLAGS
         self._sequence = ""
         self.backwards = self.loader_samples = self.root_samples = 0
-        for running in self.stack:
-            running[1:] = resumed, 0
+        if self.stack:
+            for running in self.stack:
+                running[1:] = resumed, 0
 
     def _charge_running(self, now: int) -> None:
         """A step ends inside phases: what they have taken so far is its own."""
         for phase, began, nested in reversed(self.stack):
-            self._phases[phase] = self._phases.get(phase, 0) + now - began - nested
+            self.spent += phase, now - began - nested
             now = began
 
     def _out_of_patience(self, rank: int) -> bool:

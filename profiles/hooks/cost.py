@@ -13,7 +13,7 @@ def watching_s(phases_per_step: float) -> float:
     """Seconds that watching adds to a step in which so many phases begin.
 
     Each phase is a wrapper around a call of the program's, and each step ends with a tick. The factor for
-    the wrapper is a fit to 30 to 35 us a step in tight loops; ``benchmarks/overhead.py`` measures it.
+    the wrapper is a fit to 20 to 25 us a step in tight loops; ``benchmarks/overhead.py`` measures it.
     """
     pair_s, tick_s = _costs()
     return tick_s + phases_per_step * WRAPPER * pair_s

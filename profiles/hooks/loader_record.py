@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.profiles.hooks.batch_look import BatchLook
 from advisor.profiles.hooks.first_turns import FirstTurns
 from advisor.profiles.hooks.item_timing import ItemTiming
-from advisor.profiles.hooks.tensors import leading_size, tensor_type
+from advisor.profiles.hooks.tensors import leading_size
 from advisor.profiles.profile import LoaderFacts, Location
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class LoaderRecord:
         looks: Whether to look at its batches.
 
     Attributes:
+        batches: Delivered so far.
+        samples: Of those batches.
+        wait_ns: For those batches.
         steps: That used its batches.
         samples_in_steps: Samples of those batches.
         steps_before: Steps that loaders of the same line had served when this one was constructed.
@@ -70,12 +73,11 @@ class LoaderRecord:
         self._loader = weakref.ref(loader)
         self._samplers: tuple[Any, ...] = (loader.batch_sampler, loader.sampler)
         self._length: int | None = None
-        self._tensor = tensor_type()
-        self._samples = 0
+        self.samples = 0
         self._samples_before = 0  # delivered until the last step
         self._batches_before = 0
         self._awaiting_first = False
-        self._wait_ns = 0
+        self.wait_ns = 0
         self._first_waits_ns = 0
         self._epoch_began = (0, 0)  # batches and wait until then
         self._constructed = _constructed(asked, loader, parent, location)
@@ -89,10 +91,15 @@ class LoaderRecord:
         return self._constructed["location"] or self.ordinal, self._constructed["dataset_type"]
 
     @property
+    def is_settled(self) -> bool:
+        """Whether a batch, until the next epoch, only adds to ``batches``, ``samples`` and ``wait_ns``."""
+        return self.opening is None and not (self._awaiting_first or self.timing.running or self.look.running)
+
+    @property
     def usual_wait_ns(self) -> float | None:
         """Mean wait for a batch that is not an epoch's first."""
         waits = self.batches - self.started
-        return (self._wait_ns - self._first_waits_ns) / waits if waits else None
+        return (self.wait_ns - self._first_waits_ns) / waits if waits else None
 
     @property
     def pending_batches(self) -> int:
@@ -126,7 +133,7 @@ class LoaderRecord:
         self.epochs += 1
         self.start_ns += spent_ns
         self._awaiting_first = True
-        self._epoch_began = self.batches, self._wait_ns
+        self._epoch_began = self.batches, self.wait_ns
         self.first_turns.begin()
         self.opening = self.first_turns
         if len(self.epoch_starts_ns) < MOST_EPOCHS:
@@ -134,30 +141,27 @@ class LoaderRecord:
 
     def turn(self, now_ns: int, waited_ns: int) -> None:
         """A batch was delivered while ``opening`` was set."""
-        if self.first_turns.deliver(now_ns, waited_ns, self.batches, self._wait_ns):
+        if self.first_turns.deliver(now_ns, waited_ns, self.batches, self.wait_ns):
             self.opening = None
 
     def end_epoch(self, now_ns: int, asked_ns: int) -> None:
         """All batches of an epoch were delivered; the program had asked for another one at ``asked_ns``."""
         self.epoch_end_ns = now_ns
         self.opening = None
-        self.first_turns.end(asked_ns, self.batches, self._wait_ns)
+        self.first_turns.end(asked_ns, self.batches, self.wait_ns)
         self.timing.stop()
         self.look.end_epoch()
         batches, wait_ns = self._epoch_began
         if self.batches > batches and len(self.epoch_waits_ms) < MOST_EPOCHS:
-            self.epoch_waits_ms.append((self._wait_ns - wait_ns) / (self.batches - batches) / 1e6)
-        self._epoch_began = self.batches, self._wait_ns
+            self.epoch_waits_ms.append((self.wait_ns - wait_ns) / (self.batches - batches) / 1e6)
+        self._epoch_began = self.batches, self.wait_ns
 
     def deliver(self, batch: Any, waited_ns: int) -> int:
         """A batch arrived after ``waited_ns``; returns how many samples it has."""
-        if type(batch) is list and batch and type(batch[0]) is self._tensor and batch[0].dim():
-            samples: int = batch[0].size(0)
-        else:
-            samples = leading_size(batch) or self.batch_size or 0
+        samples = self.size_of(batch)
         self.batches += 1
-        self._samples += samples
-        self._wait_ns += waited_ns
+        self.samples += samples
+        self.wait_ns += waited_ns
         if self._awaiting_first:
             self._awaiting_first = False
             self.start_ns += waited_ns
@@ -169,19 +173,23 @@ class LoaderRecord:
             self.look.see(batch)
         return samples
 
+    def size_of(self, batch: Any) -> int:
+        """How many samples a batch of this loader has."""
+        return leading_size(batch) or self.batch_size or 0
+
     def credit(self) -> None:
         """A step used what was delivered since the last one, if anything was."""
         batches = self.batches
         if batches == self._batches_before:
             return
-        samples = self._samples
+        samples = self.samples
         self.steps += 1
         self.samples_in_steps += samples - self._samples_before
         self._samples_before, self._batches_before = samples, batches
 
     def drop(self) -> None:
         """What was delivered since the last step served something else."""
-        self._samples_before, self._batches_before = self._samples, self.batches
+        self._samples_before, self._batches_before = self.samples, self.batches
 
     def facts(self) -> LoaderFacts:
         """The loader as constructed, with what was seen of its batches."""

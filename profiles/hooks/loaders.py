@@ -5,16 +5,17 @@ import inspect
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.clock import LOADER, Clock
+from advisor.profiles.hooks.loader_changes import Changes
 from advisor.profiles.hooks.loader_line import LoaderLine
 from advisor.profiles.hooks.loader_probe import LoaderProbe, Probed
 from advisor.profiles.hooks.loader_record import LoaderRecord, arguments_of
 from advisor.profiles.hooks.ordinals import Ordinals
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.places import user_location
+from advisor.profiles.hooks.tensors import tensor_type
 from advisor.profiles.profile import LoaderFacts
 from advisor.profiles.run import Run
 
@@ -22,33 +23,6 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How the arguments of a loader were changed: values set, and names left out."""
-
-    values: dict[str, Any]
-    removed: tuple[str, ...]
-
-    @classmethod
-    def between(cls, before: dict[str, Any], after: dict[str, Any]) -> "Changes":
-        """The difference of two sets of arguments, told by identity: values may not be comparable."""
-        missing = object()
-        values = {name: value for name, value in after.items() if before.get(name, missing) is not value}
-        return cls(values, tuple(name for name in before if name not in after))
-
-    def __bool__(self) -> bool:
-        return bool(self.values or self.removed)
-
-    def apply(self, arguments: dict[str, Any]) -> None:
-        """Make the same changes; a batch size only where this loader may choose it."""
-        fixed = arguments.get("batch_sampler") is not None or arguments.get("batch_size", 1) is None
-        for name, value in self.values.items():
-            if not (fixed and name == "batch_size"):
-                arguments[name] = value
-        for name in self.removed:
-            arguments.pop(name, None)
 
 
 class Loaders:
@@ -72,7 +46,9 @@ class Loaders:
         # By identity, with what takes them out again: a look-up by weak reference costs more than all else.
         self._of_iterator: dict[int, tuple[LoaderRecord, weakref.ref[Any]]] = {}
         self._latest: LoaderRecord | None = None  # that delivered
+        self._usual: LoaderRecord | None = None  # the latest, if only time and samples are left to count
         self._earlier: list[LoaderRecord] = []  # that delivered since the last step, before the latest
+        self._credited = 0  # updates after which was asked whose batches they used
         self._constructing = False
         self._probed: Probed | None = None
         self.stand_in: Callable[[Any], Any] | None = None
@@ -114,6 +90,12 @@ class Loaders:
                     record = self._of_loader.get(loader) or self._meet(loader)
                     self._remember(iterator, record)
                     record.timing.start(iterator)
+
+    def _catch_up(self) -> None:
+        """Credit the batches that the updates since the last delivery have used."""
+        if self._clock.updates != self._credited:
+            self._credited = self._clock.updates
+            self.credit()
 
     def credit(self) -> None:
         """A step is over: it belongs to the loaders that delivered since the last one.
@@ -169,6 +151,7 @@ class Loaders:
             self._scope.active = watched
 
     def _training_line(self) -> LoaderLine | None:
+        self._catch_up()
         lines: dict[Any, list[LoaderRecord]] = {}
         for record in self.records:
             if record.batches:
@@ -225,6 +208,7 @@ class Loaders:
 
     def _line_up(self, record: LoaderRecord) -> None:
         """A new loader takes its place behind those of its line."""
+        self._catch_up()
         for other in self.records:
             if other.line == record.line:
                 other.release()
@@ -250,6 +234,7 @@ class Loaders:
             if not self._scope.here():
                 return original(loader)
             record = self._of_loader.get(loader) or self._meet(loader)
+            self._usual = None
             began = self._clock.now_ns()
             self._clock.flag("epoch")
             self._clock.push("input_wait")
@@ -274,21 +259,46 @@ class Loaders:
 
     def _wrap_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         known, scope, clock = self._of_iterator, self._scope, self._clock
-        stack, wall_ns = clock.stack, clock.wall_ns
+        stack, spent, note, wall_ns = clock.stack, clock.spent, clock.spent.append, clock.wall_ns
+        tensor = tensor_type()
 
         def __next__(iterator: Any) -> Any:
             entry = known.get(id(iterator))
             if entry is None or get_ident() != scope.watched:
                 batch = original(iterator)
                 if entry is not None and scope.active:  # a thread of the program fetches ahead
+                    self._catch_up()
                     clock.loader_samples += entry[0].deliver(batch, 0)
                     self._turn_to(entry[0])
                 return batch
             record = entry[0]
-            if clock.annotator is None:
-                stack.append(["input_wait", wall_ns(), 0])
-            else:
-                clock.push("input_wait")
+            if record is self._usual and clock.plain and not stack:
+                noted, began = len(spent), wall_ns()
+                try:
+                    batch = original(iterator)
+                except StopIteration:
+                    record.end_epoch(clock.now_ns(), clock.program_ns(began))
+                    raise
+                finally:
+                    waited = took = wall_ns() - began
+                    if len(spent) != noted:
+                        took -= sum(spent[noted + 1 :: 2])
+                    note("input_wait")
+                    note(took)
+                if clock.updates != self._credited:
+                    self._credited = clock.updates
+                    record.credit()
+                first = batch[0] if type(batch) is list and batch else batch
+                if type(first) is tensor and first.dim():
+                    samples: int = first.size(0)
+                else:
+                    samples = record.size_of(batch)
+                record.batches += 1
+                record.samples += samples
+                record.wait_ns += waited
+                clock.loader_samples += samples
+                return batch
+            clock.push("input_wait")
             if record.timing.running:
                 record.timing.begin()
             try:
@@ -298,12 +308,14 @@ class Loaders:
                 raise
             finally:
                 waited = clock.pop()
-            samples = record.deliver(batch, waited)
+            self._catch_up()
+            clock.loader_samples += record.deliver(batch, waited)
             if record.opening is not None:
                 record.turn(clock.now_ns(), waited)
             if record is not self._latest:
                 self._turn_to(record)
-            clock.loader_samples += samples
+            is_alone = self.stand_in is None and not self._earlier
+            self._usual = record if is_alone and record.is_settled else None
             if clock.rank <= LOADER:
                 clock.batch_delivered()
             return batch
@@ -336,12 +348,14 @@ class Loaders:
     def replace_batches(self, stand_in: Callable[[Any], Any] | None) -> None:
         """Give what ``stand_in`` makes of the next batch in place of all later ones; ``None``: fetch."""
         self.stand_in = stand_in
+        self._usual = None
         self._stood_in = None
 
     def _turn_to(self, record: LoaderRecord) -> None:
         """This loader delivered; maybe another one than the last time."""
         if record is self._latest:
             return
+        self._usual = None
         if self._latest is not None and self._latest.pending_batches:
             self._earlier.append(self._latest)
         if record in self._earlier:

@@ -34,7 +34,7 @@ class Losses:
 
     Attributes:
         recording: Whether losses are kept, or read; ``close`` has nothing to do otherwise.
-        omitted: While set, backward returns at once and nothing is recorded.
+        settled: Whether a backward is only timed and counted.
         inspecting: While set, every loss is read from the device.
         inspected: Losses read so.
         nonfinite: Step of the first loss that was found not finite by that.
@@ -66,7 +66,8 @@ class Losses:
         self._filed: list[list[Tensor]] = []
         self._first: int | None = None
         self.recording = True
-        self.omitted = False
+        self.settled = False
+        self._omitted = False
         self.inspecting = False
         self.inspected = 0
         self.nonfinite: int | None = None
@@ -101,6 +102,12 @@ class Losses:
         """Begin or end reading every loss."""
         self.inspecting = on
         self.recording = True
+        self.settled = False
+
+    def omit(self, on: bool) -> None:
+        """From now on backward returns at once and nothing is recorded, or does what it did before."""
+        self._omitted = on
+        self.settled = False
 
     def close(self, optimizer: object) -> None:
         """An update has ended: what was seen since the last one belongs to it."""
@@ -117,19 +124,36 @@ class Losses:
 
     def _wrap_backward(self, original: Callable[..., None]) -> Callable[..., None]:
         run, clock, scope = self._run, self._clock, self._scope
-        stack, wall_ns = clock.stack, clock.wall_ns
+        stack, spent, note, wall_ns = clock.stack, clock.spent, clock.spent.append, clock.wall_ns
 
         def backward(
             tensors: Any, grad_tensors: Any = None, retain_graph: Any = None, create_graph: bool = False,
             grad_variables: Any = None, inputs: Any = None, **more: Any,
         ) -> None:  # fmt: skip
             function = partial(original, **more) if more else original
+            if self.settled and clock.plain and not (stack or create_graph) and get_ident() == scope.watched:
+                if run.events and grad_tensors is None and "backward" in run.events:
+                    tensors = _changed(run, tensors)
+                self.backwards += 1
+                self._depth = 1
+                noted, began = len(spent), wall_ns()
+                try:
+                    function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
+                finally:
+                    took = wall_ns() - began
+                    self._depth = 0
+                    if len(spent) != noted:
+                        took -= sum(spent[noted + 1 :: 2])
+                    note("backward")
+                    note(took)
+                clock.backwards += 1
+                return
             if not self.backwards:
                 scope.settle()
             if self._depth or get_ident() != scope.watched:
                 return function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
             self.backwards += 1
-            if self.omitted:
+            if self._omitted:
                 return self._leave_out()
             if clock.in_update or self.backwards == 1:
                 self._began()
@@ -140,10 +164,7 @@ class Losses:
             if run.events and grad_tensors is None and "backward" in run.events:
                 tensors = _changed(run, tensors)
             self._depth = 1
-            if clock.annotator is None:
-                stack.append(["backward", wall_ns(), 0])
-            else:
-                clock.push("backward")
+            clock.push("backward")
             try:
                 function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
             finally:
@@ -151,6 +172,8 @@ class Losses:
                 clock.pop()
             if self.done is not None:
                 self.done()
+            else:
+                self.settled = not self.recording
             if clock.rank > BACKWARD:
                 clock.backwards += 1
             else:

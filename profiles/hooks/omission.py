@@ -110,13 +110,13 @@ class Backwards:
         """No backward runs from now on."""
         self._updates.begin()
         self._reductions.stop()  # a reducer that is prepared and never fed stops the next forward
-        self._losses.omitted = True
+        self._losses.omit(True)
         self._optimizers.keeps_gradients = True
 
     def end(self) -> None:
         """Compute gradients again."""
         self._optimizers.keeps_gradients = False
-        self._losses.omitted = False
+        self._losses.omit(False)
         self._reductions.resume()
         self._updates.end()
 

@@ -1,6 +1,7 @@
 """What an optimizer is set to, what it holds, and its gradients: read from the object itself."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.tensors import each_tensor, total_bytes
@@ -9,6 +10,28 @@ from advisor.profiles.profile import OptimizerFacts
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
+
+
+@dataclass(slots=True)
+class Known:
+    """An optimizer that has updated.
+
+    ``lacking`` are parameters that had no gradient at any update looked at. Clearing gradients was timed
+    between the updates ``cleared_from`` and ``cleared_to``. ``settled`` means that its updates end steps, and
+    are only timed and counted.
+    """
+
+    optimizer: "Optimizer"
+    position: int
+    settings: OptimizerFacts
+    closure: bool
+    lacking: "dict[int, Tensor]"
+    updates: int = 0
+    cleared_from: int | None = None
+    cleared_to: int = 0
+    clear_ns: int = 0
+    zeroes: bool | None = None
+    settled: bool = False
 
 
 def optimizer_facts(optimizer: "Optimizer", closure: bool = False) -> OptimizerFacts:

@@ -5,12 +5,13 @@ import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.optimizer_facts import (
+    Known,
     bytes_of,
     first_nonfinite,
     optimizer_facts,
@@ -35,26 +36,6 @@ LOOKED_EVERY = 64
 TIMED_CLEARS = 64  # calls of zero_grad that are timed
 
 
-@dataclass(slots=True)
-class Known:
-    """An optimizer that has updated.
-
-    ``lacking`` are parameters that had no gradient at any update looked at. Clearing gradients was timed
-    between the updates ``cleared_from`` and ``cleared_to``.
-    """
-
-    optimizer: "Optimizer"
-    position: int
-    settings: OptimizerFacts
-    closure: bool
-    lacking: "dict[int, Tensor]"
-    updates: int = 0
-    cleared_from: int | None = None
-    cleared_to: int = 0
-    clear_ns: int = 0
-    zeroes: bool | None = None
-
-
 class Optimizers:
     """Emits ``optimizer``, ``gradients``, ``step`` and ``clear`` by torch's global step hooks.
 
@@ -63,15 +44,15 @@ class Optimizers:
 
     Args:
         first: Called with optimizers that have not been seen, before the first of them updates.
-        closed: Called with an optimizer whose update has ended, before the clock is told.
+        closed: Called with an optimizer whose update has ended, before the clock is told, until it gives
+            that it need not be called again, and after ``inspect``.
 
     Attributes:
         norm_limit: How many gradient norms of the first one to keep.
         keeps_gradients: While set, ``zero_grad`` does nothing.
-        inspecting: While set, every update looks for gradients that are not finite; it reads the device.
         nonfinite: Step and parameter of the first such gradient.
         seen: Whether any optimizer has updated, or is about to.
-        timed: Set to sum the time of updates in ``update_ns``.
+        update_ns: Time of all updates since ``time_updates``.
         step_code: The code of every ``step`` that torch has put its hooks around.
     """
 
@@ -81,7 +62,7 @@ class Optimizers:
         clock: Clock,
         scope: Scope,
         first: Callable[["Optimizer"], None],
-        closed: Callable[["Optimizer"], None],
+        closed: Callable[["Optimizer"], bool],
     ) -> None:
         from torch.nn import Module
         from torch.optim import Optimizer
@@ -100,14 +81,13 @@ class Optimizers:
         self._began_ns = 0
         self.norm_limit = 0
         self.keeps_gradients = False
-        self.inspecting = False
+        self._inspecting = False
         self.nonfinite: tuple[int, Tensor] | None = None
-        self.timed = False
+        self._timed = False
         self.update_ns = 0
         self.seen = False
         self.norms: list[Tensor] = []
         self.sequence: list[int] = []
-        self._ordered = False  # as many of them as are kept
         self.patches = [
             Patch(Optimizer, "__init__", self._wrap_init),
             Patch(Optimizer, "zero_grad", self._wrap_zero_grad),
@@ -122,9 +102,23 @@ class Optimizers:
         for patch in self.patches:
             patch.install()
         self._handles = [
-            optimizer.register_optimizer_step_pre_hook(self._before),
-            optimizer.register_optimizer_step_post_hook(self._after),
+            optimizer.register_optimizer_step_pre_hook(self._before()),
+            optimizer.register_optimizer_step_post_hook(self._after()),
         ]
+
+    def inspect(self, on: bool) -> None:
+        """Begin or end looking for gradients that are not finite at every update; it reads the device."""
+        self._inspecting = on
+        self._unsettle()
+
+    def time_updates(self) -> None:
+        """Sum the time of updates from now on."""
+        self._timed = True
+        self._unsettle()
+
+    def _unsettle(self) -> None:
+        for record in self._records.values():
+            record.settled = False
 
     def remove(self) -> None:
         """Stop watching."""
@@ -250,53 +244,87 @@ class Optimizers:
             record.zeroes = not (args[0] if args else kwargs.get("set_to_none", True))
             self._clears_left -= 1
 
-    def _before(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
+    def _before(self) -> Callable[["Optimizer", Any, Any], None]:
+        clock, scope, run, records, open_ = self._clock, self._scope, self._run, self._records, self._open
+        stack, wall_ns = clock.stack, clock.wall_ns
+
+        def before(optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
+            record = records.get(id(optimizer))
+            if record is None or not record.settled or not clock.plain or stack:
+                self._begin(optimizer, record, args, kwargs)
+            elif get_ident() == scope.watched:
+                open_.append(self._enter(optimizer, self._is_skipped(optimizer)) if run.events else None)
+                clock.in_update = 1
+                stack.append(["optimizer", wall_ns(), 0])
+
+        return before
+
+    def _begin(self, optimizer: "Optimizer", record: Known | None, args: Any, kwargs: Any) -> None:
         if not self.seen:
             self._scope.settle()
-        if get_ident() != self._scope.watched:
+        if not self._scope.here():
             return
         if self._open:
             self._drop_aborted()
-        record = self._records.get(id(optimizer))
         if record is None:
             record = self._meet(optimizer, args, kwargs)
         if self._open:
             self._open.append(None)
             return
-        events = self._run.events
-        skipped = "gradients" in events and not self._run.gradients(optimizer)
-        looks = record.lacking or self.norm_limit or self.inspecting
+        skipped = self._is_skipped(optimizer)
+        looks = record.lacking or self.norm_limit or self._inspecting
         if looks and not record.closure:
             self._look(record)
-        self._open.append(self._enter(optimizer, skipped) if events else None)
-        clock = self._clock
-        if clock.annotator is None:
-            clock.in_update += 1
-            clock.stack.append(["optimizer", clock.wall_ns(), 0])
-        else:
-            clock.begin_update()
-        if self.timed:
+        self._open.append(self._enter(optimizer, skipped) if self._run.events else None)
+        self._clock.begin_update()
+        if self._timed:
             self._began_ns = perf_counter_ns()
 
-    def _after(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
-        if not self._open or get_ident() != self._scope.watched:
-            return
-        context = self._open.pop()
-        if self._open:
-            return
-        if self.timed:
+    def _after(self) -> Callable[["Optimizer", Any, Any], None]:
+        clock, scope, records, open_ = self._clock, self._scope, self._records, self._open
+        sequence = self.sequence
+
+        def after(optimizer: "Optimizer", args: Any, kwargs: Any) -> None:
+            if not open_ or get_ident() != scope.watched:
+                return
+            context = open_.pop()
+            if open_:
+                return
+            record = records[id(optimizer)]
+            if not record.settled or not clock.plain:
+                self._end(optimizer, record, context)
+                return
+            if context is not None:
+                context.__exit__(None, None, None)
+            record.updates += 1
+            if len(sequence) < SEQUENCE_LIMIT:
+                sequence.append(record.position)
+            clock.end_plain_update()
+
+        return after
+
+    def _end(
+        self, optimizer: "Optimizer", record: Known, context: AbstractContextManager[Any] | None
+    ) -> None:
+        if self._timed:
             self.update_ns += perf_counter_ns() - self._began_ns
         if context is not None:
             context.__exit__(None, None, None)
-        record = self._records[id(optimizer)]
         if record.closure:  # which has computed the gradients only now
             self._look(record)
         record.updates += 1
-        if not self._ordered:
+        if len(self.sequence) < SEQUENCE_LIMIT:
             self.sequence.append(record.position)
-            self._ordered = len(self.sequence) == SEQUENCE_LIMIT
-        self._closed(optimizer)
+        record.settled = self._closed(optimizer) and not self._wants(record)
         self._clock.end_update(optimizer)
+
+    def _wants(self, record: Known) -> bool:
+        """Whether there is more to do at an update than to time and count it."""
+        looks = bool(record.lacking) or len(self.norms) < self.norm_limit or self._inspecting or self._timed
+        return looks or record.closure or not self._clock.closes(record.optimizer)
+
+    def _is_skipped(self, optimizer: "Optimizer") -> bool:
+        return "gradients" in self._run.events and not self._run.gradients(optimizer)
 
     def _enter(self, optimizer: "Optimizer", skipped: bool) -> AbstractContextManager[Any] | None:
         """Let subscribers act before an update; gives what is to be left after it."""
@@ -348,7 +376,7 @@ class Optimizers:
         if record.lacking and (record.updates < LOOKED_AT or record.updates % LOOKED_EVERY == 0):
             held = record.lacking
             record.lacking = {key: each for key, each in held.items() if each.grad is None}
-        if self.inspecting and self.nonfinite is None:
+        if self._inspecting and self.nonfinite is None:
             found = first_nonfinite(record.optimizer)
             self.nonfinite = None if found is None else (self._clock.steps, found)
         if len(self.norms) < self.norm_limit and record.position == 0:

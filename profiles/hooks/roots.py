@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.checkpointing import Checkpointing
@@ -21,8 +20,9 @@ from advisor.profiles.hooks.evaluations import Evaluations, GraphedEvaluation
 from advisor.profiles.hooks.model_facts import inner, own_name, root_facts
 from advisor.profiles.hooks.owners import member_ids, owner
 from advisor.profiles.hooks.passage import Passage
-from advisor.profiles.hooks.patches import Patch, Scope, untraced
-from advisor.profiles.hooks.tensors import each_tensor, leading_size, tensor_type
+from advisor.profiles.hooks.patches import Patch, Scope
+from advisor.profiles.hooks.root_class import class_wrap
+from advisor.profiles.hooks.tensors import each_tensor, leading_size
 from advisor.profiles.profile import RootFacts
 from advisor.profiles.run import Run
 
@@ -44,6 +44,7 @@ class Root:
     prepared: bool = False
     called: bool = False
     sampled: bool = False
+    settled: bool = False
     function: Callable[..., Any] | None = None
     takes_4d: bool | None = None
 
@@ -59,16 +60,15 @@ class Roots:
         import torch
 
         self._is_grad_enabled = torch.is_grad_enabled
-        self._tensor = tensor_type()
         self._run = run
         self._clock = clock
         self._scope = scope
-        self._roots: dict[int, Root] = {}
+        self.known: dict[int, Root] = {}
         self._seen: list[Root] = []
         self._sampled: Root | None = None
         self.busy = False
         self.looking = False
-        self._running: Root | None = None
+        self.running: Root | None = None
         self._checkpointed: set[int] | None = None
         self._touched = Touched(clock)
         self._ours = False
@@ -109,7 +109,7 @@ class Roots:
             slot.remove()
         self.classes.clear()
         self._slots.clear()
-        self._roots.clear()
+        self.known.clear()
 
     def settle(self) -> None:
         """A backward begins or an update ends: modules called from now on are no new roots."""
@@ -125,7 +125,7 @@ class Roots:
         One that neither contains nor belongs to a known root meets the event ``model`` at once.
         """
         module = owner(optimizer)
-        if module is None or id(module) in self._roots:
+        if module is None or id(module) in self.known:
             return
         # A module that only compiled code of the program calls meets no wrapper; it would compile anew.
         is_hidden = dynamo_at_work() and "call" not in self._run.events
@@ -133,6 +133,8 @@ class Roots:
         if self._sampled is not None:  # the owner may be what is called from outside
             self._sampled.sampled = False
             self._sampled = None
+            for each in self._seen:
+                each.settled = False
         if not root.prepared:
             self._prepare(root, module)
 
@@ -205,10 +207,10 @@ class Roots:
 
     def _checkpoint(self) -> None:
         """Activations are recomputed in the root that runs now; in any of them where none runs."""
-        self._checkpointed = set() if self._running is None else set(self._running.members)
+        self._checkpointed = set() if self.running is None else set(self.running.members)
 
     def _found(self, module: "Module") -> None:
-        if id(module) not in self._roots:
+        if id(module) not in self.known:
             self._adopt(module)
 
     def _adopt(self, module: "Module", wrapped: bool = True) -> Root:
@@ -216,12 +218,12 @@ class Roots:
         members = member_ids(module)
         related = any(
             other.prepared and (key in other.members or members & {other_key})
-            for other_key, other in self._roots.items()
+            for other_key, other in self.known.items()
         )
         root = Root(
-            weakref.ref(module, lambda _: self._roots.pop(key, None)), root_facts(module), members, related
+            weakref.ref(module, lambda _: self.known.pop(key, None)), root_facts(module), members, related
         )
-        self._roots[key] = root
+        self.known[key] = root
         self._seen.append(root)
         if wrapped:
             self._wrap(root, module)
@@ -244,7 +246,7 @@ class Roots:
         return self.enter(root, module, function, args, kwargs)
 
     def _wrapping(self, kind: type) -> Callable[[Any], Callable[..., Any]]:
-        return lambda original: _class_wrap(kind, original, self._scope, self, self._roots)
+        return lambda original: class_wrap(kind, original, self._scope, self._clock, self._run, self)
 
     def enter(
         self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
@@ -254,7 +256,7 @@ class Roots:
             return self._evaluate(module, root.function or function, args, kwargs)
         clock = self._clock
         self.busy = True
-        self._running = root
+        self.running = root
         self.evaluations.trained_at = clock.borders
         try:
             if not root.called:
@@ -262,38 +264,32 @@ class Roots:
             if self._checks:
                 self._checks -= 1
                 self.autocast_types |= autocast_types()
-            function = root.function or function
-            if clock.annotator is None:
-                clock.stack.append(["forward", clock.wall_ns(), 0])
-            else:
-                clock.push("forward")
+            clock.push("forward")
             try:
-                if self._run.events:
-                    output = self._changed(module, function, args, kwargs)
-                else:
-                    output = function(*args, **kwargs)
+                output = self.changed(root, module, function, args, kwargs)
             finally:
                 clock.pop()
         finally:
             self.busy = False
-            self._running = None
+            self.running = None
         if self._sampled is None:
             self._sampled = root
             root.sampled = self.evaluations.ever_trained = True
         if root.sampled:
-            if args and type(args[0]) is self._tensor and args[0].dim():
-                samples = args[0].size(0)
-            else:
-                samples = leading_size((args, kwargs))
+            samples = leading_size((args, kwargs))
             self.samples += samples
             clock.root_samples += samples
+        root.settled = not self._checks
         if clock.rank <= FORWARD:
             clock.forward_done()
         return output
 
-    def _changed(self, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """What a root forward in training gives where somebody acts on it, or on anything else."""
+    def changed(
+        self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        """What a root forward in training gives, where somebody may act on it."""
         run = self._run
+        function = root.function or function
         if "forward" in run.events:
             output = self._within(run.forward(module), function, args, kwargs)
         else:
@@ -316,7 +312,7 @@ class Roots:
         self._clock.push("evaluation")
         self.busy = True
         try:
-            if "evaluation" in self._run.events and id(module) in self._roots:
+            if "evaluation" in self._run.events and id(module) in self.known:
                 output = self._within(self._run.evaluation(module), function, args, kwargs)
             else:
                 output = function(*args, **kwargs)
@@ -346,42 +342,3 @@ class Roots:
         changed = self._run.model(module)
         if changed is not module:
             root.function = changed  # a wrapper around the root, which calls the root inside
-
-
-def _class_wrap(
-    kind: type, original: Any, scope: Scope, watcher: Roots, roots: dict[int, Root]
-) -> Callable[..., Any]:
-    """A ``forward`` for a class: as before for every instance that is no root, or is one already running."""
-    from torch.compiler import is_dynamo_compiling  # a single call, unlike is_compiling()
-
-    is_plain = isinstance(original, FunctionType)
-    plain = original if is_plain else _through_descriptor(original)
-    enter: Callable[..., Any] = watcher.enter
-    method: Callable[[Any, Any], Any] = MethodType if is_plain else _bound
-    # Names of its own, for its globals are those of the program, which may have an `id` or a `type`.
-    thread, number, type_of = get_ident, id, type
-
-    def forward(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # stands for any signature
-        if is_dynamo_compiling() or watcher.busy or thread() != scope.watched:
-            return plain(self, *args, **kwargs)
-        root = roots.get(number(self))
-        if root is None or type_of(self) is not kind or root.module() is not self:
-            return plain(self, *args, **kwargs)
-        return enter(root, self, method(original, self), args, kwargs)
-
-    if not is_plain:
-        return untraced(forward)
-    # Scripting looks names up in the globals of what it finds here: they must be the program's own.
-    named = FunctionType(forward.__code__, original.__globals__, closure=forward.__closure__)
-    return untraced(named)
-
-
-def _through_descriptor(original: Any) -> Callable[..., Any]:
-    def plain(module: Any, *args: Any, **kwargs: Any) -> Any:
-        return _bound(original, module)(*args, **kwargs)
-
-    return plain
-
-
-def _bound(original: Any, module: Any) -> Any:
-    return original.__get__(module, type(module))

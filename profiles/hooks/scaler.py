@@ -78,7 +78,7 @@ class Scaler:
                 if not self.used:
                     self.used = True
                     if self._optimizers is not None:
-                        self._optimizers.timed = True
+                        self._optimizers.time_updates()
                 loss = scalar(outputs)
                 if loss is not None and loss is outputs:
                     self._scaled = (scaled, loss.detach())

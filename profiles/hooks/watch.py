@@ -123,6 +123,7 @@ class Watch:
             on: Whether it begins, at a step border.
             steps: How many steps were looked at, when it ends.
         """
+        self._clock.ask(on)
         if on:
             self._syncs.install()
             self._sampler.start()
@@ -133,16 +134,18 @@ class Watch:
             self._hotspots = self._sampler.hotspots()
         self._roots.inspect(on)
         self._losses.inspect(on)
-        self._optimizers.inspecting = on
+        self._optimizers.inspect(on)
         self.memory.inspect(on)
 
     def probe(self) -> None:
         """Cost out the training loader; at a step border of a process that is thrown away."""
+        self._clock.ask(True)
         self._sampler.start()
         try:
             self._loaders.probe()
         finally:
             self._sampler.stop()
+            self._clock.ask(False)
 
     def graph_shares(self) -> list[float]:
         """Shares of an evaluation's forward that recording its graph takes; empty where none records one."""
@@ -251,23 +254,23 @@ class Watch:
 
     def _watching(self) -> float | None:
         """Share of a step that the taps add, from what they cost here and how often they are met."""
-        steps, spent = self._clock.steps, self._clock.now_ns()
+        steps, spent, latest = self._clock.steps, self._clock.now_ns(), self._clock.latest
         first = self._clock.first_tick_ns
-        if steps < 2 or first is None or spent <= first:
+        if steps < 2 or first is None or spent <= first or latest is None:
             return None
-        return watching_s(self._clock.phases / steps) / ((spent - first) / 1e9 / steps)
+        return watching_s(len(latest.spent) // 2) / ((spent - first) / 1e9 / steps)
 
     def _before_first_update(self, optimizer: "Optimizer") -> None:
         self._losses.done = None  # from now on a step ends with an update
         self._roots.own(optimizer)
 
-    def _after_update(self, optimizer: "Optimizer") -> None:
+    def _after_update(self, optimizer: "Optimizer") -> bool:
         roots, losses = self._roots, self._losses
         if roots.looking:  # for losses that autograd.grad differentiates; else backward came first
             roots.settle()
         if losses.recording:
             losses.close(optimizer)
-        self._loaders.credit()
+        return not (roots.looking or losses.recording)
 
     def _run_facts(self, roots: tuple[RootFacts, ...]) -> RunFacts:
         import torch

@@ -39,7 +39,7 @@ class LiveKnob:
 
 
 def a_step(number: int, *flags: str) -> Step:
-    return Step(number, "step", 1_000_000, {}, frozenset(flags), 0, 8, "a", 1)
+    return Step(number, "step", 1_000_000, (), frozenset(flags), 0, 8, "a", 1)
 
 
 def a_slot(steps: int, **options: Any) -> SlotTask:

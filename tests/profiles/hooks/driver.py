@@ -163,7 +163,9 @@ def watched(job: dict[str, Any], report: Path) -> None:
     run_script(job["script"], job.get("args", []))
     seen = {
         "profile": dataclasses.asdict(watch.profile(MACHINE, "script")),
-        "steps": [step._asdict() | {"flags": sorted(step.flags)} for step in steps],
+        "steps": [
+            step._asdict() | {"flags": sorted(step.flags), "phases_ns": step.phases_ns} for step in steps
+        ],
         "losses": watch.losses(),
         "grad_norms": watch.grad_norms(),
         "missing": watch.missing_patches(),

@@ -69,11 +69,12 @@ class Taps:
         self.roots.inspect(on)
         self.memory.inspect(on)
         self.losses.inspect(on)
-        self.optimizers.inspecting = on
+        self.optimizers.inspect(on)
 
-    def _updated(self, optimizer: torch.optim.Optimizer) -> None:
+    def _updated(self, optimizer: torch.optim.Optimizer) -> bool:
         self.roots.settle()
         self.losses.close(optimizer)
+        return not self.losses.recording
 
 
 @contextmanager

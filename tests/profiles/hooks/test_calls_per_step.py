@@ -10,7 +10,7 @@ from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.run import Run
 
-MOST = 18  # one loader, root, backward, zero_grad and update; 22 before they were written out where they run
+MOST = 10  # one loader, root, backward, zero_grad and update; 22 before they were written out where they run
 SETTLED = 200
 STEPS = 50
 OURS = "/profiles/"
