@@ -258,7 +258,9 @@ class Watch:
         first = self._clock.first_tick_ns
         if steps < 2 or first is None or spent <= first or latest is None:
             return None
-        return watching_s(len(latest.spent) // 2) / ((spent - first) / 1e9 / steps)
+        # A step with an evaluation or a save has more phases than others: there each kind counts once.
+        phases = len(latest.phases_ns) if latest.flags else len(latest.spent) // 2
+        return watching_s(phases) / ((spent - first) / 1e9 / steps)
 
     def _before_first_update(self, optimizer: "Optimizer") -> None:
         self._losses.done = None  # from now on a step ends with an update

@@ -244,3 +244,16 @@ def test_a_step_without_a_loader_has_the_samples_of_its_forward() -> None:
         facts = loop.facts()
     assert [(step.loader_samples, step.root_samples) for step in loop.steps[-3:]] == [(0, 5)] * 3
     assert (facts.samples_per_step, facts.sample_source) == (5, "root")
+
+
+def test_what_watching_costs_is_not_told_by_a_step_with_an_evaluation() -> None:
+    with watched() as loop:
+        loop.settle()
+        usual = loop.watch.profile(read_machine(), "script").watching
+        loop.model.eval()
+        for _ in range(1000):
+            loop.model(torch.ones(2, 4))
+        loop.model.train()
+        loop.step()
+        after = loop.watch.profile(read_machine(), "script").watching
+    assert usual is not None and after is not None and 0 < after < 2 * usual
