@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from advisor.errors import AdvisorError
+from advisor.profiles.event_cost import Parts
 from advisor.profiles.observed import HostFacts
 from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.profiles.rank_times import ranks_of
@@ -35,7 +36,13 @@ from advisor.tuners.group import Running
 from advisor.tuners.measure import Slot, slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
 from advisor.tuners.session import Interrupted, SessionEnded
-from advisor.watched import host_of, joined_observations, phases_of_watched, series_of
+from advisor.watched import (
+    host_of,
+    joined_observations,
+    phases_of_recorded,
+    phases_of_watched,
+    series_of,
+)
 
 PROFILE = TypeAdapter(Profile)
 RATES = TypeAdapter(Rates)
@@ -222,7 +229,9 @@ class Diagnosis:
         beside = [
             self._trace(self._window(session, each.steps, shapes=True, places=each.places)) for each in others
         ]
-        window = joined(trace, beside, clean_step_ms)
+        watched = profile.phases
+        parts = None if watched is None else Parts(watched, phases_of_recorded(recorded))
+        window = joined(trace, beside, clean_step_ms, parts)
         return replace(profile, window=window, syncs=syncs_of(profile, trace), ranks=ranks or profile.ranks)
 
     def _timed(self, session: Running, timed: Plan, around: int) -> tuple[dict[str, Any], float]:

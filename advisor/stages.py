@@ -15,18 +15,19 @@ from advisor.diagnosis import (
     syncs_of,
 )
 from advisor.errors import UsageError
+from advisor.profiles.event_cost import Parts
 from advisor.profiles.hooks.clock import Clock, Step
 from advisor.profiles.hooks.owners import is_optimized
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.machine import Machine
 from advisor.profiles.observed import HostFacts
-from advisor.profiles.profile import Profile
+from advisor.profiles.profile import Profile, StepPhases
 from advisor.profiles.recorder import Plan, can_mark, plan
 from advisor.profiles.shaping import joined
 from advisor.profiles.trace_file import read_trace
 from advisor.tuners.replay import normal_step_s
 from advisor.tuners.tasks import Inspection, Observation, Recording, Task
-from advisor.watched import host_of, phases_of_watched, series_of
+from advisor.watched import host_of, phases_of_recorded, phases_of_watched, series_of
 
 INSPECTED_SHARE = 1 / 6  # of the steps; what is not recorded either is watched
 RECORDED_SHARE = 7 / 20
@@ -72,6 +73,7 @@ class Recorded:
     path: Path
     steps: int
     beside: bool
+    phases: StepPhases
 
 
 @dataclass
@@ -101,10 +103,10 @@ class Seen:
         timed = [each for each in self.recorded if not each.beside]
         if self.profile is None or not timed:
             return self.profile
-        trace = read_trace(timed[-1].path)
-        window = joined(
-            trace, [read_trace(each.path) for each in self.recorded if each.beside], self.clean_ms
-        )
+        trace, watched = read_trace(timed[-1].path), self.profile.phases
+        parts = None if watched is None else Parts(watched, timed[-1].phases)
+        others = [read_trace(each.path) for each in self.recorded if each.beside]
+        window = joined(trace, others, self.clean_ms, parts)
         return replace(self.profile, window=window, syncs=syncs_of(self.profile, trace))
 
 
@@ -281,7 +283,8 @@ class Stages:
         ), wanted.steps
 
     def _keep_recorded(self, *, beside: bool) -> Recorded:
-        kept = Recorded(Path(self._message["path"]), len(self._message["wall_ns"]), beside)
+        message = self._message
+        kept = Recorded(Path(message["path"]), len(message["wall_ns"]), beside, phases_of_recorded(message))
         self.seen.recorded.append(kept)
         return kept
 

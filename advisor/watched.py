@@ -66,6 +66,16 @@ def phases_of_watched(watched: Mapping[str, Any]) -> StepPhases:
     return replace(phases, all_flagged=watched["all_flagged"])
 
 
+def phases_of_recorded(recorded: Mapping[str, Any]) -> StepPhases:
+    """Mean parts of the clean steps of a recorded window; of all where none is clean."""
+    steps = list(zip(recorded["wall_ns"], recorded["phases_ns"], recorded["flags"], strict=True))
+    steps = [each for each in steps if not each[2]] or steps
+    phases: Counter[str] = Counter()
+    for _, parts, _ in steps:
+        phases.update(parts)
+    return phases_of({"wall_ns": [wall for wall, _, _ in steps], "phases_ns": phases})
+
+
 def host_of(watched: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of ``HostFacts`` that an observation gives."""
     busy = sum(watched["wall_ns"]) - sum(watched["input_ns"])

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.profiles.event_cost import EventCost, Parts, event_cost
 from advisor.profiles.nesting import Flags, Host, Ints, nest
 from advisor.profiles.observed import Location
 from advisor.profiles.places import places_of
@@ -61,7 +62,7 @@ class Calls:
         top: Whether it is an operator called from Python or by a node of the autograd graph.
         self_us: Of operators, on the host, less the profiler's own cost; zero for others.
         total_us: With all operators inside, of any event.
-        cost_us: Of recording one event.
+        cost: Of recording one event, and how much slower everything was meanwhile.
         kernels: Events of devices, as positions in the trace.
         launched_by: For each of those the host event that launched it, or -1.
         kernel_owner: For each of those its operator, or -1.
@@ -79,7 +80,7 @@ class Calls:
     top: Flags
     self_us: Times
     total_us: Times
-    cost_us: float
+    cost: EventCost
     kernels: Ints
     launched_by: Ints
     kernel_owner: Ints
@@ -233,18 +234,15 @@ def calls_of(
     trace: Trace,
     steps: int | None = None,
     clean_step_ms: float | None = None,
-    event_cost_us: float | None = None,
+    parts: Parts | None = None,
 ) -> Calls | None:
     """Everything about the operators of a trace, ``None`` if it holds none.
-
-    Without ``event_cost_us`` the cost of recording an event is what a usual step takes more than a clean
-    one, over its events; without either it is not corrected for.
 
     Args:
         trace: Of one process.
         steps: How many there are, if that is known.
-        clean_step_ms: Mean step without the profiler.
-        event_cost_us: What recording one event costs.
+        clean_step_ms: Mean step without the profiler; without it the cost of recording is not corrected for.
+        parts: Parts of clean and of recorded steps, where the taps timed both.
     """
     found = steps_of(trace, steps)
     if found is None:
@@ -254,11 +252,6 @@ def calls_of(
     step = found.of(begin)
     op = trace.of("cpu_op")[host.rows]
     owner = host.nearest(op)
-    if event_cost_us is None and clean_step_ms is not None:
-        events = int((step >= 0).sum()) / found.count
-        event_cost_us = max(0.0, 1000 * (found.usual_ms - clean_step_ms)) / max(events, 1.0)
-    cost_us = event_cost_us or 0.0
-    self_us = _self_us(trace.duration_us[host.rows], op, owner, cost_us)
     kernels, launched_by, kernel_owner, kernel_step = _launches(trace, host, owner, op, found)
     stands_for_others = np.zeros(len(trace.names), dtype=np.bool_)
     codes = np.full(len(trace.names), -1, dtype=np.int8)
@@ -267,6 +260,13 @@ def calls_of(
         codes[at] = _marked(trace.names[at])
     transparent, codes = stands_for_others[name], codes[name]
     marking = (codes >= 0) & (op | trace.of("user_annotation")[host.rows])
+    phase = _phases(host, np.where(marking, codes, -1), begin, step)
+    cost = EventCost()
+    if clean_step_ms:
+        inside = np.bincount(phase[step >= 0], minlength=len(PHASES)) / found.count
+        events = dict(zip(PHASES, inside.tolist(), strict=True))
+        cost = event_cost(found.usual_ms, clean_step_ms, events, None if len(kernels) else parts)
+    self_us = _self_us(trace.duration_us[host.rows], op, owner, cost.us)
     return Calls(
         trace=trace,
         host=host,
@@ -275,11 +275,11 @@ def calls_of(
         op=op,
         owner=owner,
         marking=marking,
-        phase=_phases(host, np.where(marking, codes, -1), begin, step),
+        phase=phase,
         top=op & ~transparent & (host.nearest(op & ~transparent) < 0),
         self_us=self_us,
         total_us=host.sum_up(self_us),
-        cost_us=cost_us,
+        cost=cost,
         kernels=kernels,
         launched_by=launched_by,
         kernel_owner=kernel_owner,

@@ -18,6 +18,7 @@ from advisor.profiles.calls import (
     calls_of,
 )
 from advisor.profiles.device_timeline import device_facts
+from advisor.profiles.event_cost import Parts
 from advisor.profiles.flops import bytes_moved, flops, has_formula
 from advisor.profiles.nesting import Flags, Ints
 from advisor.profiles.patterns import attentions, pointwise_chains, repetitions
@@ -38,7 +39,7 @@ def window_of(
     *,
     clean_step_ms: float | None,
     steps: int | None = None,
-    event_cost_us: float | None = None,
+    parts: Parts | None = None,
 ) -> Window:
     """What a trace shows of the operators, their patterns and the device.
 
@@ -46,9 +47,9 @@ def window_of(
         trace: Of one process.
         clean_step_ms: Mean step without the profiler, to correct for its cost.
         steps: How many it holds, if that is known and no annotation says where they begin.
-        event_cost_us: What recording one event costs, if that is known better than from the two steps.
+        parts: Parts of clean and of recorded steps, where the taps timed both.
     """
-    calls = calls_of(trace, steps, clean_step_ms, event_cost_us)
+    calls = calls_of(trace, steps, clean_step_ms, parts)
     if calls is None:
         return Window(
             steps=0, step_ms=0.0, clean_step_ms=clean_step_ms, overhead=None, residual=0.0,
@@ -182,7 +183,8 @@ def _residual(calls: Calls, clean_step_ms: float | None) -> float:
     """Share of a clean step by which the recorded one, less what was taken off, misses it."""
     if not clean_step_ms:
         return 0.0
-    return abs(_corrected_step_ms(calls) - clean_step_ms) / clean_step_ms
+    expected_ms = calls.cost.slowdown * clean_step_ms
+    return abs(_corrected_step_ms(calls) - expected_ms) / expected_ms + calls.cost.unexplained
 
 
 def _corrected_step_ms(calls: Calls) -> float:
@@ -193,7 +195,7 @@ def _corrected_step_ms(calls: Calls) -> float:
     removed = float(duration[ops].sum() - duration[called].sum() - calls.self_us[ops].sum())
     training = within & (calls.thread == calls.steps.thread) & (calls.owner < 0)
     between = 1000 * calls.steps.mean_ms * calls.steps.count - float(duration[training & calls.op].sum())
-    removed += min(max(between, 0.0), calls.cost_us * int(training.sum()))
+    removed += min(max(between, 0.0), calls.cost.us * int(training.sum()))
     return max(calls.usual_step_ms - calls.per_step_ms(removed), LEAST_LEFT * calls.usual_step_ms)
 
 

@@ -66,7 +66,7 @@ def repetitions(calls: Calls) -> tuple[Repetition, ...]:
     for first, last, period in _tandems(names, sequence.segment):
         rows = sequence.rows[first:last]
         span = float(calls.end_us[rows[-1]] - calls.begin_us[rows[0]])
-        span -= calls.cost_us * int(rows[-1] - rows[0])  # rows between them are the events inside
+        span -= calls.cost.us * int(rows[-1] - rows[0])  # rows between them are the events inside
         part = _from_index(tuple(calls.trace.names[name] for name in names[first : first + period].tolist()))
         turns = (last - first) // period
         found[part, int(calls.phase[rows[0]])].append((max(span, 0.0), turns, int(rows[0])))

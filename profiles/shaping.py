@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.profiles.event_cost import Parts
 from advisor.profiles.nesting import Ints
 from advisor.profiles.ops import window_of
 from advisor.profiles.recorded import Window
@@ -48,18 +49,19 @@ def with_shapes(timed: Trace, shaped: Trace) -> Trace:
     return replace(timed, detail=detail, details=details)
 
 
-def joined(timed: Trace, beside: Sequence[Trace], clean_step_ms: float) -> Window:
-    """The window of the timed trace, with the shapes and places that were recorded beside it.
+def joined(timed: Trace, others: Sequence[Trace], clean_step_ms: float, parts: Parts | None = None) -> Window:
+    """The window of the timed trace, with the shapes and places that were recorded apart.
 
     Args:
         timed: Its times count.
-        beside: Of the same program, with shapes and perhaps with marked lines.
+        others: Of the same program, with shapes and perhaps with marked lines.
         clean_step_ms: Mean of a normal step.
+        parts: Parts of normal steps and of those of the timed trace.
     """
-    for each in beside:
+    for each in others:
         timed = with_shapes(timed, each)
-    window = to_clean_steps(window_of(timed, clean_step_ms=clean_step_ms))
-    for each in beside:
+    window = to_clean_steps(window_of(timed, clean_step_ms=clean_step_ms, parts=parts))
+    for each in others:
         window = with_places(window, window_of(each, clean_step_ms=None))
     return window
 

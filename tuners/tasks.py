@@ -147,6 +147,7 @@ class Recording:
         self._recorder = Recorder(path, shapes=shapes, places=places)
         self._wall_ns: list[int] = []
         self._flags: list[list[str]] = []
+        self._phases_ns: list[dict[str, int]] = []
 
     def begin(self) -> None:
         """Start recording."""
@@ -157,6 +158,7 @@ class Recording:
         """A step was recorded."""
         self._wall_ns.append(step.wall_ns)
         self._flags.append(sorted(step.flags))
+        self._phases_ns.append(step.phases_ns)
         done = len(self._wall_ns) >= self._wanted
         if not done:
             self._recorder.step()
@@ -176,5 +178,6 @@ class Recording:
             "path": str(self._path),
             "wall_ns": self._wall_ns,
             "flags": self._flags,
+            "phases_ns": self._phases_ns,
             "writing_s": time.perf_counter() - began,
         }

@@ -16,8 +16,10 @@ from trace_builder import (
     near,
 )
 
+from advisor.profiles.event_cost import Parts
 from advisor.profiles.observed import Location
 from advisor.profiles.ops import phases_of_trace, window_of
+from advisor.profiles.profile import StepPhases
 from advisor.profiles.recorded import OpCost, Window
 
 recorded = partial(window_of, clean_step_ms=None)
@@ -59,10 +61,19 @@ def test_a_window_faster_than_a_clean_step_has_no_overhead() -> None:
     assert _op(window, "aten::mm").self_ms == 0.9
 
 
-def test_a_known_cost_per_event_is_used_as_it_is() -> None:
-    trace = a_trace(a_step(0, 0, 100), an_operator("aten::a", 0, 50), an_operator("aten::b", 10, 20))
-    window = window_of(trace, clean_step_ms=None, event_cost_us=6.0)
-    assert _op(window, "aten::a").self_ms == near(0.024)
+def test_a_slowdown_is_no_cost_of_events() -> None:
+    """Forward has nearly all events; backward took twice its time with hardly any."""
+    inside = [an_operator("aten::inner", 2 * i, 1) for i in range(100)]
+    backward = an_annotation("advisor_backward", 700, 400)
+    trace = a_trace(a_step(0, 0, 1100), an_operator("aten::outer", 0, 700), *inside, backward)
+    clean = StepPhases(step_ms=0.5, forward_ms=0.3, backward_ms=0.2)
+    slower = StepPhases(step_ms=1.1, forward_ms=0.7, backward_ms=0.4)
+    plain = window_of(trace, clean_step_ms=0.5)
+    window = window_of(trace, clean_step_ms=0.5, parts=Parts(clean, slower))
+    assert _op(plain, "aten::outer").self_ms < 0.1  # 0.6 ms are taken for the cost of 102 events
+    assert 0.45 < _op(window, "aten::outer").self_ms < 0.55
+    assert window.overhead == plain.overhead == near(1.2)
+    assert window.residual < 0.1
 
 
 def test_times_are_means_over_steps_and_what_lies_outside_is_left_out() -> None:
