@@ -75,7 +75,7 @@ def window_of(
         repetitions=repetitions(calls),
         attentions=attentions(calls),
         pointwise=pointwise_chains(calls),
-        recompute_ms=_ms(calls, recomputed(calls)),
+        recompute_ms=_recompute_ms(calls),
         cast_ms=_ms(calls, casts(calls)),
         zero_ms=_ms(calls, clears(calls)),
         single_tensor_updates=_single_tensor_updates(calls),
@@ -136,6 +136,27 @@ def recomputed(calls: Calls) -> Ints:
     if len(again) * 2 <= len(candidates):
         again = again[:0]
     return np.union1d(np.flatnonzero(reentrant), again)
+
+
+def _recompute_ms(calls: Calls) -> float:
+    """Time of what is recomputed: on the host until the last operator that a node of the graph repeats.
+
+    It counts from where the node begins, or from the first of those operators if others come before: Python
+    of the model and of checkpointing runs again as well.
+    """
+    rows = recomputed(calls)
+    inside = calls.nodes[rows] >= 0
+    if len(calls.kernels) or not inside.any():
+        return _ms(calls, rows)
+    rows = rows[inside]
+    rows = rows[np.argsort(calls.nodes[rows], kind="stable")]
+    nodes, at = np.unique(calls.nodes[rows], return_index=True)
+    firsts, lasts = rows[at], np.maximum.reduceat(rows, at)
+    tops = np.flatnonzero(calls.top)
+    alone = np.searchsorted(tops, firsts) == np.searchsorted(tops, nodes)
+    starts = np.where(alone, nodes, firsts)
+    spans = calls.end_us[lasts] - calls.begin_us[starts] - calls.cost.us * (lasts - starts)
+    return calls.per_step_ms(float(np.maximum(spans, 0.0).sum()))
 
 
 def casts(calls: Calls) -> Ints:

@@ -1,5 +1,6 @@
 """What the analysis makes of real steps, recorded on the CPU."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -95,6 +96,26 @@ def test_forward_that_runs_again_in_backward_is_recomputation(use_reentrant: boo
     names = [calls.trace.names[at] for at in calls.name[recomputed(calls)].tolist()]
     once = ["aten::linear", "aten::relu", "aten::linear", "aten::relu", "aten::linear"]
     assert [name for name in names if name != "aten::detach"] == once * 3
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_python_between_operators_is_recomputed_as_well(use_reentrant: bool, tmp_path: Path) -> None:
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    batch = torch.randn(8, 8, requires_grad=True)
+
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        x = x.exp()
+        time.sleep(0.02)
+        return x.tanh()
+
+    def again() -> None:
+        checkpoint(slow, batch, use_reentrant=use_reentrant).sum().backward()
+
+    window = recorded(a_recording(tmp_path, again))
+    assert 19 < window.recompute_ms < 40
+    assert window.step_ms > 40
 
 
 def test_what_runs_once_is_not_recomputed(tmp_path: Path) -> None:
