@@ -7,8 +7,12 @@ a curve: in proportion to the batch up to a knee and constant beyond it, or a fi
 cost per sample ("gradual", with the knee where both are equal). The noise scale is fitted from the needs at
 two batch sizes alone, the smallest and the first of at least four times as many samples: what a tuner could
 have measured. Where no noise scale results, the smallest batch is kept. A case counts as held out when its
-best batch is neither of those two. "In hindsight" is what the noise scale that suits each task and curve
-best would reach: no estimate does better. Pure arithmetic; takes seconds.
+best batch is neither of those two.
+
+How much of what is lost is the estimate's: "noise scale known" takes the one that all points of a task show
+(least squares of the logarithms), "known but for the best" the one of all but the case's best batch, and "in
+hindsight" is what the noise scale that suits each task and curve best would reach: no estimate does better.
+Pure arithmetic; takes seconds.
 """
 
 import argparse
@@ -23,6 +27,7 @@ from statistics import NormalDist
 from typing import Any
 
 from conditions import conditions
+from scipy.optimize import minimize_scalar
 
 from advisor.tuners.goodput import LEVEL, Candidate, NoiseScale, choose_batch
 from advisor.tuners.measure import Estimate
@@ -106,6 +111,19 @@ def fitted_pair(points: Sequence[Point]) -> tuple[Point, Point]:
     return first, next((point for point in points if point.batch >= FACTOR * first.batch), points[-1])
 
 
+def shown(points: Sequence[Point]) -> NoiseScale:
+    """The noise scale that all these points show, taken for exact."""
+
+    def misfit(logarithm: float) -> float:
+        return statistics.pvariance(
+            [math.log(point.needs) - math.log(math.exp(logarithm) + point.batch) for point in points]
+        )
+
+    low, high = math.log(points[0].batch / 8), math.log(points[-1].batch * 16)
+    fitted = math.exp(float(minimize_scalar(misfit, bounds=(low, high), method="bounded").x))
+    return NoiseScale(fitted, fitted, fitted)
+
+
 def knees(points: Sequence[Point]) -> list[int]:
     """From the smallest batch, doubled up to the largest."""
     doublings = int(math.log2(points[-1].batch / points[0].batch))
@@ -125,7 +143,12 @@ def advise(points: Sequence[Point], speed: Callable[[int], float], noise: NoiseS
 
 
 def replay(
-    task: str, points: Sequence[Point], curve: str, knee: int, pair: tuple[Point, Point] | None = None
+    task: str,
+    points: Sequence[Point],
+    curve: str,
+    knee: int,
+    pair: tuple[Point, Point] | None = None,
+    noise: NoiseScale | None = None,
 ) -> Case:
     """One case.
 
@@ -135,6 +158,7 @@ def replay(
         curve: A name in ``CURVES``.
         knee: Where the curve bends.
         pair: What the noise scale is fitted from, if not the usual two.
+        noise: The noise scale, if it is known.
     """
     used = pair or fitted_pair(points)
 
@@ -143,7 +167,7 @@ def replay(
 
     time = {point.batch: point.needs / speed(point.batch) for point in points}
     best = min(time, key=lambda batch: time[batch])
-    chosen = advise(points, speed, fit(*used))
+    chosen = advise(points, speed, noise or fit(*used))
     fastest = max(time, key=lambda batch: (speed(batch), -batch))  # the smallest of equals
     largest = points[-1].batch
     return Case(
@@ -199,6 +223,16 @@ def other_fits(tasks: dict[str, list[Point]]) -> list[Case]:
     ]
 
 
+def with_known(tasks: dict[str, list[Point]], *, but_best: bool = False) -> list[Case]:
+    """Every case with the noise scale that the points of its task show: all of them, or all but the best."""
+    cases = []
+    for case in all_cases(tasks):
+        points = tasks[case.task]
+        seen = [point for point in points if not (but_best and point.batch == case.best)]
+        cases.append(replay(case.task, points, case.curve, case.knee, noise=shown(seen)))
+    return cases
+
+
 def in_hindsight(tasks: dict[str, list[Point]]) -> dict[str, float]:
     """Shares of cases close to the best with the noise scale that suits each task and curve best."""
     close = {
@@ -246,6 +280,8 @@ def results(tasks: dict[str, list[Point]]) -> dict[str, Any]:
         },
         "by_task": {task: summary([case for case in cases if case.task == task]) for task in tasks},
         "fitted_from_other_pairs": summary(others),
+        "noise_scale_known": summary(with_known(tasks)),
+        "noise_scale_known_but_for_the_best": summary(with_known(tasks, but_best=True)),
         "in_hindsight": in_hindsight(tasks),
         "fits": fits,
         "rows": [asdict(case) for case in cases],
@@ -266,6 +302,8 @@ def main() -> None:
         **{f"{curve} curve, not fitted from": told for curve, told in found["held_out_by_curve"].items()},
         **found["by_task"],
         "fitted from other pairs": found["fitted_from_other_pairs"],
+        "noise scale known": found["noise_scale_known"],
+        "noise scale known but for the best": found["noise_scale_known_but_for_the_best"],
     }
     print(f"within {CLOSE:.0%} of the best time to the target, and median loss (aim {AIM:.0%} by goodput)")
     for name, told in sets.items():

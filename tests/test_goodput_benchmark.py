@@ -119,6 +119,29 @@ def test_every_written_figure_is_a_number(goodput: Any) -> None:
     assert '"fits"' in text
 
 
+def test_all_points_show_the_noise_scale_that_made_them(goodput: Any) -> None:
+    noise = goodput.shown(a_task(goodput, 64, 256, 1024, 4096))
+    assert noise.estimate == pytest.approx(NOISE, rel=1e-3)
+    assert noise.low == noise.high == noise.estimate
+
+
+def test_a_known_noise_scale_decides_where_two_points_show_none(goodput: Any) -> None:
+    tasks = {"made up": a_task(goodput, 10, 40, 100, 320, 1000, 3200, error=1.0)}
+    assert goodput.summary(goodput.all_cases(tasks))["goodput"]["close"] < 0.5
+    assert goodput.summary(goodput.with_known(tasks))["goodput"]["close"] == 1.0
+
+
+def test_what_is_known_but_for_the_best_does_not_depend_on_what_the_best_needs(goodput: Any) -> None:
+    points = a_task(goodput, 10, 40, 100, 320, 1000, 3200)
+    easier = [goodput.Point(p.batch, p.needs * (0.5 if p.batch == 320 else 1), p.error) for p in points]
+    chosen = [
+        [(case.curve, case.knee, case.by_goodput) for case in goodput.with_known({"a": task}, but_best=True)
+         if case.best == 320]
+        for task in (points, easier)
+    ]  # fmt: skip
+    assert chosen[0] and set(chosen[0]) <= set(chosen[1])
+
+
 def test_in_hindsight_a_task_that_follows_a_noise_scale_is_always_decided_well(goodput: Any) -> None:
     exact = a_task(goodput, 64, 256, 1024, 4096)
     assert goodput.in_hindsight({"exact": exact}) == {"all": 1.0, "knee": 1.0, "gradual": 1.0}

@@ -101,10 +101,13 @@ def _numerics(found: Any) -> str:
 
 
 def _goodput(found: Any) -> str:
+    ways = {
+        **{rule: of for rule, of in found["all"].items() if isinstance(of, dict)},
+        "goodput, noise scale known": found["noise_scale_known"]["goodput"],
+    }
     rows = [
         (rule, _share(of["close"]), _share(of["median_loss"]), _share(of["worst_loss"]))
-        for rule, of in found["all"].items()
-        if isinstance(of, dict)
+        for rule, of in ways.items()
     ]
     rows.append(("goodput, in hindsight", _share(found["in_hindsight"]["all"]), "", ""))
     return table(("batch chosen by", "within 5 % of the best", "median loss", "worst loss"), rows)
