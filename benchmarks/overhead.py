@@ -136,13 +136,13 @@ def watched(program: Program, steps: int) -> tuple[float, float]:
         watch.remove()
 
 
-def each_step(program: Program, steps: int, after: Callable[[], None] | None = None) -> list[float]:
-    """Seconds of each step, with what is called after it."""
+def each_step(program: Program, steps: int, between: Callable[[], None] | None = None) -> list[float]:
+    """Seconds of each step, with what is called between it and the next."""
     times = [time.perf_counter()]
 
     def closed() -> None:
-        if after is not None:
-            after()
+        if between is not None and len(times) < steps:
+            between()
         times.append(time.perf_counter())
 
     program.run(steps, closed)
