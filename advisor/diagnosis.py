@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from advisor.settings import Progress
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
-from advisor.tuners.measure import Slot, slot_steps
+from advisor.tuners.measure import slot_steps
 from advisor.tuners.replay import Replaying, normal_step_s
 from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.watched import (
@@ -240,10 +240,10 @@ class Diagnosis:
         Other load may come and go: of up to three windows, the one whose sides agree best.
         """
         found: list[tuple[float, dict[str, Any], float]] = []
-        before = usual_s(session.slot(around, drop=1))
+        before = usual_s(session.slot(around, drop=1).step_s)
         for _ in range(WINDOWS_TRIED if self.arena.max_steps is None else 1):
             recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
-            after = usual_s(session.slot(around, drop=1))
+            after = usual_s(session.slot(around, drop=1).step_s)
             found.append((abs(math.log(after / before)), recorded, 500 * (before + after)))
             if found[-1][0] < AGREEING or self.clock() > self.deadline:
                 break
@@ -314,9 +314,9 @@ class Diagnosis:
         return replace(profile, replays=measured, compile=compiled)
 
 
-def usual_s(slot: Slot) -> float:
+def usual_s(step_s: Sequence[float]) -> float:
     """Seconds of a step as recorded ones are taken: the median where single long steps raise the mean."""
-    return min(slot.mean_s, statistics.median(slot.step_s))
+    return min(statistics.fmean(step_s), statistics.median(step_s))
 
 
 def _saw_epochs(messages: list[dict[str, Any]]) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from conditions import conditions
 
-from advisor.diagnosis import AGREEING
+from advisor.diagnosis import AGREEING, usual_s
 from advisor.profiles.hooks.clock import Clock
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.machine import read_machine
@@ -147,11 +147,6 @@ def each_step(program: Program, steps: int, between: Callable[[], None] | None =
 
     program.run(steps, closed)
     return [end - begin for begin, end in pairwise(times)]
-
-
-def usual_s(steps: list[float]) -> float:
-    """A normal step as `advisor profile` takes it: the median where single long ones raise the mean."""
-    return min(statistics.fmean(steps), statistics.median(steps))
 
 
 def recorded(program: Program, steps: int) -> tuple[float, float | None]:

@@ -62,5 +62,5 @@ def test_a_program_that_ends_soon_is_recorded_once() -> None:
 
 
 def test_a_single_long_step_does_not_lengthen_the_normal_one() -> None:
-    assert usual_s(Slot((0.01,) * 9 + (0.2,))) == 0.01
-    assert usual_s(Slot((0.01, 0.01, 0.04, 0.04, 0.04))) == pytest.approx(math.fsum([0.02, 0.12]) / 5)
+    assert usual_s((0.01,) * 9 + (0.2,)) == 0.01
+    assert usual_s((0.01, 0.01, 0.04, 0.04, 0.04)) == pytest.approx(math.fsum([0.02, 0.12]) / 5)
