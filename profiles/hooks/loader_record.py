@@ -35,6 +35,7 @@ class LoaderRecord:
         steps: That used its batches.
         samples_in_steps: Samples of those batches.
         steps_before: Steps that loaders of the same line had served when this one was constructed.
+        settings: What the program asked for, by fields of ``LoaderFacts``.
         opening: Set until the second batch of an epoch has arrived; then ``turn`` wants to be told of it.
     """
 
@@ -80,7 +81,9 @@ class LoaderRecord:
         self.wait_ns = 0
         self._first_waits_ns = 0
         self._epoch_began = (0, 0)  # batches and wait until then
-        self._constructed = _constructed(asked, loader, parent, location)
+        self.settings = loader_settings(asked, location)
+        # A framework's second loader copies the first one's attributes, which may be changed ones already.
+        self._constructed: dict[str, Any] = {**self.settings, **(parent._constructed if parent else {})}
         in_turn = self._constructed["iterable"] and getattr(loader, "in_order", True)
         self.look = BatchLook(loader.num_workers if in_turn else 0)
         self.look.running = looks
@@ -89,6 +92,11 @@ class LoaderRecord:
     def line(self) -> tuple[Location | int, str]:
         """What it shares with loaders that the same line of the program made for the same purpose."""
         return self._constructed["location"] or self.ordinal, self._constructed["dataset_type"]
+
+    @property
+    def length(self) -> int | None:
+        """Items of its dataset."""
+        return self._length if self.dataset is None else dataset_length(self.dataset)
 
     @property
     def is_settled(self) -> bool:
@@ -121,7 +129,7 @@ class LoaderRecord:
     def release(self) -> None:
         """Keep nothing alive of a loader that is gone and has a successor."""
         if self._loader() is None and self.dataset is not None:
-            self._length = _length(self.dataset)
+            self._length = dataset_length(self.dataset)
             self.dataset = self.collate = None
             self._samplers = ()
             self.timing.stop()
@@ -197,7 +205,7 @@ class LoaderRecord:
         return LoaderFacts(
             **self._constructed,
             dataset=self.ordinal,
-            dataset_length=self._length if self.dataset is None else _length(self.dataset),
+            dataset_length=self.length,
             batch_bytes=look.batch_bytes,
             shapes_vary=look.shapes_vary,
             shapes=look.shapes,
@@ -231,15 +239,14 @@ def arguments_of(loader: "DataLoader[Any]") -> dict[str, Any]:
     return arguments
 
 
-def _constructed(
-    asked: dict[str, Any], loader: "DataLoader[Any]", parent: LoaderRecord | None, location: Location | None
-) -> dict[str, Any]:
+def loader_settings(asked: dict[str, Any], location: Location | None) -> dict[str, Any]:
+    """What the arguments of a loader ask for, and where, by fields of ``LoaderFacts``."""
     from torch.utils.data import IterableDataset
 
     workers = asked.get("num_workers", 0)
     context = asked.get("multiprocessing_context")
     name = context if isinstance(context, str) or context is None else context.get_start_method()
-    settings = {
+    return {
         "dataset_type": type(asked["dataset"]).__name__,
         "batch_size": None if asked.get("batch_sampler") is not None else asked.get("batch_size", 1),
         "num_workers": workers,
@@ -249,22 +256,21 @@ def _constructed(
         "multiprocessing_context": name,
         "own_batch_sampler": asked.get("batch_sampler") is not None,
         "own_sampler": asked.get("sampler") is not None,
-        "iterable": isinstance(loader.dataset, IterableDataset),
+        "iterable": isinstance(asked["dataset"], IterableDataset),
         "shuffle": bool(asked.get("shuffle", False)),
         "drop_last": bool(asked.get("drop_last", False)),
         "location": location,
     }
-    # A framework's second loader copies the first one's attributes, which may be changed ones already.
-    return {**settings, **parent._constructed} if parent else settings
+
+
+def dataset_length(dataset: Any) -> int | None:
+    """Items of a dataset; ``None`` where it tells none."""
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def _effective(loader: "DataLoader[Any]") -> dict[str, int | bool | None]:
     names = ("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "drop_last")
     return {name: getattr(loader, name) for name in names}
-
-
-def _length(dataset: Any) -> int | None:
-    try:
-        return len(dataset)
-    except (TypeError, NotImplementedError):
-        return None

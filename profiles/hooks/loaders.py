@@ -15,8 +15,9 @@ from advisor.profiles.hooks.loader_record import LoaderRecord, arguments_of
 from advisor.profiles.hooks.ordinals import Ordinals
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.places import user_location
+from advisor.profiles.hooks.remade import made_anew
 from advisor.profiles.hooks.tensors import tensor_type
-from advisor.profiles.profile import LoaderFacts
+from advisor.profiles.profile import LoaderFacts, Location
 from advisor.profiles.run import Run
 
 if TYPE_CHECKING:
@@ -179,8 +180,8 @@ class Loaders:
         self, original: Callable[..., None], loader: "DataLoader[Any]", given: dict[str, Any]
     ) -> None:
         arguments = {name: value for name, value in given.items() if name != "self"}
-        ordinal = self._ordinals.of(arguments["dataset"])
-        asked = dict(arguments)
+        asked, location = dict(arguments), user_location()
+        ordinal = self._number(asked, location)
         if self._run.training_dataset in (None, ordinal):
             self._change(arguments, ordinal)
             # a dataset put in its place is the same one: frameworks build a second loader from the first
@@ -191,8 +192,19 @@ class Loaders:
         parent = next((r for r in reversed(self.records) if r.feeds(ordinal, asked)), None)
         self._file(
             loader,
-            LoaderRecord(loader, asked, ordinal, parent, user_location(), construct_ns=construct_ns),
+            LoaderRecord(loader, asked, ordinal, parent, location, construct_ns=construct_ns),
         )
+
+    def _number(self, asked: dict[str, Any], location: Location | None) -> int:
+        """Of the dataset; one that is made anew keeps the number of the one before, and is changed itself."""
+        dataset = asked["dataset"]
+        if self._ordinals.known(dataset) is None:
+            self._catch_up()
+            ordinal = made_anew(self.records, asked, location)
+            if ordinal is not None:
+                self._changes.pop(ordinal, None)
+                self._ordinals.same(dataset, ordinal)
+        return self._ordinals.of(dataset)
 
     def _meet(self, loader: "DataLoader[Any]") -> LoaderRecord:
         """A loader that was constructed before we came, or without its constructor."""

@@ -20,21 +20,24 @@ class Ordinals:
 
     def of(self, thing: Any) -> int:
         """The number of ``thing``."""
-        for ordinal, known in self._strong:
-            if known is thing:
-                return ordinal
-        for ordinal, reference in self._weak:
-            if reference() is thing:
-                return ordinal
+        known = self.known(thing)
+        if known is not None:
+            return known
         ordinal = self._count
         self._count += 1
         self._keep(thing, ordinal)
         return ordinal
 
+    def known(self, thing: Any) -> int | None:
+        """The number of ``thing`` if it has one already."""
+        for ordinal, other in self._strong:
+            if other is thing:
+                return ordinal
+        return next((ordinal for ordinal, reference in self._weak if reference() is thing), None)
+
     def same(self, thing: Any, ordinal: int) -> None:
         """``thing`` stands for what has this number already."""
-        known = [other for _, other in self._strong] + [reference() for _, reference in self._weak]
-        if not any(other is thing for other in known):
+        if self.known(thing) is None:
             self._keep(thing, ordinal)
 
     def _keep(self, thing: Any, ordinal: int) -> None:
