@@ -12,7 +12,7 @@ from advisor.result import BatchSizes, Interval
 from advisor.settings import Progress, Settings
 from advisor.tuners.duel import Arena
 from advisor.tuners.epochs import batches_per_update
-from advisor.tuners.goodput import NoiseScale, efficiency
+from advisor.tuners.goodput import NoiseScale, efficiency, preferred
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import memory_limit
@@ -139,7 +139,7 @@ class Batches:
         present = None if self._wide is None else self._wide.present.get("batch_size")
         if not isinstance(present, int):
             return None
-        best = max(self.advice.goodputs, key=lambda each: each.lower_quartile, default=None)
+        gaining = preferred(self.advice.goodputs)
         fast = max(self.measured, key=lambda each: each.estimate.estimate, default=None)
         if fast is not None and fast.estimate.low <= 0:
             fast = None
@@ -148,7 +148,7 @@ class Batches:
             present=present,
             fastest=None if not self.measured else present if fast is None else fast.batch_size,
             fastest_ratio=None if fast is None else as_ratio(fast.estimate),
-            best_goodput=None if best is None else best.batch if best.lower_quartile > 1 else present,
+            best_goodput=None if not self.advice.goodputs else gaining[0].batch if gaining else present,
             noise_scale=None
             if noise is None
             else Interval(estimate=noise.estimate, low=noise.low, high=noise.high),

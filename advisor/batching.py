@@ -2,7 +2,8 @@
 
 Throughput alone always says "bigger" (measurement.md, section 7). A batch becomes part of the nominee only
 where the lower quartile of its goodput gains enough and a short run from the same start learns as much from
-the same samples; otherwise what was measured is shown as a proposal.
+the same samples. Where it learns less, the next smaller batch that gains is tried; where none is left, what
+was measured is shown as a proposal.
 """
 
 import math
@@ -20,9 +21,9 @@ from advisor.tuners.goodput import (
     Goodput,
     LossMatch,
     NoiseScale,
-    choose_batch,
     loss_matched,
     matching_steps,
+    preferred,
     rate,
 )
 from advisor.tuners.knob import Value
@@ -42,8 +43,8 @@ class BatchAdvice:
         noise: The gradient noise scale; ``None`` where it is not known.
         goodputs: Of each measured batch, where the noise scale is known.
         chosen: The batch to adopt with its learning-rate rule; ``None`` for the present one.
-        match: The short run of the best batch beside the present one.
-        reason: Why the present batch stays, in words; empty where nothing larger was faster.
+        match: The last short run of a larger batch beside the present one.
+        reason: Why a larger batch is not chosen, in words; empty where there is none that gains more.
     """
 
     measured: Sequence[Measured] = ()
@@ -111,15 +112,19 @@ class Batching:
             replace(found, batch=found.batch // each_update)
             for found in (rate(each, each_update * present, noise) for each in candidates)
         ]
-        best = choose_batch(candidates, each_update * present, noise)
-        best = replace(best, batch=best.batch // each_update)
-        if best.batch == present or best.lower_quartile <= 1 + self.min_gain:
-            return BatchAdvice(measured, noise, goodputs, reason=_not_worth_it(goodputs))
-        chosen = next(each for each in measured if each.batch_size == best.batch)
-        match = self._match(base, chosen, present)
-        if match.verdict != "ok":
-            return BatchAdvice(measured, noise, goodputs, match=match, reason=match.reason)
-        return BatchAdvice(measured, noise, goodputs, chosen, match)
+        reason, match, refused = "", None, math.inf
+        for best in preferred(goodputs, self.min_gain):
+            if best.batch > refused:
+                continue
+            chosen = next(each for each in measured if each.batch_size == best.batch)
+            match = self._match(base, chosen, present)
+            if match.verdict == "ok":
+                return BatchAdvice(measured, noise, goodputs, chosen, match, reason)
+            reason = reason or f"with batch size {best.batch}, {match.reason}"
+            if match.verdict == "unknown":
+                break
+            refused = best.batch
+        return BatchAdvice(measured, noise, goodputs, match=match, reason=reason or _not_worth_it(goodputs))
 
     def _match(self, base: Mapping[str, Value], chosen: Measured, present: int) -> LossMatch:
         """Train both from the same start on the same number of samples."""

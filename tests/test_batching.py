@@ -49,8 +49,8 @@ def a_space() -> Space:
 class Machine:
     """What would be measured: throughput, noise scale, and losses by batch size."""
 
-    def __init__(self, noise: NoiseScale | None, worse: float = 1.0) -> None:
-        self.noise, self.worse = noise, worse
+    def __init__(self, noise: NoiseScale | None, worse: float = 1.0, same_up_to: int = 32) -> None:
+        self.noise, self.worse, self.same_up_to = noise, worse, same_up_to
         self.ratios = {64: 1.8, 128: 3.0}
         self.step_s, self.quad_s, self.max_steps = 0.001, 0.02, None
 
@@ -62,7 +62,7 @@ class Machine:
         patch.setattr(gate, "learn", self.learn)
 
     def learn(self, arena: Any, config: Mapping[str, Value], steps: int) -> Learning:
-        larger = int(config["batch_size"]) > 32
+        larger = int(config["batch_size"]) > self.same_up_to
         fall = [2.0 + math.exp(-index * int(config["batch_size"]) / 600) for index in range(steps)]
         return Learning(tuple(loss * (self.worse if larger else 1.0) for loss in fall), 1)
 
@@ -90,7 +90,39 @@ def test_throughput_that_learns_nothing_more_stays_a_proposal(monkeypatch: pytes
 def test_a_loss_that_falls_behind_rules_the_batch_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found = advice(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
     assert found.chosen is None and found.match is not None and found.match.verdict == "worse"
-    assert found.reason == found.match.reason
+    assert found.reason.startswith("with batch size 128, after 2048 samples the loss differs by +")
+
+
+def test_a_smaller_one_that_keeps_up_is_chosen_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = advice(Machine(LARGE_NOISE, worse=1.2, same_up_to=64), monkeypatch)
+    assert found.chosen is not None and found.chosen.batch_size == 64
+    assert found.match is not None and found.match.verdict == "ok"
+    assert found.reason.startswith("with batch size 128, ")
+
+
+def test_losses_that_tell_nothing_are_not_asked_of_a_smaller_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(LARGE_NOISE)
+    asked: list[int] = []
+
+    def flat(arena: Any, config: Mapping[str, Value], steps: int) -> Learning:
+        asked.append(int(config["batch_size"]))
+        return Learning((2.0,) * steps, 1)
+
+    machine.install(monkeypatch)
+    monkeypatch.setattr(gate, "learn", flat)
+    looked = Batching(cast(Arena, machine), a_space(), PROFILE, 0.02, None, math.inf, lambda text: None)
+    assert looked.advise({"batch_size": 32}).chosen is None
+    assert asked == [32, 128]
+
+
+def test_a_gain_that_is_too_small_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(LARGE_NOISE)
+    machine.ratios = {64: 1.2, 128: 1.25}
+    machine.install(monkeypatch)
+    for least, chosen in ((0.02, 128), (0.3, None)):
+        looked = Batching(cast(Arena, machine), a_space(), PROFILE, least, None, math.inf, lambda text: None)
+        found = looked.advise({"batch_size": 32}).chosen
+        assert (found and found.batch_size) == chosen
 
 
 def test_without_a_noise_scale_nothing_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from advisor.tuners.knobs.lr_scaling import EXPONENTS
 from advisor.tuners.measure import Estimate
 
 LEVEL = 0.9  # two-sided, of intervals of the noise scale, of goodput and of a difference of losses
-QUARTILE = 0.25  # of goodput, which decides: a noise scale is known to about 40 % on some tasks
+QUARTILE = 0.25  # of goodput, which must gain: a noise scale is known to about 40 % on some tasks
 BLOCK = 8  # steps left out together by the jackknife: neighbouring ones share their parameters
 MIN_BLOCKS = 4
 GRID = 41  # quantiles of throughput and of noise scale that are combined
@@ -141,15 +141,34 @@ def estimate_noise_scale(
     total = [sum(column) for column in zip(*blocks, strict=True)]
     without = [moments([whole - part for whole, part in zip(total, row, strict=True)]) for row in blocks]
     gradient, noise = moments(total)
-    if noise + _half_width([each for _, each in without], level) < 0:
+    if noise + jackknife_half_width([each for _, each in without], level) < 0:
         return Unknown("gradients grow with the batch, as those of a loss summed over it do")
-    if min(noise - _half_width([each for _, each in without], level), *(each for _, each in without)) <= 0:
+    if (
+        min(
+            noise - jackknife_half_width([each for _, each in without], level), *(each for _, each in without)
+        )
+        <= 0
+    ):
         return Unknown("the gradients of both batch sizes differ too little to show their noise")
-    if min(gradient - _half_width([each for each, _ in without], level), *(each for each, _ in without)) <= 0:
+    if (
+        min(
+            gradient - jackknife_half_width([each for each, _ in without], level),
+            *(each for each, _ in without),
+        )
+        <= 0
+    ):
         return Unknown(f"at batch {large_batch:g} the gradient is still lost in its noise")
     centre = math.log(noise / gradient)
-    half = _half_width([math.log(noises / gradients) for gradients, noises in without], level)
+    half = jackknife_half_width([math.log(noises / gradients) for gradients, noises in without], level)
     return NoiseScale(math.exp(centre), math.exp(centre - half), math.exp(centre + half), level)
+
+
+def jackknife_half_width(without: Sequence[float], level: float) -> float:
+    """Half the two-sided interval of an estimate, from those with each part left out in turn (jackknife)."""
+    count = len(without)
+    centre = fmean(without)
+    variance = (count - 1) / count * sum((value - centre) ** 2 for value in without)
+    return _t(level, count - 1) * math.sqrt(variance)
 
 
 def learning_rate_factor(
@@ -207,14 +226,22 @@ def rate(candidate: Candidate, present_batch: int, noise: NoiseScale) -> Goodput
     )
 
 
-def choose_batch(candidates: Sequence[Candidate], present_batch: int, noise: NoiseScale) -> Goodput:
-    """The batch size with the largest lower quartile of goodput, the smallest of equals.
+def preferred(rated: Sequence[Goodput], min_gain: float = 0.0) -> list[Goodput]:
+    """Those that gain over ``min_gain`` at the lower quartile, by their estimate, the smallest of equals.
 
-    The present one is always a candidate, so it is the answer where no other is better at that quartile.
+    Whether a batch gains at all is asked cautiously. Which of those gains most is not: taking the lower
+    quartile there as well leans to smaller batches and is farther from the best ones on average
+    (``benchmarks/goodput.py``).
     """
+    gaining = [each for each in rated if each.lower_quartile > 1 + min_gain]
+    return sorted(gaining, key=lambda each: (-each.estimate, each.batch))
+
+
+def choose_batch(candidates: Sequence[Candidate], present_batch: int, noise: NoiseScale) -> Goodput:
+    """The preferred batch size, or the present one where no other gains."""
     present = Goodput(present_batch, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
     others = [rate(each, present_batch, noise) for each in candidates if each.batch != present_batch]
-    return min([present, *others], key=lambda each: (-each.lower_quartile, each.batch))
+    return next(iter(preferred(others)), present)
 
 
 def matching_steps(baseline_batch: int, candidate_batch: int, points: int = POINTS) -> tuple[int, int]:
@@ -291,14 +318,6 @@ def _blocks(
         for start, end in zip(starts, [*starts[1:], steps], strict=True):
             rows.append((float(end - start), sum(one[start:end]), sum(other[start:end])))
     return rows
-
-
-def _half_width(without: Sequence[float], level: float) -> float:
-    """Half the interval of an estimate, from those with each block left out (jackknife)."""
-    count = len(without)
-    centre = fmean(without)
-    variance = (count - 1) / count * sum((value - centre) ** 2 for value in without)
-    return _t(level, count - 1) * math.sqrt(variance)
 
 
 def _t(level: float, freedom: int) -> float:

@@ -184,6 +184,14 @@ def test_a_noise_scale_that_is_hardly_known_speaks_for_the_smaller_batch() -> No
     assert choose_batch(candidates, 64, NoiseScale(500, 50, 5000)).batch == 64
 
 
+def test_among_those_that_gain_the_estimate_decides() -> None:
+    candidates = [Candidate(128, a_throughput(1.5)), Candidate(512, a_throughput(2.5, 0.15))]
+    noise = NoiseScale(500, 300, 800)
+    smaller, larger = (rate(each, 64, noise) for each in candidates)
+    assert 1 < larger.lower_quartile < smaller.lower_quartile < smaller.estimate < larger.estimate
+    assert choose_batch(candidates, 64, noise).batch == 512
+
+
 def test_throughput_that_is_hardly_known_is_not_followed() -> None:
     assert choose_batch([Candidate(128, a_throughput(1.3, 0.02))], 64, KNOWN).batch == 128
     assert choose_batch([Candidate(128, a_throughput(1.3, 0.6))], 64, KNOWN).batch == 64
