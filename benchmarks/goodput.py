@@ -4,14 +4,15 @@
 
 How many samples a task needs at each batch size is known (benchmarks/data); how fast a machine makes them is
 a curve: in proportion to the batch up to a knee and constant beyond it, or a fixed cost per step beside a
-cost per sample ("gradual", with the knee where both are equal). The noise scale is fitted from the needs at
-two batch sizes alone, the smallest and the first of at least four times as many samples: what a tuner could
-have measured. Where no noise scale results, the smallest batch is kept. A case counts as held out when its
-best batch is neither of those two.
+cost per sample ("gradual", with the knee where both are equal). ``tune`` measures a task's noise scale from
+gradient norms, which these data do not have, so it is taken from the needs, in three ways: "of the task"
+from all of its points (least squares of the logarithms, with an interval by leaving out each in turn), "but
+for the best" from all but the case's best batch, and "of two batch sizes" from the smallest and the first of
+at least four times as many samples; held out are the cases of which neither is the best. Where no noise scale
+results, the smallest batch is kept. "In hindsight" takes the one that suits each task and curve best.
 
-How much of what is lost is the estimate's: "noise scale known" takes the one that all points of a task show
-(least squares of the logarithms), "known but for the best" the one of all but the case's best batch, and "in
-hindsight" is what the noise scale that suits each task and curve best would reach: no estimate does better.
+Then the noise scale of the task is given errors of a known size: how often the choice is close to the best
+when the estimate of goodput decides, as in ``tune``, and when its lower quartile does.
 Pure arithmetic; takes seconds.
 """
 
@@ -29,7 +30,15 @@ from typing import Any
 from conditions import conditions
 from scipy.optimize import minimize_scalar
 
-from advisor.tuners.goodput import LEVEL, Candidate, NoiseScale, choose_batch
+from advisor.tuners.goodput import (
+    LEVEL,
+    Candidate,
+    NoiseScale,
+    choose_batch,
+    jackknife_half_width,
+    preferred,
+    rate,
+)
 from advisor.tuners.measure import Estimate
 
 FOLDER = Path(__file__).parent
@@ -39,6 +48,11 @@ FACTOR = 4  # between the two batch sizes of a fit, as tuners/noise_scale.py tri
 OTHER_FACTORS = (2, 8)  # range of factors between the pairs of the second look
 CLOSE = 0.05  # of the best time to the target
 AIM = 0.9  # share of cases
+ERRORS = (0.1, 0.2, 0.4, 0.8)  # of a noise scale, relative: half of the interval at LEVEL
+DRAWN = 10  # errors of each size, at equal distances of probability
+SOURCES = (
+    "of_the_task", "but_for_the_best", "of_two_batch_sizes", "of_two_batch_sizes_held_out", "of_other_pairs"
+)  # fmt: skip
 HINDSIGHT = 64  # noise scales tried, from an eighth of the smallest batch to sixteen times the largest
 
 
@@ -112,7 +126,16 @@ def fitted_pair(points: Sequence[Point]) -> tuple[Point, Point]:
 
 
 def shown(points: Sequence[Point]) -> NoiseScale:
-    """The noise scale that all these points show, taken for exact."""
+    """The noise scale that all these points show, at least three, and its interval by the jackknife."""
+    centre = _least_squares(points)
+    half = jackknife_half_width(
+        [_least_squares([*points[:index], *points[index + 1 :]]) for index in range(len(points))], LEVEL
+    )
+    return NoiseScale(math.exp(centre), math.exp(centre - half), math.exp(centre + half), LEVEL)
+
+
+def _least_squares(points: Sequence[Point]) -> float:
+    """Logarithm of the noise scale."""
 
     def misfit(logarithm: float) -> float:
         return statistics.pvariance(
@@ -120,8 +143,7 @@ def shown(points: Sequence[Point]) -> NoiseScale:
         )
 
     low, high = math.log(points[0].batch / 8), math.log(points[-1].batch * 16)
-    fitted = math.exp(float(minimize_scalar(misfit, bounds=(low, high), method="bounded").x))
-    return NoiseScale(fitted, fitted, fitted)
+    return float(minimize_scalar(misfit, bounds=(low, high), method="bounded").x)
 
 
 def knees(points: Sequence[Point]) -> list[int]:
@@ -135,11 +157,15 @@ def advise(points: Sequence[Point], speed: Callable[[int], float], noise: NoiseS
     present = points[0].batch
     if noise is None:
         return present
-    candidates = []
-    for point in points:
-        ratio = math.log(speed(point.batch) / speed(present))
-        candidates.append(Candidate(point.batch, Estimate(ratio, ratio, ratio, LEVEL, 1, 1)))
-    return choose_batch(candidates, present, noise).batch
+    return choose_batch(_candidates(points, speed), present, noise).batch
+
+
+def _candidates(points: Sequence[Point], speed: Callable[[int], float]) -> list[Candidate]:
+    found = []
+    for point in points[1:]:
+        ratio = math.log(speed(point.batch) / speed(points[0].batch))
+        found.append(Candidate(point.batch, Estimate(ratio, ratio, ratio, LEVEL, 1, 1)))
+    return found
 
 
 def replay(
@@ -233,6 +259,47 @@ def with_known(tasks: dict[str, list[Point]], *, but_best: bool = False) -> list
     return cases
 
 
+def with_errors(tasks: dict[str, list[Point]], relative: float) -> dict[str, Any]:
+    """How close to the best the choice is with noise scales that are wrong by as much as their intervals say.
+
+    Args:
+        tasks: Points by task.
+        relative: Half of the interval of the noise scale, at ``LEVEL``.
+
+    Returns:
+        By the estimate of goodput and by its lower quartile: share of choices that are close, mean loss.
+    """
+    half = math.log1p(relative)
+    losses: dict[str, list[float]] = {"estimate": [], "lower_quartile": []}
+    for points in tasks.values():
+        true = shown(points).estimate
+        for index in range(DRAWN):
+            z = NormalDist().inv_cdf((index + 0.5) / DRAWN) / NormalDist().inv_cdf(0.5 + LEVEL / 2)
+            noise = NoiseScale(*(true * math.exp(half * (z + end)) for end in (0, -1, 1)), LEVEL)
+            for curve in CURVES.values():
+                for knee in knees(points):
+                    time = {point.batch: point.needs / curve(point.batch, knee) for point in points}
+                    for rule, batch in _chosen(points, lambda b, c=curve, k=knee: c(b, k), noise).items():
+                        losses[rule].append(time[batch] / min(time.values()) - 1)
+    return {
+        rule: {
+            "close": round(statistics.fmean(loss <= CLOSE for loss in told), 4),
+            "mean_loss": round(statistics.fmean(told), 4),
+        }
+        for rule, told in losses.items()
+    }
+
+
+def _chosen(points: Sequence[Point], speed: Callable[[int], float], noise: NoiseScale) -> dict[str, int]:
+    """The batch size with the largest goodput by either rule, where any gains."""
+    present = points[0].batch
+    gaining = preferred([rate(each, present, noise) for each in _candidates(points, speed)])
+    if not gaining:
+        return {"estimate": present, "lower_quartile": present}
+    cautious = max(gaining, key=lambda each: (each.lower_quartile, -each.batch))
+    return {"estimate": gaining[0].batch, "lower_quartile": cautious.batch}
+
+
 def in_hindsight(tasks: dict[str, list[Point]]) -> dict[str, float]:
     """Shares of cases close to the best with the noise scale that suits each task and curve best."""
     close = {
@@ -259,33 +326,42 @@ def _suited(points: Sequence[Point], curve: Curve) -> list[bool]:
 
 def results(tasks: dict[str, list[Point]]) -> dict[str, Any]:
     """Everything that is written but the conditions."""
-    cases, others = all_cases(tasks), other_fits(tasks)
+    known, cases, others = with_known(tasks), all_cases(tasks), other_fits(tasks)
     fits = {}
     for task, points in tasks.items():
         pair = fitted_pair(points)
         noise = fit(*pair)
         fits[task] = {
             "from": [point.batch for point in pair],
-            "noise_scale": None if noise is None else {k: round(v, 2) for k, v in asdict(noise).items()},
+            "noise_scale": None if noise is None else _rounded(noise),
+            "of_all": _rounded(shown(points)),
         }
     return {
         "aim": AIM,
         "close": CLOSE,
-        "all": summary(cases),
-        "held_out": summary([case for case in cases if case.held_out]),
-        "by_curve": {curve: summary([case for case in cases if case.curve == curve]) for curve in CURVES},
-        "held_out_by_curve": {
-            curve: summary([case for case in cases if case.held_out and case.curve == curve])
-            for curve in CURVES
-        },
-        "by_task": {task: summary([case for case in cases if case.task == task]) for task in tasks},
-        "fitted_from_other_pairs": summary(others),
-        "noise_scale_known": summary(with_known(tasks)),
-        "noise_scale_known_but_for_the_best": summary(with_known(tasks, but_best=True)),
+        "of_the_task": _split(known),
+        "but_for_the_best": _split(with_known(tasks, but_best=True)),
+        "of_two_batch_sizes": _split(cases),
+        "of_two_batch_sizes_held_out": _split([case for case in cases if case.held_out]),
+        "of_other_pairs": _split(others),
+        "by_task": {task: summary([case for case in known if case.task == task]) for task in tasks},
+        "with_errors": {f"{error:g}": with_errors(tasks, error) for error in ERRORS},
         "in_hindsight": in_hindsight(tasks),
         "fits": fits,
-        "rows": [asdict(case) for case in cases],
+        "rows": [asdict(case) for case in known],
     }
+
+
+def _split(cases: Sequence[Case]) -> dict[str, Any]:
+    """The summary of all, and of each curve."""
+    return {
+        "all": summary(cases),
+        **{curve: summary([case for case in cases if case.curve == curve]) for curve in CURVES},
+    }
+
+
+def _rounded(noise: NoiseScale) -> dict[str, float]:
+    return {name: round(value, 2) for name, value in asdict(noise).items()}
 
 
 def main() -> None:
@@ -295,23 +371,28 @@ def main() -> None:
     options = parser.parse_args()
     found = results(read_points())
     options.out.write_text(json.dumps({"conditions": conditions(), **found}, indent=1) + "\n")
-    sets = {
-        "all cases": found["all"],
-        "best batch not fitted from": found["held_out"],
-        **{f"{curve} curve": told for curve, told in found["by_curve"].items()},
-        **{f"{curve} curve, not fitted from": told for curve, told in found["held_out_by_curve"].items()},
-        **found["by_task"],
-        "fitted from other pairs": found["fitted_from_other_pairs"],
-        "noise scale known": found["noise_scale_known"],
-        "noise scale known but for the best": found["noise_scale_known_but_for_the_best"],
-    }
     print(f"within {CLOSE:.0%} of the best time to the target, and median loss (aim {AIM:.0%} by goodput)")
-    for name, told in sets.items():
-        ways = ("goodput", "throughput", "largest")
-        shown = ", ".join(f"{way} {told[way]['close']:.0%} {told[way]['median_loss']:.1%}" for way in ways)
-        print(f"{name}: {told['cases']} cases, {shown}")
+    for name in SOURCES:
+        for curve, told in found[name].items():
+            _say(f"noise scale {name.replace('_', ' ')}, {curve}", told)
+    for task, told in found["by_task"].items():
+        _say(task, told)
+    for error, rules in found["with_errors"].items():
+        told = ", ".join(
+            f"by {rule.replace('_', ' ')} {of['close']:.0%}, mean loss {of['mean_loss']:.2%}"
+            for rule, of in rules.items()
+        )
+        print(f"noise scale of the task give or take {float(error):.0%}: {told}")
     told = ", ".join(f"{name} {share:.0%}" for name, share in found["in_hindsight"].items())
     print(f"goodput with the noise scale chosen in hindsight: {told}")
+
+
+def _say(name: str, told: dict[str, Any]) -> None:
+    ways = ", ".join(
+        f"{way} {told[way]['close']:.0%} {told[way]['median_loss']:.1%}"
+        for way in ("goodput", "throughput", "largest")
+    )
+    print(f"{name}: {told['cases']} cases, {ways}")
 
 
 if __name__ == "__main__":

@@ -122,7 +122,24 @@ def test_every_written_figure_is_a_number(goodput: Any) -> None:
 def test_all_points_show_the_noise_scale_that_made_them(goodput: Any) -> None:
     noise = goodput.shown(a_task(goodput, 64, 256, 1024, 4096))
     assert noise.estimate == pytest.approx(NOISE, rel=1e-3)
-    assert noise.low == noise.high == noise.estimate
+    assert noise.low == pytest.approx(noise.high, rel=1e-2)  # nothing contradicts it
+
+
+def test_points_that_follow_no_noise_scale_exactly_leave_an_interval(goodput: Any) -> None:
+    exact = a_task(goodput, 64, 256, 1024, 4096)
+    needs = [point.needs * (1.1 if index % 2 else 1) for index, point in enumerate(exact)]
+    bent = [goodput.Point(point.batch, need, 0.01) for point, need in zip(exact, needs, strict=True)]
+    noise = goodput.shown(bent)
+    assert noise.low < noise.estimate * 0.8 and noise.high > noise.estimate * 1.2
+
+
+def test_errors_of_the_noise_scale_cost_more_the_larger_they_are(goodput: Any) -> None:
+    tasks = {"made up": a_task(goodput, *(int(10 * 1.5**step) for step in range(18)))}
+    little, much = (goodput.with_errors(tasks, error) for error in (0.01, 2.0))
+    for rule in ("estimate", "lower_quartile"):
+        assert little[rule]["close"] == 1.0 and little[rule]["mean_loss"] < 0.01
+        assert much[rule]["close"] < 1.0 and much[rule]["mean_loss"] > little[rule]["mean_loss"]
+    assert much["estimate"]["mean_loss"] < much["lower_quartile"]["mean_loss"]
 
 
 def test_a_known_noise_scale_decides_where_two_points_show_none(goodput: Any) -> None:

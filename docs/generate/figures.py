@@ -102,14 +102,17 @@ def _numerics(found: Any) -> str:
 
 def _goodput(found: Any) -> str:
     ways = {
-        **{rule: of for rule, of in found["all"].items() if isinstance(of, dict)},
-        "goodput, noise scale known": found["noise_scale_known"]["goodput"],
+        "goodput, noise scale of the task": found["of_the_task"]["all"]["goodput"],
+        "goodput, noise scale of all batch sizes but the best": found["but_for_the_best"]["all"]["goodput"],
+        "goodput, noise scale of two batch sizes": found["of_two_batch_sizes"]["all"]["goodput"],
+        "throughput": found["of_the_task"]["all"]["throughput"],
+        "the largest batch": found["of_the_task"]["all"]["largest"],
     }
     rows = [
         (rule, _share(of["close"]), _share(of["median_loss"]), _share(of["worst_loss"]))
         for rule, of in ways.items()
     ]
-    rows.append(("goodput, in hindsight", _share(found["in_hindsight"]["all"]), "", ""))
+    rows.append(("goodput, noise scale in hindsight", _share(found["in_hindsight"]["all"]), "", ""))
     return table(("batch chosen by", "within 5 % of the best", "median loss", "worst loss"), rows)
 
 
