@@ -136,9 +136,13 @@ class Confirmation:
     def _changed(self, config: Config) -> list[str]:
         return [name for name, value in config.items() if value != self.space.present[name]]
 
+    def _leading(self, config: Config) -> list[str]:
+        """Without those that only follow another change."""
+        changed = self._changed(config)
+        return [name for name in changed if self.arena.knobs[name].follows not in changed]
+
     def _reduce(self, nominee: Config, outcome: Outcome) -> Config:
-        changed = self._changed(nominee)
-        changed = [name for name in changed if self.arena.knobs[name].follows not in changed]
+        changed = self._leading(nominee)
         if len(changed) < 2 or self.clock() > self.deadline:
             return nominee
         self.progress.say(f"taking {len(changed)} changes out one by one")
@@ -150,6 +154,7 @@ class Confirmation:
             level=self.settings.confidence,
             number=self.next_number,
             deadline=self.deadline,
+            worth=self.worth,
         )
         for removal in removals:
             outcome.contributions[removal.knob] = removal.contribution
@@ -176,9 +181,7 @@ class Confirmation:
         if whole.verdict == "drifts" or (len(changed) > 1 and affordable):
             for name in changed:
                 single = self.space.complete({name: winner[name]})
-                if not self._changed(
-                    single
-                ):  # nothing without the others, as a learning rate without a batch
+                if not self._changed(single):  # as a learning rate without a batch
                     continue
                 verdict = self._judge(single, outcome, steps)
                 outcome.numerics[name] = verdict
@@ -289,9 +292,9 @@ class Confirmation:
             outcome.reason = f"{wording.UNPAID} within {self.settings.steps_planned} steps"
         else:
             outcome.verdict, outcome.config = "change", dict(winner)
-            changed = self._changed(winner)
-            if len(changed) == 1:
-                outcome.contributions[changed[0]] = decision.estimate
+            leading = self._leading(winner)
+            if len(leading) == 1:
+                outcome.contributions[leading[0]] = decision.estimate
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
         """What is to be recommended must also last; the record says why it does not."""

@@ -4,7 +4,7 @@ Contributions are measured by removal, not by adding up single gains, which inte
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from advisor.tuners.duel import LIVE, Arena
@@ -48,13 +48,14 @@ def removals(
     level: float,
     number: int,
     deadline: float,
+    worth: Callable[[dict[str, Value]], float] = lambda config: 0.0,
 ) -> tuple[dict[str, Value], list[Removal]]:
     """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
 
     A change that computes with fewer bits, or that changes training, must also clearly help.
     Live changes are taken out and put back in one process; others need processes of their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
-    leaves unmeasured.
+    leaves unmeasured. ``worth`` is the log ratio of what a sample is worth under a configuration.
     """
     config = dict(winner)
     measured: list[Removal] = []
@@ -68,13 +69,15 @@ def removals(
             if config[name] == base[name] or bench.late:
                 continue  # went with another change, or no time is left
             try:
-                estimate = bench.contribution(without(config, base, name), config, detectable)
+                reduced = without(config, base, name)
+                faster = bench.contribution(reduced, config, detectable)
             except TrialFailed:
                 continue
+            estimate = faster.shifted(worth(config) - worth(reduced))
             harmless = arena.knobs[name].meaning(config) in (Semantics.EXACT, Semantics.ROUNDING)
             needed = estimate.estimate > detectable and (harmless or estimate.low > 0)
             if not needed:
-                config = without(config, base, name)
+                config = reduced
             measured.append(Removal(name, estimate, needed))
     return config, measured
 
