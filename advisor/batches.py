@@ -150,8 +150,9 @@ class Batches:
             fastest_ratio=None if fast is None else as_ratio(fast.estimate),
             best_goodput=None if not self.advice.goodputs else gaining[0].batch if gaining else present,
             noise_scale=None
-            if noise is None
+            if noise is None or math.isinf(noise.high)
             else Interval(estimate=noise.estimate, low=noise.low, high=noise.high),
+            noise_scale_at_least=noise.low if noise is not None and math.isinf(noise.high) else None,
             largest_safe=None if safe is None else safe.batch_size,
             peak_bytes=None if safe is None else safe.peak_bytes,
             limit_bytes=None if safe is None else safe.limit_bytes,

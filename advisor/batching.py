@@ -2,8 +2,8 @@
 
 Throughput alone always says "bigger" (measurement.md, section 7). A batch becomes part of the nominee only
 where the lower quartile of its goodput gains enough and a short run from the same start learns as much from
-the same samples. Where it learns less, the next smaller batch that gains is tried; where none is left, what
-was measured is shown as a proposal.
+the same samples. Where it does not, or that cannot be told, the next smaller batch that gains is tried; where
+none is left, what was measured is shown as a proposal.
 """
 
 import math
@@ -17,6 +17,7 @@ from advisor.tuners.duel import Arena
 from advisor.tuners.epochs import batches_per_update
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.goodput import (
+    POINTS,
     Candidate,
     Goodput,
     LossMatch,
@@ -31,6 +32,7 @@ from advisor.tuners.noise_scale import ROUNDS, STEPS, measure_noise_scale
 from advisor.tuners.proposals import QUADS, Measured, propose_batches
 from advisor.tuners.space import Space
 
+SHARE = 0.1  # of the time that is left: what comparing losses may take at once
 LONGER = 1.5  # of a step of twice the batch beside one now
 
 
@@ -121,24 +123,39 @@ class Batching:
             if match.verdict == "ok":
                 return BatchAdvice(measured, noise, goodputs, chosen, match, reason)
             reason = reason or f"with batch size {best.batch}, {match.reason}"
-            if match.verdict == "unknown":
+            if match.verdict == "unknown" and not match.undecided:
                 break
             refused = best.batch
         return BatchAdvice(measured, noise, goodputs, match=match, reason=reason or _not_worth_it(goodputs))
 
     def _match(self, base: Mapping[str, Value], chosen: Measured, present: int) -> LossMatch:
-        """Train both from the same start on the same number of samples."""
+        """Train both from the same start on the same number of samples, on more where these tell nothing.
+
+        What is learnt in a few steps says little of a learning rate that is too high later: it begins with
+        as many samples as a small share of the time allows.
+        """
         self.say(f"comparing what is learnt with batch size {chosen.batch_size} from the same samples")
-        few, many = matching_steps(present, chosen.batch_size)
-        if self._late(few + many):
-            return LossMatch("unknown", "no time was left to compare what is learnt from the same samples")
+        looks = [matching_steps(present, chosen.batch_size, points) for points in POINTS]
+        first = sum(self._fits(few + many, SHARE) for few, many in looks[1:])
+        match = LossMatch("unknown", "no time was left to compare what is learnt from the same samples")
+        for few, many in looks[first:]:
+            if not self._fits(few + many):
+                break
+            try:
+                match = self._compare(base, chosen, present, few, many)
+            except TrialFailed as failed:
+                return LossMatch("unknown", failed.failure.message)
+            if not match.undecided:
+                break
+        return match
+
+    def _compare(
+        self, base: Mapping[str, Value], chosen: Measured, present: int, few: int, many: int
+    ) -> LossMatch:
         changed = {**base, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
         kept = {**base, "batch_size": present, "lr_scaling": "none"}
-        try:
-            before = gate.learn(self.arena, kept, few)
-            after = gate.learn(self.arena, changed, many)
-        except TrialFailed as failed:
-            return LossMatch("unknown", failed.failure.message)
+        before = gate.learn(self.arena, kept, few)
+        after = gate.learn(self.arena, changed, many)
         return loss_matched(
             before.losses,
             after.losses,
@@ -147,10 +164,11 @@ class Batching:
             summed=bool(self.profile.run and self.profile.run.sum_reduced_loss),
         )
 
-    def _late(self, steps: int) -> bool:
+    def _fits(self, steps: int, share: float = 1.0) -> bool:
+        """Whether there is time for these steps within this share of what is left."""
         if self.arena.max_steps is not None and steps > self.arena.max_steps:
-            return True
-        return time.monotonic() + steps * self.arena.step_s > self.deadline
+            return False
+        return steps * self.arena.step_s <= share * (self.deadline - time.monotonic())
 
 
 def expected_s(arena: Arena, startup_s: float) -> float:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from advisor import wording
-from advisor.result import Interval, ResultData, Trial, Value
+from advisor.result import BatchSizes, Interval, ResultData, Trial, Value
 from advisor.tuners.compiled import NEED_COMPILE, compiles
 
 COMPILED = ("execution", *NEED_COMPILE)
@@ -42,8 +42,9 @@ def batches(result: ResultData) -> str | None:
     if known.fastest_ratio is not None:
         ratio = wording.short_ratio(known.fastest_ratio)
         said.append(f"batch size {known.fastest} is the fastest measured: {ratio}")
-    if known.best_goodput is not None and known.noise_scale is not None:
-        said.append(f"by goodput {known.best_goodput} is best ({_noise_scale(known.noise_scale)})")
+    noise_scale = _noise_scale(known)
+    if known.best_goodput is not None and noise_scale is not None:
+        said.append(f"by goodput {known.best_goodput} is best (gradient noise scale {noise_scale})")
     if known.said:
         said.append(wording.shown(known.said, 300))
     return "; ".join(said) or None
@@ -85,6 +86,11 @@ def _instead(now: float, changed: Interval | None) -> str:
     return f"{wording.seconds(changed.estimate)} ({low} to {high}) instead of {wording.seconds(now)}"
 
 
-def _noise_scale(value: Interval) -> str:
+def _noise_scale(known: BatchSizes) -> str | None:
+    if known.noise_scale_at_least is not None:
+        return f"at least {known.noise_scale_at_least:.3g} samples"
+    if known.noise_scale is None:
+        return None
+    value = known.noise_scale
     low, middle, high = (f"{end:.3g}" for end in (value.low, value.estimate, value.high))
-    return f"gradient noise scale {middle} samples, {low} to {high}"
+    return f"{middle} samples, {low} to {high}"

@@ -281,13 +281,17 @@ class PlannedRun(Record):
 
 
 class BatchSizes(Record):
-    """What is known of other batch sizes: the fastest, the best by goodput, the largest that fits."""
+    """What is known of other batch sizes: the fastest, the best by goodput, the largest that fits.
+
+    Where a gradient is lost in its noise, of ``noise_scale`` no more is known than ``noise_scale_at_least``.
+    """
 
     present: int
     fastest: int | None = None
     fastest_ratio: Ratio | None = None
     best_goodput: int | None = None
     noise_scale: Interval | None = None
+    noise_scale_at_least: Finite | None = None
     largest_safe: int | None = None
     peak_bytes: int | None = None
     limit_bytes: int | None = None

@@ -1,6 +1,7 @@
 """Whether a larger batch becomes part of what is recommended."""
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -90,7 +91,7 @@ def test_throughput_that_learns_nothing_more_stays_a_proposal(monkeypatch: pytes
 def test_a_loss_that_falls_behind_rules_the_batch_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found = advice(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
     assert found.chosen is None and found.match is not None and found.match.verdict == "worse"
-    assert found.reason.startswith("with batch size 128, after 2048 samples the loss differs by +")
+    assert found.reason.startswith("with batch size 128, after 131072 samples the loss differs by +")
 
 
 def test_a_smaller_one_that_keeps_up_is_chosen_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,19 +101,79 @@ def test_a_smaller_one_that_keeps_up_is_chosen_instead(monkeypatch: pytest.Monke
     assert found.reason.startswith("with batch size 128, ")
 
 
-def test_losses_that_tell_nothing_are_not_asked_of_a_smaller_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def learning(machine: Machine, patch: pytest.MonkeyPatch, losses: Any, deadline: float = math.inf) -> Any:
+    """The advice where ``losses`` makes them from the batch size and the steps; and what was asked."""
+    asked: list[tuple[int, int]] = []
+
+    def learn(arena: Any, config: Mapping[str, Value], steps: int) -> Learning:
+        asked.append((int(config["batch_size"]), steps))
+        return Learning(tuple(losses(int(config["batch_size"]), steps)), 1)
+
+    machine.install(patch)
+    patch.setattr(gate, "learn", learn)
+    looked = Batching(cast(Arena, machine), a_space(), PROFILE, 0.02, None, deadline, lambda text: None)
+    return looked.advise({"batch_size": 32}), asked
+
+
+LOOKS = [[(32, 4 * points), (128, points)] for points in (16, 64, 256, 1024)]
+SMALLER = [(32, 2048), (64, 1024)]
+
+
+def test_losses_that_tell_nothing_speak_for_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, asked = learning(Machine(LARGE_NOISE), monkeypatch, lambda batch, steps: [2.0] * steps)
+    assert found.chosen is None and found.reason.startswith(
+        "with batch size 128, the baseline's loss fell by 0.0%"
+    )
+    assert asked == LOOKS[3] + SMALLER
+
+
+def test_where_time_is_short_a_loss_that_falls_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(batch: int, steps: int) -> list[float]:
+        return [1.0 + math.exp(-index * batch / 30_000) for index in range(steps)]
+
     machine = Machine(LARGE_NOISE)
-    asked: list[int] = []
+    machine.step_s = 0.1  # 8, 32, 128 and 512 s
+    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 60)
+    assert found.chosen is not None and found.chosen.batch_size == 128
+    assert asked == LOOKS[0] + LOOKS[1]
+    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 10)
+    assert found.chosen is None and asked == [*LOOKS[0], (32, 32), (64, 16)]
+    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 4)
+    assert found.chosen is None and asked == [] and "no time was left" in found.reason
+    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 3600)
+    assert found.chosen is not None and asked == LOOKS[2]
+    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 36000)
+    assert found.chosen is not None and asked == LOOKS[3]
 
-    def flat(arena: Any, config: Mapping[str, Value], steps: int) -> Learning:
-        asked.append(int(config["batch_size"]))
-        return Learning((2.0,) * steps, 1)
 
-    machine.install(monkeypatch)
-    monkeypatch.setattr(gate, "learn", flat)
-    looked = Batching(cast(Arena, machine), a_space(), PROFILE, 0.02, None, math.inf, lambda text: None)
-    assert looked.advise({"batch_size": 32}).chosen is None
-    assert asked == [32, 128]
+def test_what_diverges_only_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def later(batch: int, steps: int) -> list[float]:
+        fall = [1.0 + math.exp(-index * batch / 3_000) for index in range(steps)]
+        return [loss + (batch > 32 and index * batch > 10_000) * 0.5 for index, loss in enumerate(fall)]
+
+    found, _ = learning(Machine(LARGE_NOISE), monkeypatch, later)
+    assert found.chosen is None and found.match is not None and found.match.verdict == "worse"
+
+
+def test_losses_of_which_more_tell_no_more_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(LARGE_NOISE)
+    machine.step_s = 0.1
+    negative = learning(machine, monkeypatch, lambda batch, steps: [-1.0] * steps, time.monotonic() + 60)
+    assert negative[0].chosen is None and "not positive" in negative[0].reason
+    assert negative[1] == LOOKS[0]
+
+
+def test_an_end_that_is_not_known_is_told_as_the_lower_one() -> None:
+    run = a_run()
+    run.complete(Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE))
+    for noise, told in (
+        (NoiseScale(200, 100, 400), (100, None)),
+        (NoiseScale(200, 100, math.inf), (None, 100)),
+    ):
+        known = replace(run, noise=noise).known()
+        assert known is not None
+        low = None if known.noise_scale is None else known.noise_scale.low
+        assert (low, known.noise_scale_at_least) == told
 
 
 def test_a_gain_that_is_too_small_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:

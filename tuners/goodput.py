@@ -28,13 +28,13 @@ NEEDS_PROOF = 2.0  # times the present batch, beyond which losses must be compar
 TOLERANCE = 0.02  # relative, by which a matched loss may be worse
 LEAST_FALL = 2 * TOLERANCE  # of the baseline's loss: in less a candidate that learns nothing would pass
 MIN_PAIRS = 4  # of losses, in the second half of the samples
-POINTS = 16  # losses of the larger batch that a comparison asks for
+POINTS = (16, 64, 256, 1024)  # losses of the larger batch that a comparison asks for: the least, and more
 WARMUP_SHARE = 5 / 90  # of all steps: five of ninety epochs (Goyal et al.)
 
 
 @dataclass(frozen=True)
 class NoiseScale:
-    """A gradient noise scale in samples, and its interval at the two-sided ``level``."""
+    """A gradient noise scale in samples, its interval at the two-sided ``level``, maybe without upper end."""
 
     estimate: float
     low: float
@@ -80,11 +80,15 @@ class Goodput:
 
 @dataclass(frozen=True)
 class LossMatch:
-    """Whether a candidate's loss is as good after the same samples; ``worse_by`` is relative."""
+    """Whether a candidate's loss is as good after the same samples; ``worse_by`` is relative.
+
+    ``undecided`` tells of an unknown verdict that more samples may decide.
+    """
 
     verdict: Literal["ok", "worse", "unknown"]
     reason: str
     worse_by: float | None = None
+    undecided: bool = False
 
 
 def efficiency(batch: float, present_batch: float, noise_scale: float) -> float:
@@ -111,7 +115,8 @@ def estimate_noise_scale(
 
     A squared norm is, on average, that of the true gradient plus the noise of one sample over the batch
     size; two sizes tell them apart. The means of both over all steps are divided, and blocks of steps
-    are left out in turn for the interval.
+    are left out in turn for the interval. Where the gradient is still lost in its noise, the noise scale is
+    known to be large, and the interval has no upper end.
 
     Args:
         small: By run, the squared norms of its steps with the smaller batch.
@@ -121,7 +126,7 @@ def estimate_noise_scale(
         dataset_length: Items that batches are drawn from without replacement: what all of them have in
             common is gradient then, and no noise.
         block: Consecutive steps that are left out together.
-        level: Two-sided, of the interval, and of the evidence that there is a gradient and noise at all.
+        level: Two-sided, of the interval, and of the evidence that there is noise at all.
     """
     if not 0 < small_batch < large_batch:
         raise ValueError(f"{small_batch} must be a smaller batch than {large_batch}")
@@ -141,25 +146,21 @@ def estimate_noise_scale(
     total = [sum(column) for column in zip(*blocks, strict=True)]
     without = [moments([whole - part for whole, part in zip(total, row, strict=True)]) for row in blocks]
     gradient, noise = moments(total)
-    if noise + jackknife_half_width([each for _, each in without], level) < 0:
+    gradients, noises = [each for each, _ in without], [each for _, each in without]
+    gradient_error = jackknife_half_width(gradients, level)
+    noise_error = jackknife_half_width(noises, level)
+    if noise + noise_error < 0:
         return Unknown("gradients grow with the batch, as those of a loss summed over it do")
-    if (
-        min(
-            noise - jackknife_half_width([each for _, each in without], level), *(each for _, each in without)
-        )
-        <= 0
-    ):
+    if min(noise - noise_error, *noises) <= 0:
         return Unknown("the gradients of both batch sizes differ too little to show their noise")
-    if (
-        min(
-            gradient - jackknife_half_width([each for each, _ in without], level),
-            *(each for each, _ in without),
+    if gradient + gradient_error <= 0:
+        return Unknown(
+            "gradients of the larger batch are smaller than noise that averages out would leave them"
         )
-        <= 0
-    ):
-        return Unknown(f"at batch {large_batch:g} the gradient is still lost in its noise")
+    if min(gradient - gradient_error, *gradients) <= 0:
+        return _of_hidden_gradient(gradient, gradient_error, noise, noise_error, level)
     centre = math.log(noise / gradient)
-    half = jackknife_half_width([math.log(noises / gradients) for gradients, noises in without], level)
+    half = jackknife_half_width([math.log(each / other) for other, each in without], level)
     return NoiseScale(math.exp(centre), math.exp(centre - half), math.exp(centre + half), level)
 
 
@@ -244,7 +245,7 @@ def choose_batch(candidates: Sequence[Candidate], present_batch: int, noise: Noi
     return next(iter(preferred(others)), present)
 
 
-def matching_steps(baseline_batch: int, candidate_batch: int, points: int = POINTS) -> tuple[int, int]:
+def matching_steps(baseline_batch: int, candidate_batch: int, points: int = POINTS[0]) -> tuple[int, int]:
     """Steps of baseline and candidate that see the same samples, ``points`` steps of the larger batch."""
     samples = points * max(baseline_batch, candidate_batch)
     return math.ceil(samples / baseline_batch), math.ceil(samples / candidate_batch)
@@ -284,15 +285,15 @@ def loss_matched(
         pairs = [(one / baseline_batch, other / candidate_batch) for one, other in pairs]
     tail = pairs[len(pairs) // 2 :]
     if len(tail) < MIN_PAIRS:
-        return LossMatch("unknown", f"{len(pairs)} steps of the larger batch are too few to compare")
+        few = f"{len(pairs)} steps of the larger batch are too few to compare"
+        return LossMatch("unknown", few, undecided=True)
     end = fmean(one for one, _ in tail)
     if end <= 0:
         return LossMatch("unknown", "the loss is not positive, so a relative difference says nothing")
     fall = pairs[0][0] / end - 1
     if fall < LEAST_FALL:
-        return LossMatch(
-            "unknown", f"the baseline's loss fell by {fall:.1%} only: too little to tell learning from none"
-        )
+        little = f"the baseline's loss fell by {fall:.1%} only: too little to tell learning from none"
+        return LossMatch("unknown", little, undecided=True)
     differences = [(other - one) / end for one, other in tail]
     worse_by = fmean(differences)
     half = _t(level, len(tail) - 1) * stdev(differences) / math.sqrt(len(tail))
@@ -302,7 +303,26 @@ def loss_matched(
         return LossMatch("ok", told, worse_by)
     if worse_by - half > tolerance:
         return LossMatch("worse", told, worse_by)
-    return LossMatch("unknown", f"{told}: too noisy for a bound of {tolerance:.0%}", worse_by)
+    return LossMatch("unknown", f"{told}: too noisy for a bound of {tolerance:.0%}", worse_by, undecided=True)
+
+
+def _of_hidden_gradient(
+    gradient: float, gradient_error: float, noise: float, noise_error: float, level: float
+) -> NoiseScale:
+    """The noise scale where the squared gradient is not told from zero: it has no upper end.
+
+    The squared gradient is taken for normally distributed about its estimate and above zero (a flat prior);
+    both errors are half-widths at ``level``.
+    """
+    normal = NormalDist()
+    spread = gradient_error / normal.inv_cdf(0.5 + level / 2)
+    below = normal.cdf(-gradient / spread)
+
+    def quantile(probability: float) -> float:
+        return gradient + spread * normal.inv_cdf(below + probability * (1 - below))
+
+    low = (noise - noise_error) / quantile(0.5 + level / 2)
+    return NoiseScale(noise / quantile(0.5), low, math.inf, level)
 
 
 def _blocks(
