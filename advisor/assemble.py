@@ -45,6 +45,7 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search import StoppedBy
 from advisor.tuners.space import NotTried, Space
 
+ENDS = {"estimate", "low", "high"}
 WORTH_A_PROPOSAL = 1.02  # ratio; the lower bound must exceed it
 
 
@@ -116,7 +117,7 @@ def result(
         findings=as_data(in_order(judged, RULES)),
         recommendation=recommendation,
         batch=batches.known(),
-        planned=_planned(settings, baseline, space, recommendation),
+        planned=_planned(settings, baseline, space, recommendation, batches),
         not_tried=untried,
         warnings=warnings,
         budget=Budget(seconds=seconds, trials=len(trials), stopped_by=stopped_by),
@@ -160,14 +161,16 @@ def _recommendation(
 
 
 def _planned(
-    settings: Settings, baseline: Baseline, space: Space, found: Recommendation
+    settings: Settings, baseline: Baseline, space: Space, found: Recommendation, batches: Batches
 ) -> PlannedRun | None:
-    run, speedup = baseline.profile.run, found.speedup
+    run = baseline.profile.run
+    worth = math.exp(batches.sure_worth(found.config, space.present))  # of a sample: no clock shows it
+    speedup = {end: ratio / worth for end, ratio in found.speedup.model_dump(include=ENDS).items()}
     before, after = space.present.get("batch_size"), found.config.get("batch_size")
     return planned_run(
         baseline.profile,
         baseline.step_s,
-        speedup.model_dump() if found.verdict == "change" else None,
+        speedup if found.verdict == "change" else None,
         steps=settings.steps_planned or (run.steps_total if run is not None else None),
         batch_ratio=int(after) / int(before) if before and after else 1.0,
         compile_s=found.compile_cold_s,

@@ -1,13 +1,21 @@
 """What a gain means for the training that is planned."""
 
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from builders import a_loader, a_profile
+from result_builder import a_ratio, a_recommendation
 
+from advisor.assemble import _planned
+from advisor.batches import Batches
 from advisor.planned import planned_run
 from advisor.profiles.profile import RunFacts
 from advisor.result import PlannedRun
+from advisor.settings import Settings, TargetRequest
+from advisor.tuners.goodput import NoiseScale
+from advisor.tuners.knob import Value
 
 GAIN = {"estimate": 2.0, "low": 1.6, "high": 2.5}
 
@@ -39,6 +47,24 @@ def test_compiling_is_paid_once_for_the_run_and_not_in_every_epoch() -> None:
 
 def test_a_larger_batch_takes_fewer_steps_over_the_same_samples() -> None:
     assert planned(batch_ratio=4.0).changed_steps == 1250
+
+
+def test_the_time_is_by_the_clock_and_not_by_what_the_samples_are_worth() -> None:
+    config: dict[str, Value] = {"batch_size": 80, "lr_scaling": "linear"}
+    settings = Settings(target=TargetRequest(kind="script", name="train.py"), steps_planned=4000)
+    batches = replace(Batches(settings, cast(Any, None)), noise=NoiseScale(60.0, 60.0, 60.0))
+    profile = a_profile(loader=a_loader(dataset_length=1000), run=RunFacts(samples_per_step=10.0))
+    run = _planned(
+        settings,
+        cast(Any, SimpleNamespace(profile=profile, step_s=0.1)),
+        cast(Any, SimpleNamespace(present={"batch_size": 10, "lr_scaling": "none"})),
+        a_recommendation(speedup=a_ratio(2.0, 1.8, 2.2), config=config),
+        batches,
+    )
+    assert run is not None and run.changed_epoch_s is not None and run.changed_seconds is not None
+    assert run.changed_steps == 500
+    assert run.changed_epoch_s.estimate == pytest.approx(2.5)  # half the worth of a sample, 4 times as many
+    assert run.changed_seconds.low == pytest.approx(400 / 4.4)
 
 
 def test_a_price_gives_the_cost_of_both() -> None:
