@@ -227,7 +227,9 @@ def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
     if outcome.config.get("batch_size") == best.batch_size:
         return []
     learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
-    why = batches.advice.reason or "convergence unverified"
+    why, chosen = batches.advice.reason or "convergence unverified", batches.advice.chosen
+    if chosen is not None and not batches.advice.reason:
+        why = f"by goodput batch size {chosen.batch_size} is better"
     return [
         Proposal(
             knob="batch_size",
