@@ -77,6 +77,8 @@ def result(
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
     recommendation.proposals += estimates(trials, profile, space.present)
     untried = _untried(not_tried, outcome)
+    if batches.searched and batches.advice.reason:
+        untried.append(Untried(knob="batch_size", reason=_rejected(batches.advice.reason)))
     if finished:
         untried += _not_reached(space, trials, {entry.knob for entry in untried}, stopped_by)
     option = "knobs=" if request.kind == "objects" else "--knob"
@@ -245,8 +247,12 @@ def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
 def _untried(not_tried: Sequence[NotTried], outcome: Outcome) -> list[Untried]:
     entries = [Untried(knob=entry.knob, value=entry.value, reason=entry.reason) for entry in not_tried]
     for name, reason in outcome.rejected.items():
-        entries.append(Untried(knob=name, value=None, reason=f"tried, not recommended: {reason}"))
+        entries.append(Untried(knob=name, value=None, reason=_rejected(reason)))
     return entries
+
+
+def _rejected(reason: str) -> str:
+    return f"tried, not recommended: {reason}"
 
 
 def _not_reached(

@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from advisor.batching import BatchAdvice, Batching
+from advisor.batching import BatchAdvice, Batching, expected_s
 from advisor.keeping import as_ratio
 from advisor.profiles.profile import Profile
 from advisor.result import BatchSizes, Interval
 from advisor.settings import Progress, Settings
+from advisor.tuners.ablate import without
 from advisor.tuners.duel import Arena
 from advisor.tuners.epochs import batches_per_update
 from advisor.tuners.goodput import NoiseScale, efficiency, preferred
@@ -48,6 +49,7 @@ class Batches:
     safe: SafeBatch | None = None
     _wide: Space | None = None
     _per_update: int = 1
+    _notes: list[str] = field(default_factory=list)
 
     @property
     def searched(self) -> bool:
@@ -90,8 +92,12 @@ class Batches:
         self.progress.say("estimating what a larger batch learns per sample")
         self.noise = measure_noise_scale(
             arena, space.present, profile,
-            max_batch=self.settings.max_batch, deadline=deadline, say=self.progress.say,
+            max_batch=self.settings.max_batch, deadline=deadline, say=self._note,
         )  # fmt: skip
+
+    def _note(self, text: str) -> None:
+        self.progress.say(text)
+        self._notes.append(text)
 
     def worth(self, config: Mapping[str, Value], present: Mapping[str, Value]) -> float:
         """Log of what a sample is worth beside one of the present batch; 0 where that is not known."""
@@ -103,14 +109,20 @@ class Batches:
             config, present, lambda noise, larger: noise.quantile(QUARTILE if larger else 1 - QUARTILE)
         )
 
-    def extend(self, arena: Arena, profile: Profile, nominee: Config, deadline: float) -> Config:
+    def extend(
+        self, arena: Arena, profile: Profile, nominee: Config, deadline: float, startup_s: float
+    ) -> Config:
         """The nominee with a larger batch, where goodput and a short run speak for it."""
-        if self._wide is None or not self.added:
+        if self._wide is None or self.settings.objective != "goodput":
             return nominee
         batching = Batching(
             arena, self._wide, profile, self.settings.min_gain, self.settings.max_batch, deadline,
             self.progress.say,
         )  # fmt: skip
+        if self.searched:
+            return self._proven(batching, nominee, self._wide.present)
+        if time.monotonic() + expected_s(arena, startup_s) > deadline:
+            return nominee
         self._per_update = batches_per_update(profile)
         self.advice = batching.advise(nominee)
         self.noise = self.advice.noise
@@ -120,9 +132,25 @@ class Batches:
             return nominee
         return {**nominee, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
 
+    def _proven(self, batching: Batching, nominee: Config, own: Config) -> Config:
+        """The nominee of a search by goodput: a larger batch must learn as much, or the present one stays."""
+        present, batch = own.get("batch_size"), nominee.get("batch_size")
+        if not isinstance(present, int) or not isinstance(batch, int) or batch <= present:
+            return nominee
+        if self.noise is None:
+            reason = self._notes[-1] if self._notes else "no noise scale"
+        else:
+            match = batching.match(nominee, batch, str(nominee.get("lr_scaling", "none")), present)
+            if match.verdict == "ok":
+                return nominee
+            reason = f"with batch size {batch}, {match.reason}"
+        self.advice = BatchAdvice(reason=reason)
+        return without(nominee, own, "batch_size")
+
     def propose(self, arena: Arena, base: Config, deadline: float) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""
-        if self._wide is not None and self.added and not self.measured:
+        wanted = self.added or self.advice.reason
+        if self._wide is not None and wanted and not self.measured:
             self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say)
 
     def find_largest(self, arena: Arena, profile: Profile, base: Config, deadline: float) -> None:

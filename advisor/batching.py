@@ -119,7 +119,7 @@ class Batching:
             if best.batch > refused:
                 continue
             chosen = next(each for each in measured if each.batch_size == best.batch)
-            match = self._match(base, chosen, present)
+            match = self.match(base, chosen.batch_size, chosen.lr_scaling, present)
             if match.verdict == "ok":
                 return BatchAdvice(measured, noise, goodputs, chosen, match, reason)
             reason = reason or f"with batch size {best.batch}, {match.reason}"
@@ -128,41 +128,42 @@ class Batching:
             refused = best.batch
         return BatchAdvice(measured, noise, goodputs, match=match, reason=reason or _not_worth_it(goodputs))
 
-    def _match(self, base: Mapping[str, Value], chosen: Measured, present: int) -> LossMatch:
+    def match(self, base: Mapping[str, Value], batch: int, rule: str, present: int) -> LossMatch:
         """Train both from the same start on the same number of samples, on more where these tell nothing.
 
         What is learnt in a few steps says little of a learning rate that is too high later: it begins with
         as many samples as a small share of the time allows.
+
+        Args:
+            base: The configuration on top of which the batch is changed.
+            batch: The larger batch size.
+            rule: Of the learning rate that goes with it.
+            present: The batch size of the program.
         """
-        self.say(f"comparing what is learnt with batch size {chosen.batch_size} from the same samples")
-        looks = [matching_steps(present, chosen.batch_size, points) for points in POINTS]
+        self.say(f"comparing what is learnt with batch size {batch} from the same samples")
+        looks = [matching_steps(present, batch, points) for points in POINTS]
         first = sum(self._fits(few + many, SHARE) for few, many in looks[1:])
         match = LossMatch("unknown", "no time was left to compare what is learnt from the same samples")
+        kept = {**base, "batch_size": present, "lr_scaling": "none"}
+        changed = {**base, "batch_size": batch, "lr_scaling": rule}
+        each_update = batches_per_update(self.profile)
         for few, many in looks[first:]:
             if not self._fits(few + many):
                 break
             try:
-                match = self._compare(base, chosen, present, few, many)
+                before, after = gate.learn(self.arena, kept, few), gate.learn(self.arena, changed, many)
             except TrialFailed as failed:
                 return LossMatch("unknown", failed.failure.message)
+            match = loss_matched(
+                before.losses,
+                after.losses,
+                baseline_batch=each_update * present,
+                candidate_batch=each_update * batch,
+                summed=bool(self.profile.run and self.profile.run.sum_reduced_loss),
+            )
             if not match.undecided:
                 break
         return match
-
-    def _compare(
-        self, base: Mapping[str, Value], chosen: Measured, present: int, few: int, many: int
-    ) -> LossMatch:
-        changed = {**base, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
-        kept = {**base, "batch_size": present, "lr_scaling": "none"}
-        before = gate.learn(self.arena, kept, few)
-        after = gate.learn(self.arena, changed, many)
-        return loss_matched(
-            before.losses,
-            after.losses,
-            baseline_batch=batches_per_update(self.profile) * present,
-            candidate_batch=batches_per_update(self.profile) * chosen.batch_size,
-            summed=bool(self.profile.run and self.profile.run.sum_reduced_loss),
-        )
 
     def _fits(self, steps: int, share: float = 1.0) -> bool:
         """Whether there is time for these steps within this share of what is left."""

@@ -12,7 +12,6 @@ from advisor import assemble, expected
 from advisor.advise import advise
 from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.batches import Batches
-from advisor.batching import expected_s
 from advisor.confirmation import Confirmation, Outcome, reserve_s
 from advisor.diagnosis import Diagnosis
 from advisor.durations import write_duration
@@ -322,9 +321,7 @@ class _Tuning:
     def _with_batch(self, arena: Arena, baseline: Baseline, nominee: dict[str, Value]) -> dict[str, Value]:
         """The nominee with a larger batch where goodput speaks for it and the time allows to find out."""
         deadline = self.began + self.settings.budget_s - reserve_s(arena, baseline, self.settings)
-        if time.monotonic() + expected_s(arena, baseline.startup_s) > deadline:
-            return nominee
-        return self.batches.extend(arena, baseline.profile, nominee, deadline)
+        return self.batches.extend(arena, baseline.profile, nominee, deadline, baseline.startup_s)
 
     def _finish(
         self,

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from builders import a_loader, a_profile, an_optimizer
 
+from advisor import batches as batches_module
 from advisor import batching
 from advisor.batches import Batches
 from advisor.batching import BatchAdvice, Batching, expected_s
@@ -228,6 +229,49 @@ def test_a_batch_that_may_be_added_is_in_every_configuration() -> None:
     assert whole.present == {"amp": "off", "batch_size": 32, "lr_scaling": "none"}
     assert whole.choices == bare.choices
     assert a_run(keep_batch=True).complete(bare).present == {"amp": "off"}
+
+
+NOMINEE: dict[str, Value] = {"batch_size": 128, "lr_scaling": "sqrt", "amp": "bf16"}
+KEPT: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "bf16"}
+
+
+def proven(
+    machine: Machine, patch: pytest.MonkeyPatch, noise: NoiseScale | None = LARGE_NOISE, **options: Any
+) -> tuple[Batches, dict[str, Value]]:
+    """What becomes of a nominee with four times the batch, of a search that had it among its knobs."""
+    machine.install(patch)
+    run = a_run(**{"knobs": {"batch_size": None, "amp": None}, **options})
+    patch.setattr(
+        batches_module, "measure_noise_scale", lambda *given, say, **more: noise or say("is clipped")
+    )
+    run.complete(a_space())
+    run.learn_worth(cast(Arena, machine), a_space(), PROFILE, math.inf)
+    return run, run.extend(cast(Arena, machine), PROFILE, NOMINEE, math.inf, 1.0)
+
+
+def test_a_batch_that_a_search_by_goodput_found_must_learn_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, kept = proven(Machine(LARGE_NOISE), monkeypatch)
+    assert kept == NOMINEE and not run.advice.reason
+    run, kept = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
+    assert kept == KEPT and run.advice.reason.startswith("with batch size 128, after")
+
+
+def test_a_batch_that_a_search_found_is_not_recommended_without_a_noise_scale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, kept = proven(Machine(None), monkeypatch, noise=None)
+    assert kept == KEPT and run.advice.reason == "is clipped"
+
+
+def test_a_search_by_throughput_asks_for_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, kept = proven(Machine(None, worse=1.2), monkeypatch, noise=None, objective="throughput")
+    assert kept == NOMINEE and not run.advice.reason
+
+
+def test_a_smaller_batch_needs_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, _ = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
+    smaller: dict[str, Value] = {**NOMINEE, "batch_size": 16}
+    assert run.extend(cast(Arena, Machine(None)), PROFILE, smaller, math.inf, 1.0) == smaller
 
 
 def test_what_a_sample_is_worth_needs_a_noise_scale() -> None:

@@ -133,7 +133,7 @@ def build_space(
         knobs: The registry, by id.
         profile: What is known about the program and the machine.
         named: Knobs that the user asks for, with values or ``None`` for the knob's own choices; nothing
-            named means every knob that applies.
+            named means every knob that applies. With the batch size goes the learning rate's rule.
         fixed: Settings for the baseline and all candidates alike; these knobs are not searched.
         keep_batch: Leave out the batch size and its learning rate.
         max_batch: Largest batch size to try.
@@ -154,6 +154,7 @@ def build_space(
     for name, value in settings.items():
         _check_fixed(name, knobs[name], value, own.get(name), profile)
     names = set(asked or knobs)
+    names |= {name for name in knobs if knobs[name].follows == "batch_size" and "batch_size" in asked}
     if "strategy" in asked:
         names.add("ranks")
     elif max(ranks, default=len(profile.machine.gpus)) < 2 and "strategy" not in settings:

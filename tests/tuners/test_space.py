@@ -75,7 +75,8 @@ def test_named_knobs_are_the_only_ones() -> None:
 def test_named_values_are_taken_beyond_what_the_knob_proposes() -> None:
     profile = a_rich_profile(a_machine(bf16_speedup=0.5))
     space = build_space(KNOBS, profile, named={"amp": ["fp16", "bf16"], "batch_size": [48]})
-    assert space.choices == {"amp": ["off", "fp16"], "batch_size": [32, 48]}
+    rules = {"lr_scaling": ["none", "sqrt"]}  # go with the batch
+    assert space.choices == {"amp": ["off", "fp16"], "batch_size": [32, 48], **rules}
     assert "0.5 times the float32 rate" in reason_for(space, "amp", "bf16")
 
 
