@@ -88,9 +88,9 @@ def _instead(now: float, changed: Interval | None) -> str:
 
 def _noise_scale(known: BatchSizes) -> str | None:
     if known.noise_scale_at_least is not None:
-        return f"at least {known.noise_scale_at_least:.3g} samples"
+        return f"at least {wording.plain(known.noise_scale_at_least)} samples"
     if known.noise_scale is None:
         return None
     value = known.noise_scale
-    low, middle, high = (f"{end:.3g}" for end in (value.low, value.estimate, value.high))
+    low, middle, high = map(wording.plain, (value.low, value.estimate, value.high))
     return f"{middle} samples, {low} to {high}"

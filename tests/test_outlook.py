@@ -28,8 +28,8 @@ def test_other_batch_sizes_are_told_with_what_is_known_of_them() -> None:
         "batch size 128 is the fastest measured: 2.00x (1.90 to 2.10); by goodput 64 is best "
         "(gradient noise scale 300 samples, 200 to 450); a batch of 512 ran"
     )
-    hidden = BatchSizes(present=32, best_goodput=64, noise_scale_at_least=1234.5)
+    hidden = BatchSizes(present=32, best_goodput=64, noise_scale_at_least=1234.4)
     assert outlook.batches(a_result(batch=hidden)) == (
-        "by goodput 64 is best (gradient noise scale at least 1.23e+03 samples)"
+        "by goodput 64 is best (gradient noise scale at least 1234 samples)"
     )
     assert outlook.batches(a_result(batch=BatchSizes(present=32))) is None
