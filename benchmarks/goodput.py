@@ -17,7 +17,6 @@ Pure arithmetic; takes seconds.
 """
 
 import argparse
-import csv
 import json
 import math
 import statistics
@@ -28,46 +27,40 @@ from statistics import NormalDist
 from typing import Any
 
 from conditions import conditions
-from scipy.optimize import minimize_scalar
+from convergence import Point, fit, fitted_pair, read_points, shown
 
 from advisor.tuners.goodput import (
     LEVEL,
     Candidate,
     NoiseScale,
     choose_batch,
-    jackknife_half_width,
     preferred,
     rate,
 )
 from advisor.tuners.measure import Estimate
 
 FOLDER = Path(__file__).parent
-POINTS = FOLDER / "data" / "convergence_points.csv"
 RESULTS = FOLDER / "results" / "goodput.json"
-FACTOR = 4  # between the two batch sizes of a fit, as tuners/noise_scale.py tries it first
 OTHER_FACTORS = (2, 8)  # range of factors between the pairs of the second look
 CLOSE = 0.05  # of the best time to the target
 AIM = 0.9  # share of cases
+SURE = NormalDist().inv_cdf(0.95)  # one-sided, of the deviation between runs
 ERRORS = (0.1, 0.2, 0.4, 0.8)  # of a noise scale, relative: half of the interval at LEVEL
 DRAWN = 10  # errors of each size, at equal distances of probability
 SOURCES = (
-    "of_the_task", "but_for_the_best", "of_two_batch_sizes", "of_two_batch_sizes_held_out", "of_other_pairs"
+    "of_the_task", "of_the_task_dense", "but_for_the_best",
+    "of_two_batch_sizes", "of_two_batch_sizes_held_out", "of_other_pairs",
 )  # fmt: skip
+DENSE = 4  # knees for each doubling of the batch, to see what hangs on where the curves bend
 HINDSIGHT = 64  # noise scales tried, from an eighth of the smallest batch to sixteen times the largest
 
 
 @dataclass(frozen=True)
-class Point:
-    """What a task needs at one batch size, in a unit of its own; ``error`` is relative, of the mean."""
-
-    batch: int
-    needs: float
-    error: float
-
-
-@dataclass(frozen=True)
 class Case:
-    """One task on one curve: the batch sizes chosen, and by what share each takes longer than the best."""
+    """One task on one curve: the batch sizes chosen, and by what share each takes longer than the best.
+
+    ``least`` is the lower bound of that share (one-sided, ``SURE``) by the errors of the two points.
+    """
 
     task: str
     curve: str
@@ -76,10 +69,13 @@ class Case:
     held_out: bool
     by_goodput: int
     loss_goodput: float
+    least_goodput: float
     by_throughput: int
     loss_throughput: float
+    least_throughput: float
     by_largest: int
     loss_largest: float
+    least_largest: float
 
 
 Curve = Callable[[float, float], float]
@@ -89,67 +85,10 @@ CURVES: dict[str, Curve] = {
 }
 
 
-def read_points(path: Path = POINTS) -> dict[str, list[Point]]:
-    """All points by task, from the smallest batch to the largest."""
-    tasks: dict[str, list[Point]] = {}
-    with path.open(newline="") as stream:
-        for row in csv.DictReader(stream):
-            mean = float(row["mean_to_target"])
-            error = float(row["sd_to_target"]) / math.sqrt(int(row["runs"])) / mean
-            tasks.setdefault(row["task"], []).append(Point(int(row["batch_size"]), mean, error))
-    return {task: sorted(points, key=lambda point: point.batch) for task, points in tasks.items()}
-
-
-def fit(small: Point, large: Point, level: float = LEVEL) -> NoiseScale | None:
-    """The noise scale of two points, as needs grow with ``noise scale + batch``; none where it is not clear.
-
-    The interval comes from the deviation between runs.
-    """
-    half = NormalDist().inv_cdf(0.5 + level / 2) * math.hypot(small.error, large.error)
-    ratio = large.needs / small.needs
-    factor = large.batch / small.batch
-    if ratio * math.exp(-half) <= 1 or ratio * math.exp(half) >= factor:
-        return None
-
-    def noise_scale(needed: float) -> float:
-        return (large.batch - needed * small.batch) / (needed - 1)
-
-    return NoiseScale(
-        noise_scale(ratio), noise_scale(ratio * math.exp(half)), noise_scale(ratio * math.exp(-half)), level
-    )
-
-
-def fitted_pair(points: Sequence[Point]) -> tuple[Point, Point]:
-    """The smallest batch, and the first of at least ``FACTOR`` times its size, or else the largest."""
-    first = points[0]
-    return first, next((point for point in points if point.batch >= FACTOR * first.batch), points[-1])
-
-
-def shown(points: Sequence[Point]) -> NoiseScale:
-    """The noise scale that all these points show, at least three, and its interval by the jackknife."""
-    centre = _least_squares(points)
-    half = jackknife_half_width(
-        [_least_squares([*points[:index], *points[index + 1 :]]) for index in range(len(points))], LEVEL
-    )
-    return NoiseScale(math.exp(centre), math.exp(centre - half), math.exp(centre + half), LEVEL)
-
-
-def _least_squares(points: Sequence[Point]) -> float:
-    """Logarithm of the noise scale."""
-
-    def misfit(logarithm: float) -> float:
-        return statistics.pvariance(
-            [math.log(point.needs) - math.log(math.exp(logarithm) + point.batch) for point in points]
-        )
-
-    low, high = math.log(points[0].batch / 8), math.log(points[-1].batch * 16)
-    return float(minimize_scalar(misfit, bounds=(low, high), method="bounded").x)
-
-
-def knees(points: Sequence[Point]) -> list[int]:
-    """From the smallest batch, doubled up to the largest."""
-    doublings = int(math.log2(points[-1].batch / points[0].batch))
-    return [points[0].batch * 2**doubling for doubling in range(doublings + 1)]
+def knees(points: Sequence[Point], per_doubling: int = 1) -> list[int]:
+    """From the smallest batch to the largest, so many for each doubling."""
+    steps = int(per_doubling * math.log2(points[-1].batch / points[0].batch))
+    return [round(points[0].batch * 2 ** (step / per_doubling)) for step in range(steps + 1)]
 
 
 def advise(points: Sequence[Point], speed: Callable[[int], float], noise: NoiseScale | None) -> int:
@@ -192,32 +131,40 @@ def replay(
         return CURVES[curve](batch, knee)
 
     time = {point.batch: point.needs / speed(point.batch) for point in points}
+    error = {point.batch: point.error for point in points}
     best = min(time, key=lambda batch: time[batch])
+
+    def loss(batch: int) -> tuple[float, float]:
+        ratio = time[batch] / time[best]
+        half = 0.0 if batch == best else SURE * math.hypot(error[batch], error[best])
+        return ratio - 1, ratio * math.exp(-half) - 1
+
     chosen = advise(points, speed, noise or fit(*used))
     fastest = max(time, key=lambda batch: (speed(batch), -batch))  # the smallest of equals
     largest = points[-1].batch
     return Case(
         task, curve, knee, best, best not in {point.batch for point in used},
-        chosen, time[chosen] / time[best] - 1,
-        fastest, time[fastest] / time[best] - 1,
-        largest, time[largest] / time[best] - 1,
+        chosen, *loss(chosen),
+        fastest, *loss(fastest),
+        largest, *loss(largest),
     )  # fmt: skip
 
 
 def summary(cases: Sequence[Case]) -> dict[str, Any]:
     """Shares of cases close to the best, and losses of the three ways to choose."""
     ways = {
-        "goodput": [case.loss_goodput for case in cases],
-        "throughput": [case.loss_throughput for case in cases],
-        "largest": [case.loss_largest for case in cases],
+        "goodput": [(case.loss_goodput, case.least_goodput) for case in cases],
+        "throughput": [(case.loss_throughput, case.least_throughput) for case in cases],
+        "largest": [(case.loss_largest, case.least_largest) for case in cases],
     }
     return {
         "cases": len(cases),
         **{
             way: {
-                "close": round(statistics.fmean(loss <= CLOSE for loss in losses), 4),
-                "median_loss": round(statistics.median(losses), 4),
-                "worst_loss": round(max(losses), 4),
+                "close": round(statistics.fmean(loss <= CLOSE for loss, _ in losses), 4),
+                "not_surely_farther": round(statistics.fmean(least <= CLOSE for _, least in losses), 4),
+                "median_loss": round(statistics.median(loss for loss, _ in losses), 4),
+                "worst_loss": round(max(loss for loss, _ in losses), 4),
             }
             for way, losses in ways.items()
             if losses
@@ -225,13 +172,13 @@ def summary(cases: Sequence[Case]) -> dict[str, Any]:
     }
 
 
-def all_cases(tasks: dict[str, list[Point]]) -> list[Case]:
+def all_cases(tasks: dict[str, list[Point]], per_doubling: int = 1) -> list[Case]:
     """Every task on every curve."""
     return [
         replay(task, points, curve, knee)
         for task, points in tasks.items()
         for curve in CURVES
-        for knee in knees(points)
+        for knee in knees(points, per_doubling)
     ]
 
 
@@ -249,10 +196,10 @@ def other_fits(tasks: dict[str, list[Point]]) -> list[Case]:
     ]
 
 
-def with_known(tasks: dict[str, list[Point]], *, but_best: bool = False) -> list[Case]:
+def with_known(tasks: dict[str, list[Point]], *, but_best: bool = False, per_doubling: int = 1) -> list[Case]:
     """Every case with the noise scale that the points of its task show: all of them, or all but the best."""
     cases = []
-    for case in all_cases(tasks):
+    for case in all_cases(tasks, per_doubling):
         points = tasks[case.task]
         seen = [point for point in points if not (but_best and point.batch == case.best)]
         cases.append(replay(case.task, points, case.curve, case.knee, noise=shown(seen)))
@@ -340,6 +287,7 @@ def results(tasks: dict[str, list[Point]]) -> dict[str, Any]:
         "aim": AIM,
         "close": CLOSE,
         "of_the_task": _split(known),
+        "of_the_task_dense": _split(with_known(tasks, per_doubling=DENSE)),
         "but_for_the_best": _split(with_known(tasks, but_best=True)),
         "of_two_batch_sizes": _split(cases),
         "of_two_batch_sizes_held_out": _split([case for case in cases if case.held_out]),
@@ -371,7 +319,10 @@ def main() -> None:
     options = parser.parse_args()
     found = results(read_points())
     options.out.write_text(json.dumps({"conditions": conditions(), **found}, indent=1) + "\n")
-    print(f"within {CLOSE:.0%} of the best time to the target, and median loss (aim {AIM:.0%} by goodput)")
+    print(
+        f"within {CLOSE:.0%} of the best time to the target (not farther for sure, as the points have "
+        f"errors), and median loss; aim {AIM:.0%} by goodput"
+    )
     for name in SOURCES:
         for curve, told in found[name].items():
             _say(f"noise scale {name.replace('_', ' ')}, {curve}", told)
@@ -389,8 +340,9 @@ def main() -> None:
 
 def _say(name: str, told: dict[str, Any]) -> None:
     ways = ", ".join(
-        f"{way} {told[way]['close']:.0%} {told[way]['median_loss']:.1%}"
-        for way in ("goodput", "throughput", "largest")
+        f"{way} {of['close']:.0%} ({of['not_surely_farther']:.0%}) {of['median_loss']:.1%}"
+        for way, of in told.items()
+        if way != "cases"
     )
     print(f"{name}: {told['cases']} cases, {ways}")
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,7 @@ def test_a_case_whose_best_batch_was_fitted_from_is_not_held_out(goodput: Any) -
 
 def test_knees_reach_from_the_smallest_to_the_largest_batch(goodput: Any) -> None:
     assert goodput.knees(a_task(goodput, 28, 56, 300)) == [28, 56, 112, 224]
+    assert goodput.knees(a_task(goodput, 16, 64), per_doubling=2) == [16, 23, 32, 45, 64]
 
 
 def test_a_summary_counts_cases_close_to_the_best(goodput: Any) -> None:
@@ -111,6 +113,19 @@ def test_a_summary_counts_cases_close_to_the_best(goodput: Any) -> None:
     assert found["cases"] == len(cases) == 7
     assert found["goodput"]["close"] == 1.0
     assert found["largest"]["close"] < 1.0 and found["largest"]["median_loss"] > 0.05
+
+
+@pytest.mark.parametrize(("error", "surely"), [(0.0, True), (0.01, True), (0.3, False)])
+def test_a_loss_that_errors_of_the_points_explain_is_not_one_for_sure(
+    goodput: Any, error: float, surely: bool
+) -> None:
+    known = goodput.shown(a_task(goodput, 10, 40, 100, 320, 1000))
+    case = goodput.replay("made up", a_task(goodput, 10, 100, 1000, error=error), "knee", 100, noise=known)
+    assert (case.best, case.by_largest) == (100, 1000)
+    assert case.loss_largest == pytest.approx(2000 / 1100 - 1)
+    assert case.least_largest == pytest.approx(2000 / 1100 * math.exp(-1.645 * 2**0.5 * error) - 1, abs=1e-3)
+    assert goodput.summary([case])["largest"]["not_surely_farther"] == (0 if surely else 1)
+    assert case.least_goodput == case.loss_goodput == 0  # it is the best
 
 
 def test_every_written_figure_is_a_number(goodput: Any) -> None:

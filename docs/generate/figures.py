@@ -103,17 +103,29 @@ def _numerics(found: Any) -> str:
 def _goodput(found: Any) -> str:
     ways = {
         "goodput, noise scale of the task": found["of_the_task"]["all"]["goodput"],
+        "the same, with curves that bend at four times as many places": found["of_the_task_dense"]["all"][
+            "goodput"
+        ],
         "goodput, noise scale of all batch sizes but the best": found["but_for_the_best"]["all"]["goodput"],
         "goodput, noise scale of two batch sizes": found["of_two_batch_sizes"]["all"]["goodput"],
         "throughput": found["of_the_task"]["all"]["throughput"],
         "the largest batch": found["of_the_task"]["all"]["largest"],
     }
     rows = [
-        (rule, _share(of["close"]), _share(of["median_loss"]), _share(of["worst_loss"]))
+        (
+            rule,
+            _share(of["close"]),
+            _share(of["not_surely_farther"]),
+            _share(of["median_loss"]),
+            _share(of["worst_loss"]),
+        )
         for rule, of in ways.items()
     ]
-    rows.append(("goodput, noise scale in hindsight", _share(found["in_hindsight"]["all"]), "", ""))
-    return table(("batch chosen by", "within 5 % of the best", "median loss", "worst loss"), rows)
+    rows.append(("goodput, noise scale in hindsight", _share(found["in_hindsight"]["all"]), "", "", ""))
+    return table(
+        ("batch chosen by", "within 5 % of the best", "not farther for sure", "median loss", "worst loss"),
+        rows,
+    )
 
 
 def _oracle(found: Any) -> str:
