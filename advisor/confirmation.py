@@ -90,6 +90,8 @@ class Confirmation:
         worth: Log ratio of what a sample is worth under a configuration over one of the baseline's, at its
             lower quartile; added to every comparison.
         keep: Keeps those of this one as each process ends: trial, configuration, log ratios.
+        earlier_contributions: Gives what each change of a configuration gave when it was reduced earlier.
+        keep_contributions: Keeps that of this one: trial, configuration, log ratio by change.
         compiled_s: The longest compilation of a configuration that the search saw.
     """
 
@@ -104,6 +106,8 @@ class Confirmation:
     earlier: Callable[[str], list[list[float]]] = lambda key: []
     worth: Callable[[Config], float] = lambda config: 0.0
     keep: Callable[[int, str, list[float]], None] = lambda number, key, ratios: None
+    earlier_contributions: Callable[[str], dict[str, Estimate]] = lambda key: {}
+    keep_contributions: Callable[[int, str, dict[str, Estimate]], None] = lambda number, key, told: None
     compiled_s: Callable[[Config], float | None] = lambda config: None
     clock: Callable[[], float] = time.monotonic
     _nudged: gate.Nudged | None = None
@@ -122,7 +126,11 @@ class Confirmation:
             outcome.reason = "no change was worth confirming"
             return outcome
         try:
-            winner = nominee if reduced else self._reduce(nominee, outcome)
+            if reduced:
+                winner = nominee
+                outcome.contributions = self.earlier_contributions(self.space.key(nominee))
+            else:
+                winner = self._reduce(nominee, outcome)
             if not self._changed(winner):
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
@@ -239,6 +247,7 @@ class Confirmation:
         record = TrialRecord(number, dict(winner), "confirm")
         key = self.space.key(winner)
         self.recorder.begin(record, key, 0.0)
+        self.keep_contributions(number, key, outcome.contributions)
         self.progress.say(f"confirming {self._described(winner)} on fresh processes")
         pair = partial(self.arena.duel, self.space.present, winner, how=how, quads=quads, number=number)
         last_s = deque[float](maxlen=2)  # of two processes that start together the second takes less
@@ -274,7 +283,8 @@ class Confirmation:
         spread = instance_spread(collected)
         if spread is not None:  # one process has measured them
             outcome.contributions = {
-                name: with_instance_bias(estimate, spread) for name, estimate in outcome.contributions.items()
+                name: with_instance_bias(estimate, spread, len(collected))
+                for name, estimate in outcome.contributions.items()
             }
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:

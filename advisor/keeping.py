@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from advisor.fault_points import hit
@@ -103,16 +103,29 @@ class Keeping:
 
     def earlier_instances(self, key: str) -> list[list[float]]:
         """Log ratios by process of all confirmations of a configuration that the study holds."""
-        kept = [each.data for each in self._confirmations() if each.data["key"] == key]
+        kept = [each.data for each in self._stored("confirm") if each.data["key"] == key]
         return [list(ratios) for data in kept for ratios in data["instances"]]
 
-    def confirmed_last(self) -> str | None:
-        """Key of the configuration that the study holds the latest confirmation of, whatever came of it."""
-        return next((each.data["key"] for each in reversed(self._confirmations())), None)
+    def confirmations(self) -> list[str]:
+        """Keys of the configurations that the study holds confirmations of, the latest first."""
+        return list(dict.fromkeys(each.data["key"] for each in reversed(self._stored("confirm"))))
 
-    def _confirmations(self) -> list[StoredComparison]:
+    def keep_contributions(self, number: int, key: str, contributions: Mapping[str, Estimate]) -> None:
+        """Keep what each change of a configuration gives, for when its confirmation is taken up again."""
+        told = {name: asdict(each) for name, each in contributions.items() if math.isfinite(each.low)}
+        if self.store is not None and told:
+            self.store.save_comparison(self.study, number, "ablate", {"key": key, "contributions": told})
+
+    def earlier_contributions(self, key: str) -> dict[str, Estimate]:
+        """What each change of a configuration gave, as it was measured last."""
+        for each in reversed(self._stored("ablate")):
+            if each.data["key"] == key:
+                return {name: Estimate(**told) for name, told in each.data["contributions"].items()}
+        return {}
+
+    def _stored(self, kind: str) -> list[StoredComparison]:
         stored = [] if self.store is None else self.store.comparisons(self.study)
-        return [each for each in stored if each.kind == "confirm"]
+        return [each for each in stored if each.kind == kind]
 
 
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:

@@ -1,4 +1,4 @@
-"""A confirmation that a budget, a Ctrl-C or a crash ended is what a resumed study begins with."""
+"""Confirmations of a resumed study: the one left open comes first, one that was made is not taken back."""
 
 import json
 import math
@@ -12,8 +12,8 @@ from advisor.tuners.measure import (
     MOST_INSTANCES,
     TOTAL_LEVEL,
     between,
+    decided,
     evidence,
-    look,
     median,
 )
 from advisor.tuners.space import Space
@@ -27,12 +27,22 @@ def left_open(keeping: Keeping, space: Space, settings: Settings) -> dict[str, V
         space: What may be tried now.
         settings: Level and least gain.
     """
-    key = keeping.confirmed_last()
+    key = next(iter(keeping.confirmations()), None)
     if key is None or not is_open(keeping.earlier_instances(key), settings.min_gain, settings.confidence):
         return None
-    config: dict[str, Value] = json.loads(key)
-    known = config.keys() == space.present.keys() and config != space.present
-    return config if known and space.check(config) is None else None
+    return _known(key, space)
+
+
+def made(keeping: Keeping, space: Space, settings: Settings) -> dict[str, Value] | None:
+    """The configuration that the study confirmed last, if it may still be tried and has not been now."""
+    tried = [dict(trial.config) for trial in keeping.trials if trial.stage == "confirm"]
+    for key in keeping.confirmations():
+        instances = keeping.earlier_instances(key)
+        decision = decided(instances, min_gain=settings.min_gain, level=settings.confidence)
+        config = _known(key, space)
+        if decision is not None and decision.verdict == "confirmed" and config and config not in tried:
+            return config
+    return None
 
 
 def is_open(instances: Sequence[Sequence[float]], min_gain: float, level: float) -> bool:
@@ -47,7 +57,14 @@ def is_open(instances: Sequence[Sequence[float]], min_gain: float, level: float)
         return False
     if len(instances) < MIN_INSTANCES:
         return median([median(quads) for quads in instances]) > math.log1p(min_gain)
-    if between(instances, level).low <= math.log1p(min_gain):
+    if decided(instances, min_gain=min_gain, level=level) is not None:
         return False
-    decided = look(instances, min_gain, level, final=False).verdict == "confirmed"
-    return not decided and evidence(instances, min_gain) < 1 / TOTAL_LEVEL
+    shows_gain = between(instances, level).low > math.log1p(min_gain)
+    return shows_gain and evidence(instances, min_gain) < 1 / TOTAL_LEVEL
+
+
+def _known(key: str, space: Space) -> dict[str, Value] | None:
+    """A stored configuration, if it is one of the space and allowed now."""
+    config: dict[str, Value] = json.loads(key)
+    known = config.keys() == space.present.keys() and config != space.present
+    return config if known and space.check(config) is None else None

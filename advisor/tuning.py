@@ -32,7 +32,7 @@ from advisor.settings import Progress, Settings
 from advisor.sharing import share
 from advisor.signals import StopRequests
 from advisor.study import Study
-from advisor.taken_up import left_open
+from advisor.taken_up import left_open, made
 from advisor.tuners.duel import Arena
 from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import TrialFailed
@@ -142,6 +142,10 @@ class _Tuning:
                     self.stopped_by = search.stopped_by
                 nominee = self._with_batch(arena, baseline, nominee)
                 outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
+            stood = made(keeping, space, self.settings) if outcome.verdict != "change" else None
+            if stood is not None:
+                self.progress.say("going back to what was confirmed before")
+                outcome = self._confirm(arena, space, baseline, keeping, search, stood, reduced=True)
             if search.stopped_by == "budget" and len(keeping.trials) == 1:
                 outcome.reason = "the budget left no time to try a change; give a longer --budget"
             self.batches.propose(arena, outcome.config, self.began + self.settings.budget_s)
@@ -311,6 +315,8 @@ class _Tuning:
             worth=lambda config: self.batches.sure_worth(config, space.present),
             earlier=keeping.earlier_instances,
             keep=keeping.keep_instance,
+            earlier_contributions=keeping.earlier_contributions,
+            keep_contributions=keeping.keep_contributions,
             compiled_s=keeping.first_compile_s,
         )
         try:

@@ -38,6 +38,11 @@ for _ in range(1_000_000):
         ([GAIN, -GAIN, -GAIN], False),
         ([GAIN, 0.5 * GAIN, GAIN, 1.4 * GAIN, 0.6 * GAIN, 1.5 * GAIN], True),  # no look is sure
         ([GAIN, 1.01 * GAIN, GAIN, 0.99 * GAIN, GAIN, GAIN], False),  # confirmed
+        ([GAIN, 1.01 * GAIN, GAIN, 0.99 * GAIN, GAIN, GAIN, 0.5 * GAIN], False),  # by the look before
+        (
+            [GAIN, 0.5 * GAIN, GAIN, 1.4 * GAIN, 0.6 * GAIN, 1.5 * GAIN, GAIN],
+            True,
+        ),  # the next look is at eight
         ([GAIN, -GAIN, GAIN, -GAIN, GAIN, 0.0], False),  # nothing to see
         ([GAIN, 0.9 * GAIN] * (MOST_INSTANCES // 2), False),
     ],
@@ -89,3 +94,22 @@ def test_a_resumed_study_finishes_its_confirmation_first(tmp_path: Path, how: si
     new = [trial for trial in result["trials"] if trial["number"] > number]
     assert (new[0]["stage"], new[0]["config"]) == ("confirm", json.loads(kept["key"]))
     assert new[0]["against_baseline"]["instances"] == len(confirmations(tmp_path)) > len(measured)
+
+
+@pytest.mark.slow
+def test_a_resumed_study_does_not_take_back_what_it_confirmed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(DEBUGGED)
+    found = []
+    for more in ((), ("--resume",)):
+        with start(tmp_path, *more) as run:
+            _, said = run.communicate()
+        assert run.returncode == 0, said
+        found.append(json.loads((tmp_path / "out" / "result.json").read_text())["recommendation"])
+    first, again = found
+    assert (first["verdict"], first["config"]["detect_anomaly"]) == ("change", "off")
+    assert (again["verdict"], again["config"], again["speedup"]) == (
+        "change",
+        first["config"],
+        first["speedup"],
+    )
+    assert again["changes"] == first["changes"]

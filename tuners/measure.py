@@ -196,17 +196,18 @@ def planned_quads(sigma: float, delta: float, level: float = 0.998, power: float
     return math.ceil((z * MEDIAN_EFFICIENCY * sigma / math.log1p(delta)) ** 2)
 
 
-def with_instance_bias(estimate: Estimate, spread: float) -> Estimate:
+def with_instance_bias(estimate: Estimate, spread: float, processes: int) -> Estimate:
     """The interval of one process, widened by how much processes differ from each other.
 
     Args:
         estimate: From the quads of ``estimate.instances`` processes.
         spread: Standard deviation of the log ratio between processes.
+        processes: How many ``spread`` was estimated from; the fewer, the wider (Student's t).
     """
-    from statistics import NormalDist
+    from scipy.stats import t
 
-    z = NormalDist().inv_cdf(0.5 + estimate.level / 2)
-    bias = z * spread / math.sqrt(estimate.instances)
+    quantile = float(t.ppf(0.5 + estimate.level / 2, processes - 1))
+    bias = quantile * spread / math.sqrt(estimate.instances)
     low = estimate.estimate - math.hypot(estimate.estimate - estimate.low, bias)
     high = estimate.estimate + math.hypot(estimate.high - estimate.estimate, bias)
     return replace(estimate, low=low, high=high)
@@ -258,9 +259,7 @@ def look(instances: Sequence[Sequence[float]], min_gain: float, level: float, fi
     shown = between(instances, level)
     threshold = math.log1p(min_gain)
     strict = between(instances, 1 - 2 * TOTAL_LEVEL / len(LOOKS))
-    orders = [[median(quads) for quads in instances[start::2]] for start in (0, 1)]
-    same_sign = all(median(order) > 0 for order in orders if order)
-    if strict.low > 0 and shown.low > threshold and same_sign:
+    if strict.low > 0 and shown.low > threshold and _same_sign(instances):
         return Decision("confirmed", shown)
     if final or shown.high < threshold:
         return Decision("rejected", shown)
@@ -299,6 +298,20 @@ def confirm(
     raise AssertionError("the last look always decides")
 
 
+def decided(instances: Sequence[Sequence[float]], *, min_gain: float, level: float) -> Decision | None:
+    """What the first planned look that ended a confirmation of these processes said; ``None`` if none did.
+
+    A look holds whatever came after it: a study that is taken up again does not take back what it showed.
+    Args as of ``look``.
+    """
+    for stop in LOOKS:
+        if stop <= len(instances):
+            decision = look(instances[:stop], min_gain, level, final=False)
+            if decision.verdict != "continue":
+                return decision
+    return None
+
+
 def extend(
     earlier: Sequence[Sequence[float]],
     instance: Callable[[int], Sequence[float] | None],
@@ -308,7 +321,10 @@ def extend(
 ) -> tuple[Decision, list[list[float]]]:
     """Take up a confirmation that ended undecided: one process after the other, looking after each.
 
-    Looking as often as one likes would break the levels of ``look``; ``evidence`` keeps them.
+    The planned looks stay where they were, and hold at ``TOTAL_LEVEL`` however often the study is stopped
+    and taken up. Looking between and beyond them as often as one likes would break that level;
+    ``evidence`` keeps it, at ``TOTAL_LEVEL`` of its own. A confirmation that a look has ended needs no
+    further process.
 
     Args:
         earlier: Log ratios by process, of all confirmations of the same change so far.
@@ -320,19 +336,31 @@ def extend(
         The decision and all log ratios, the earlier ones included.
     """
     collected = [list(values) for values in earlier]
-    while len(collected) < MOST_INSTANCES:
-        values = instance(len(collected))
+    while True:
+        decision = decided(collected, min_gain=min_gain, level=level)
+        if decision is None and len(collected) >= MIN_INSTANCES:
+            decision = _at_any_time(collected, min_gain, level)
+        if decision is not None:
+            return decision, collected
+        values = instance(len(collected)) if len(collected) < MOST_INSTANCES else None
         if values is None:
-            break
+            return _unfinished(collected, min_gain, level), collected
         collected.append(list(values))
-        if len(collected) < MIN_INSTANCES:
-            continue
-        shown = between(collected, level)
-        if evidence(collected, min_gain) >= 1 / TOTAL_LEVEL and shown.low > math.log1p(min_gain):
-            return Decision("confirmed", shown), collected
-        if shown.high < math.log1p(min_gain):
-            return Decision("rejected", shown), collected
-    return _unfinished(collected, min_gain, level), collected
+
+
+def _at_any_time(collected: Sequence[Sequence[float]], min_gain: float, level: float) -> Decision | None:
+    """A look that nobody planned; ``None`` where it does not decide."""
+    shown, threshold = between(collected, level), math.log1p(min_gain)
+    if shown.high < threshold:
+        return Decision("rejected", shown)
+    sure = evidence(collected, min_gain) >= 1 / TOTAL_LEVEL and _same_sign(collected)
+    return Decision("confirmed", shown) if sure and shown.low > threshold else None
+
+
+def _same_sign(instances: Sequence[Sequence[float]]) -> bool:
+    """Whether both orders of roles show a gain."""
+    orders = [[median(quads) for quads in instances[start::2]] for start in (0, 1)]
+    return all(median(order) > 0 for order in orders if order)
 
 
 def _unfinished(collected: Sequence[Sequence[float]], min_gain: float, level: float) -> Decision:
