@@ -55,6 +55,8 @@ class Baseline:
         detectable: Smallest relative difference that a confirmation of usual length would show.
         slots: All clean slots, for step time and throughput.
         max_steps: How many steps one launch has, when the program came to its end.
+        applied: What of ``--fix`` took effect.
+        refused: What of it did not, with the reason.
     """
 
     profile: Profile
@@ -72,6 +74,8 @@ class Baseline:
     startup_s: float = 0.0
     files: list[str] = field(default_factory=list)
     connections: list[str] = field(default_factory=list)
+    applied: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
 
     @property
     def step_s(self) -> float:
@@ -110,6 +114,8 @@ class Baseline:
             "baseline",
             slots=self.slots,
             against_baseline=self.aa,
+            applied=self.applied,
+            refused=self.refused,
             startup_s=self.startup_s,
         )
 
@@ -171,7 +177,7 @@ def _measure(
     arena.step_s, arena.fixed_steps = step_s, settings.steps
     phase_steps = settings.steps or min(200, max(10, round(1.0 / step_s)))
     slots = [session.slot(phase_steps, drop=0)]
-    phases = phases_of(session.last)
+    message = session.last
     answer = session.facts()
     facts, losses = answer["profile"], parse_losses(answer)
     if settings.target.kind in ("workload", "objects"):
@@ -179,9 +185,10 @@ def _measure(
     arena.period = max(1, int((facts["run"] or {}).get("period", 1)))
     ratios, more = _compare_with_itself(arena, session, settings)
     max_steps = None if session.alive or session.outcome is None else int(session.outcome["steps"])
-    profile = replace(PROFILE.validate_python(facts), phases=phases)
+    profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
     baseline = _baseline(
         profile,
+        message,
         session,
         slots + more,
         more,
@@ -244,6 +251,7 @@ def _short(
     profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
     return _baseline(
         profile,
+        message,
         None,
         slots,
         slots,
@@ -257,6 +265,7 @@ def _short(
 
 def _baseline(
     profile: Profile,
+    message: Mapping[str, Any],
     session: Running | None,
     slots: list[Slot],
     loaded: list[Slot],
@@ -287,6 +296,8 @@ def _baseline(
         max_steps=max_steps,
         seconds=seconds,
         startup_s=startup_s,
+        applied=message["applied"],
+        refused=message["refused"],
     )
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from advisor.tuners.ahead import Ahead, all_started
 from advisor.tuners.disturbed import disturbance, set_apart
-from advisor.tuners.environments import environment_of
 from advisor.tuners.epochs import Epochs, steps_before
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
@@ -157,7 +156,6 @@ class Arena:
             config,
             self.present,
             training_dataset=self.training_dataset,
-            environment=environment_of(config, self.present, self.knobs),
             **options,
         )
         self.log = str(session.folder)

@@ -18,9 +18,11 @@ from advisor.tuners import isolation
 from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel
 from advisor.tuners.distant import port_was_taken
+from advisor.tuners.environments import environment_of, join
 from advisor.tuners.exec_launch import ExecLaunch
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import RankGroup, Running
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.limits import Limits
 from advisor.tuners.place import Place
 from advisor.tuners.quarantine import Quarantined, free_of, used_bytes, went_on
@@ -126,6 +128,8 @@ class Launcher:
     ) -> Running:
         """Start one trial, in as many processes as its strategy needs; returns at once.
 
+        What ``config`` asks of the environment is set here; ``environment`` holds variables beside those.
+
         Raises:
             TrialFailed: The workload itself cannot be loaded.
             Quarantined: A process of an earlier trial cannot be ended, and there is no other device.
@@ -140,13 +144,17 @@ class Launcher:
             training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, nudge=nudge,
             device=self.device, learning_steps=learning_steps, isolate=self.isolate,
         )  # fmt: skip
+        variables = environment_of(config, present, KNOBS)
+        join(variables, environment or {})
+        # what is so already needs no process of its own: a warm one can be forked
+        variables = {name: value for name, value in variables.items() if os.environ.get(name, "") != value}
         if self.target.kind == "exec":
-            return self._command(spec, environment or {})
+            return self._command(spec, variables)
         workers = int(config.get("ranks", 1))
         self._refuse_missing_gpus(workers, str(config.get("strategy", "single")))
         if workers == 1:
-            return self._launch(spec, environment or {})
-        return self._ranks(spec, workers, environment or {})
+            return self._launch(spec, variables)
+        return self._ranks(spec, workers, variables)
 
     def _ranks(self, spec: TrialSpec, workers: int, environment: Mapping[str, str]) -> RankGroup:
         """Start a process for each rank, and the servers that their strategy has."""

@@ -219,6 +219,16 @@ def test_a_refused_knob_is_told_with_its_reason(tmp_path: Path) -> None:
         session.kill()
 
 
+@pytest.mark.parametrize("make", [a_script, a_workload])
+def test_a_setting_of_the_environment_reaches_every_process_that_has_it(make: Make, tmp_path: Path) -> None:
+    with a_launcher(make(tmp_path), tmp_path) as launcher:
+        session = launcher.start(0, {"malloc": "libc-tuned"}, {})
+        session.first_step()
+        session.slot(3)
+        assert (session.last["applied"], session.last["refused"]) == (["malloc"], {})
+        session.kill()
+
+
 LEAVES_A_CHILD = """
     import subprocess
     told = f'sleeper-{os.getsid(0)}'
