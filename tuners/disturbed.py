@@ -32,6 +32,12 @@ def disturbance(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> 
     return None
 
 
+def more_disturbed(first: Sequence[Slot], second: Sequence[Slot]) -> int:
+    """Which of two disturbed arms had the more other load, or was throttled the more: 0 or 1."""
+    worse = [(_held_down(slots), _other_cpus(slots) + _throttled(slots)) for slots in (first, second)]
+    return int(worse[1] > worse[0])
+
+
 def marks(first: Sequence[Slot], second: Sequence[Slot]) -> list[str]:
     """What is said of a trial that stayed disturbed though it was repeated, the cause first."""
     reason = disturbance(first, second, threads=1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.tuners.ahead import Ahead, all_started
-from advisor.tuners.disturbed import disturbance, set_apart
+from advisor.tuners.disturbed import disturbance, more_disturbed, set_apart
 from advisor.tuners.epochs import Epochs, steps_before
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
@@ -319,6 +319,11 @@ class Arena:
             config = second if arm else first
             kept = self._kept.of(config) if reuse and arm == 0 else None
             windows[arm] = kept or self._window(config, number)
+        reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
+        if reason is not None:  # once: where all are disturbed, they are taken as they come
+            self.excluded[reason] += 1
+            arm = more_disturbed([windows[0].slot], [windows[1].slot])
+            windows[arm] = self._window(second if arm else first, number)
         base, candidate = windows[0], windows[1]
         ratio = self._gain(base, candidate, by_work(first, second))
         return Duel(
@@ -345,6 +350,7 @@ class Arena:
             ) from ended
         finally:
             session.kill()
+        self.excluded.update(set_apart([slot]))
         self._kept.keep(config, window)
         return window
 

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from advisor.tuners.disturbed import disturbance, set_apart
+from advisor.tuners.disturbed import disturbance, more_disturbed, set_apart
+from advisor.tuners.duel import WINDOWS, Arena, Duel
 from advisor.tuners.measure import Slot
+from advisor.tuners.windows import Window
 
 
 def slots(**facts: Any) -> list[Slot]:
@@ -45,3 +47,40 @@ def test_steps_with_an_evaluation_or_a_save_are_counted() -> None:
         Slot((0.1,), flags=(("save", 3),)),
     ]
     assert set_apart(flagged) == {"evaluation": 1, "save": 3}
+
+
+def test_the_arm_with_more_other_load_is_the_disturbed_one() -> None:
+    assert more_disturbed(slots(other_cpu_s=0.5), slots(other_cpu_s=0.1)) == 0
+    assert more_disturbed(slots(), slots(throttled_s=0.2)) == 1
+    assert more_disturbed(slots(other_cpu_s=0.5), slots(flags=(("throttled", 2),))) == 1
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, *taken: tuple[float, float]) -> tuple[Duel, Arena, list[str]]:
+    """A comparison by windows that take these seconds beside so much other load, one after the other."""
+    arena = Arena(None, {}, {})  # type: ignore[arg-type]  # nothing is started
+    left, of = list(taken), []
+
+    def window(config: dict[str, str], number: int) -> Window:
+        seconds, load = left.pop(0)
+        of.append(config["knob"])
+        return Window(Slot((seconds,) * 10, other_cpu_s=10 * seconds * load), {}, {}, 0.0)
+
+    monkeypatch.setattr(arena, "_window", window)
+    return arena.duel({"knob": "off"}, {"knob": "on"}, how=WINDOWS, quads=1), arena, of
+
+
+def test_a_window_beside_other_load_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    duel, arena, of = compared(monkeypatch, (0.2, 0.9), (0.1, 0.0), (0.1, 0.0))
+    assert of == ["off", "on", "off"]
+    assert duel.log_ratios == [0.0] and arena.excluded == {"other_load": 1}
+
+
+def test_load_beside_every_window_of_one_arm_is_taken_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    duel, arena, of = compared(monkeypatch, (0.1, 0.0), (0.2, 0.9), (0.2, 0.9))
+    assert of == ["off", "on", "on"]
+    assert duel.log_ratios[0] < -0.6 and arena.excluded == {"other_load": 1}
+
+
+def test_windows_in_quiet_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, arena, of = compared(monkeypatch, (0.1, 0.0), (0.1, 0.05))
+    assert of == ["off", "on"] and not arena.excluded
