@@ -1,4 +1,4 @@
-"""A root module run by TorchScript while it trains; evaluation keeps the program's own forward."""
+"""A root module, or its largest child, run by TorchScript in training; evaluation keeps its own forward."""
 
 import os
 import warnings
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 MOST_SIGNATURES = 4  # each one costs a trace; more means that shapes vary from step to step
+MOST_CHILDREN = 3  # that are tried, the largest first and one a step: warm-up has at least as many steps
 
 # what tracing raises for Python it cannot follow; the module's own code runs inside it
 TRACING_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError)
@@ -69,6 +70,11 @@ class Traced:
                 return trace(*inputs)
         return self._function(*inputs, **named)
 
+    @property
+    def ran(self) -> bool:
+        """Whether it holds a trace."""
+        return bool(self._traces)
+
     def _trace(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Callable[..., Any] | None:
         import torch
 
@@ -90,6 +96,80 @@ class Traced:
             except TRACING_ERRORS as error:
                 self.failure = f"torch.jit.trace: {_first_line(error)}"
         return self._traces.get(key)
+
+
+class Hybrid:
+    """Traces the largest child of a root, by parameters, that can be traced; the rest stays Python.
+
+    A child is replaced while its root's forward runs and no longer, so that the program copies and saves its
+    own modules.
+
+    Attributes:
+        failure: Why tracing was given up, once it was.
+
+    Raises:
+        Refused: The root has no child with parameters and a forward.
+    """
+
+    def __init__(self, function: Callable[..., Any], root: "Module") -> None:
+        self._function = function
+        self._root = root
+        self._reasons: list[str] = []
+        self._children = _largest_children(root)
+        if not self._children:
+            raise Refused("no part of the model below the whole has parameters and a forward: try jit_trace")
+        self._child = self._children.pop(0)
+        self._traced = Traced(self._child.forward, self._child)
+        self.failure: str | None = None
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Run the root's own forward with the child traced."""
+        import torch
+
+        if self.failure is not None or not (self._root.training and torch.is_grad_enabled()):
+            return self._function(*inputs, **named)
+        with _instead(self._child, self._run):
+            output = self._function(*inputs, **named)
+        if self._traced.failure is not None or not self._traced.ran:
+            self._go_on()
+        return output
+
+    def _run(self, *inputs: Any, **named: Any) -> Any:
+        with _instead(self._child, None):  # tracing looks up the forward of the child
+            return self._traced(*inputs, **named)
+
+    def _go_on(self) -> None:
+        """To the next child; there is none after one that was traced before."""
+        reason = self._traced.failure or "it is not called in training"
+        self._reasons.append(f"{type(self._child).__name__}: {reason}")
+        if self._traced.ran or not self._children:
+            self.failure = f"no child can be traced: {'; '.join(self._reasons)}"
+            return
+        self._child = self._children.pop(0)
+        self._traced = Traced(self._child.forward, self._child)
+
+
+def _largest_children(root: "Module") -> "list[Module]":
+    """Those with parameters and a forward, the largest first."""
+    from torch.nn import Module
+
+    sizes = {child: sum(p.numel() for p in child.parameters()) for child in root.children()}
+    callable_ones = [child for child, size in sizes.items() if size and type(child).forward != Module.forward]
+    return sorted(callable_ones, key=lambda child: -sizes[child])[:MOST_CHILDREN]
+
+
+@contextmanager
+def _instead(module: "Module", forward: Callable[..., Any] | None) -> Iterator[None]:
+    """``forward`` as the module's own meanwhile; ``None`` for that of its class."""
+    before = vars(module).pop("forward", None)
+    if forward is not None:
+        vars(module)["forward"] = forward
+    try:
+        yield
+    finally:
+        vars(module).pop("forward", None)
+        if before is not None:
+            vars(module)["forward"] = before
 
 
 def _trace_once(function: Callable[..., Any], root: "Module", inputs: tuple[Any, ...]) -> Callable[..., Any]:

@@ -31,7 +31,7 @@ def test_everything_that_applies_is_searched_and_the_rest_is_explained(
         "batch_size": [32, 64, 128, 256, 512, 16, 8],
         "channels_last": ["off", "on"],
         "cpu_affinity": ["none", "cores"],
-        "execution": ["eager", "compile", "jit_script", "jit_trace"],
+        "execution": ["eager", "compile", "jit_script", "jit_trace", "jit_hybrid"],
         "flush_denormal": ["off", "on"],
         "gc_freeze": ["off", "freeze", "manual"],
         "in_memory_cache": ["off", "memory"],

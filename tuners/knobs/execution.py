@@ -9,13 +9,13 @@ from advisor.profiles.profile import Profile
 from advisor.tuners.blocks import repeated_blocks
 from advisor.tuners.compiled import COMPILE
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
-from advisor.tuners.torchscript import Traced, scripted
+from advisor.tuners.torchscript import Hybrid, Traced, scripted
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
 FOR_CUDA = ("compile-reduce-overhead", "compile-max-autotune-no-cudagraphs", "compile-max-autotune")
-JIT = ("jit_script", "jit_trace")
+JIT = ("jit_script", "jit_trace", "jit_hybrid")
 DYNAMIC = {"auto": None, "on": True, "off": False}
 NO_JIT_IN_SCRIPTS = (
     "a trace freezes the train flag and control flow, and torch marks jit as deprecated; "
@@ -32,8 +32,10 @@ class Execution(Knob[str]):
     apart. GPU figures of others: 3.9 to 6.1 on a small model bound by launches, 0.93 on an 8B model.
     `reduce-overhead` and `max-autotune` record CUDA graphs: shapes must stay the same, memory grows.
 
-    `jit_script` and `jit_trace` gave 0.91 to 1.05: no gain where it was measured. torch marks both as
-    deprecated. A trace is refused when the forward decides by values, hooks are refused by both.
+    `jit_script` and `jit_trace` gave 0.91 to 1.05: no gain where it was measured. `jit_hybrid` traces only
+    the largest child of the root that can be traced, a backbone say; what stands around it, such as a head
+    that decides by values, stays as it is. torch marks all three as deprecated. A trace is refused when the
+    forward decides by values, hooks are refused by all.
 
     Compiled code draws other random numbers, so a model that samples is compared with the noise between
     seeds. Varying shapes compile again; after eight times torch goes back to eager.
@@ -47,7 +49,7 @@ class Execution(Knob[str]):
     written = ("torch.compile",)
 
     def __init__(self) -> None:
-        self._traced: weakref.WeakKeyDictionary[Module, Traced] = weakref.WeakKeyDictionary()
+        self._traced: weakref.WeakKeyDictionary[Module, Traced | Hybrid] = weakref.WeakKeyDictionary()
         self._dynamic: bool | None = None
         self._region = "model"
 
@@ -93,8 +95,9 @@ class Execution(Knob[str]):
             return self._compiled(function, root, value)
         if value == "jit_script":
             return scripted(function, root)
-        if value == "jit_trace":
-            traced = self._traced[root] = Traced(function, root)
+        if value in ("jit_trace", "jit_hybrid"):
+            kind = Traced if value == "jit_trace" else Hybrid
+            traced = self._traced[root] = kind(function, root)
             return traced
         return function
 
@@ -119,6 +122,11 @@ class Execution(Knob[str]):
                 return Change("model = torch.jit.script(model)")
             case "jit_trace":
                 return Change("model = torch.jit.trace(model, example_inputs)  # one for training only")
+            case "jit_hybrid":
+                return Change(
+                    "model.backbone = torch.jit.trace(model.backbone, example_inputs)"
+                    "  # the largest child; one for training only"
+                )
         return Change(f'model = torch.compile(model, mode="{_mode(value)}")')
 
     def _compiled(self, function: Callable[..., Any], root: "Module", value: str) -> Callable[..., Any]:

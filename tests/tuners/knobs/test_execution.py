@@ -237,14 +237,16 @@ def test_a_model_that_the_program_compiled_is_left_alone() -> None:
 
 
 def test_a_workload_on_a_cpu_is_offered_compile_and_jit() -> None:
-    assert Execution().choices(a_rich_profile()) == ["eager", "compile", "jit_script", "jit_trace"]
+    choices = Execution().choices(a_rich_profile())
+    assert choices == ["eager", "compile", "jit_script", "jit_trace", "jit_hybrid"]
 
 
 def test_a_script_is_not_offered_jit_and_told_why() -> None:
     script = a_rich_profile(target_kind="script")
     assert Execution().choices(script) == ["eager", "compile"]
-    with pytest.raises(Refused, match="freezes the train flag"):
-        Execution().check("jit_trace", script)
+    for value in ("jit_trace", "jit_hybrid"):
+        with pytest.raises(Refused, match="freezes the train flag"):
+            Execution().check(value, script)
 
 
 def test_cuda_is_offered_the_modes_made_for_it() -> None:
