@@ -25,6 +25,7 @@ from advisor.result import (
     Interval,
     Loss,
     Noise,
+    OverProcesses,
     PlannedRun,
     ProfileSummary,
     Proposal,
@@ -39,13 +40,16 @@ from advisor.result import (
 )
 from advisor.rules import RULES
 from advisor.settings import Settings
+from advisor.stored_step import LEAST_PROCESSES, over_processes
 from advisor.tuners.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.measure import Estimate, median
 from advisor.tuners.search import StoppedBy
 from advisor.tuners.space import NotTried, Space
 
 ENDS = {"estimate", "low", "high"}
+LEAST_DETECTABLE = 0.001  # relative; what is told of smaller differences is rounding
 WORTH_A_PROPOSAL = 1.02  # ratio; the lower bound must exceed it
 
 
@@ -110,6 +114,7 @@ def result(
         baseline=BaselineData(
             config=dict(space.present),
             step_ms=step_interval(baseline.slots),
+            over_processes_ms=_over_processes(baseline, outcome, settings.confidence),
             throughput=rate(baseline.slots, sampled),
             peak_bytes=baseline.profile.peak_bytes,
             **_losses(baseline, outcome, trials),
@@ -269,13 +274,26 @@ def _not_reached(
     ]
 
 
+def _over_processes(baseline: Baseline, outcome: Outcome, level: float) -> OverProcesses | None:
+    """A step of the unchanged program in its first process, and in those of the confirmation."""
+    alone = 1e3 * median([slot.mean_s for slot in baseline.slots])
+    values = [[value] for value in (alone, *outcome.unchanged_ms)]
+    if len(values) < LEAST_PROCESSES:
+        return None
+    told = over_processes(values, level).interval
+    return OverProcesses(**told.model_dump(), processes=len(values), confidence=level)
+
+
 def _detectable(baseline: Baseline, outcome: Outcome) -> float:
-    """What the last confirmation could have shown, or what a usual one would."""
-    estimate = unconfirmed.measured(outcome.decision)
-    if estimate is None or estimate.instances == 1 or outcome.verdict == "change":
-        return baseline.detectable
-    half = math.expm1(min(10.0, (estimate.high - estimate.low) / 2))
-    return max(half, 0.001)
+    """What the last confirmation could have shown, or else a usual one, as far as the noise tells."""
+    confirmed = unconfirmed.measured(outcome.decision)
+    if confirmed is None or confirmed.instances == 1:
+        return max(baseline.detectable, _half(baseline.aa))
+    return max(_half(confirmed), LEAST_DETECTABLE)
+
+
+def _half(estimate: Estimate) -> float:
+    return math.expm1(min(10.0, (estimate.high - estimate.low) / 2))
 
 
 def _losses(baseline: Baseline, outcome: Outcome, trials: Sequence[Trial]) -> dict[str, Any]:

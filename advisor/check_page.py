@@ -91,7 +91,10 @@ def notes(result: CheckData, *, settings: bool = True) -> list[str]:
         said.append(f"The code {'changed' if changed else 'did not change'} since.")
     if result.budget.stopped_by == "interrupted":
         said.append(f"The check was interrupted after {result.instances} processes.")
-    said += [f"Slots left out for other load: {count}." for count in result.excluded_slots.values() if count]
+    left_out = [
+        f"{shown(name).replace('_', ' ')} {count}" for name, count in result.excluded_slots.items() if count
+    ]
+    said += [f"Left out of what was measured: {', '.join(left_out)}."] if left_out else []
     if settings:
         said += [
             f"Changed setting: {shown(each.knob)}={shown(each.then)} then, {shown(each.now)} now."

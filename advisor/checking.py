@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,10 +21,12 @@ from advisor.launching import make_launcher, request_digest, until_stopped
 from advisor.longer_run import peak_of
 from advisor.profiles.machine import Machine, read_machine
 from advisor.redaction import without_secrets
-from advisor.regression import LEAST_INSTANCES, check_memory, check_step, is_contended, undisturbed
+from advisor.regression import check_memory, check_step, is_contended, undisturbed
 from advisor.result import Budget, ProfileData, ProfileSummary, ResultData, Target
 from advisor.settings import Progress, Settings, TargetRequest, Value
 from advisor.signals import StopRequests
+from advisor.stored_step import LEAST_PROCESSES
+from advisor.tuners.disturbed import set_apart
 from advisor.tuners.duel import HOPELESS, SLOT_LIMIT_S, Arena
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.group import Running
@@ -78,7 +81,7 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
     """
     began = time.monotonic()
     machine = read_machine()
-    processes = f"{LEAST_INSTANCES} to {MOST_INSTANCES} fresh processes"
+    processes = f"{LEAST_PROCESSES} to {MOST_INSTANCES} fresh processes"
     limit = f"{processes}, up to {write_duration(settings.budget_s)}"
     progress.begin(first_line(settings.target, machine, limit))
     warnings: list[str] = []
@@ -143,7 +146,7 @@ class _Run:
             self._first()
             self._others()
         except Interrupted:
-            if len(self.peaks) < LEAST_INSTANCES:
+            if len(self.peaks) < LEAST_PROCESSES:
                 raise TargetError(
                     "interrupted before enough was measured to compare", code="interrupted"
                 ) from None
@@ -165,7 +168,7 @@ class _Run:
         last_s = self.baseline.startup_s + INSTANCE_S
         while len(self.instances) < MOST_INSTANCES:
             began = time.monotonic()
-            if len(self.peaks) >= LEAST_INSTANCES and began + last_s > self.deadline:
+            if len(self.peaks) >= LEAST_PROCESSES and began + last_s > self.deadline:
                 self.stopped_by = "budget"
                 return
             self.progress.say(f"measuring process {len(self.instances) + 1}")
@@ -228,8 +231,11 @@ def _result(
 ) -> CheckData:
     assert reference.baseline is not None  # refuse_reference has seen it
     baseline, level, request = run.baseline, settings.confidence, settings.target
-    kept = [undisturbed(slots) for slots in run.instances]
-    left_out = sum(map(len, run.instances)) - sum(map(len, kept))
+    kept, excluded = [], Counter(run.arena.excluded)  # what the first process left out, and then the others
+    for number, slots in enumerate(run.instances):
+        quiet, left_out = undisturbed(slots)
+        kept.append(quiet)
+        excluded += left_out if number == 0 else left_out + set_apart(slots)
     contended = is_contended(kept)
     step = check_step(
         reference.baseline,
@@ -271,7 +277,7 @@ def _result(
         instances=len(run.instances),
         contended=contended,
         thread_collapse=baseline.thread_collapse,
-        excluded_slots={"other_load": left_out},
+        excluded_slots={"other_load": 0, **dict(sorted(excluded.items()))},
     )  # fmt: skip
 
 

@@ -51,10 +51,13 @@ def notes(result: ComparisonData) -> list[str]:
     """What limits the comparison, in sentences."""
     said = []
     if result.step_ratio is not None:
-        said.append(
-            "The interval is made of the two results' own intervals. They were not interleaved: a drift of "
-            "the machine between them is not excluded, nor is the bias of single processes."
-        )
+        alone = [letter for letter, side in (("A", result.a), ("B", result.b)) if side.processes == 1]
+        whose = f"; {' and '.join(alone)}: one process, its bias allowed for" if alone else ""
+        said.append(f"The interval is over the processes of both results{whose}.")
+        said.append("They were not interleaved: a drift of the machine between them is not excluded.")
+    if result.smallest_difference is not None:
+        seen = wording.percent(result.smallest_difference)
+        said.append(f"Differences from {seen} up could be seen.")
     said += [
         f"The machine was contended when {letter} was measured: its times may be too long."
         for letter, side in (("A", result.a), ("B", result.b))
@@ -69,7 +72,7 @@ def rows(result: ComparisonData) -> list[Row]:
     found = [
         ("time of a step", wording.interval(a.step_ms, "ms"), wording.interval(b.step_ms, "ms")),
         ("throughput", wording.rate(a.throughput), wording.rate(b.throughput)),
-        ("peak memory", wording.mib(a.peak_bytes), wording.mib(b.peak_bytes)),
+        ("peak memory", wording.mib(a.peak_bytes), _memory(result)),
         ("recommendation", _recommendation(a), _recommendation(b)),
     ]
     found += [
@@ -123,6 +126,11 @@ def _state(each: OneSided) -> str:
 def _name(side: Side) -> str:
     made = f"{side.made_by}, {shown(side.created)}" if side.created else side.made_by
     return f"{shown(side.name)} ({made})"
+
+
+def _memory(result: ComparisonData) -> str:
+    told = wording.mib(result.b.peak_bytes)
+    return told if result.memory_ratio is None else f"{told} ({result.memory_ratio:.2f}x)"
 
 
 def _recommendation(side: Side) -> str:

@@ -10,11 +10,16 @@ Its fields:
     Each result: ``name`` as given, ``made_by`` (``tune`` or ``profile``), ``created``, ``command``; its
     baseline as ``config``, ``step_ms``, ``throughput``, ``peak_bytes`` (``null`` where not measured);
     ``phases_ms`` of a step; ``verdict``, ``speedup`` and ``changes`` (value by knob) of its recommendation,
-    which a profile has none of; ``contended``.
+    which a profile has none of; ``contended``; the number of ``processes`` that its time of a step is from.
 ``step_ratio``
     Time of a step in B over A (below 1, B is faster), or ``null`` with the reason in ``why_no_ratio``. Its
-    interval is made of the two results' own intervals: they were not interleaved, so neither a drift of the
-    machine between them nor the bias of their processes is in it.
+    interval is that of ``check``: over the processes of each result, so that their bias is in it; a result of
+    one process is given the bias that the other's processes show, or else the smallest difference that one
+    pair of processes shows. They were not interleaved: a drift of the machine between them is not in it.
+``smallest_difference``
+    The smallest difference that these two results could have shown, relative; ``null`` without a ratio.
+``memory_ratio``
+    Peak memory of B over A, each of one process; ``null`` where it was not measured.
 ``settings``
     Knobs whose baseline setting differs: ``knob``, ``a``, ``b``.
 ``changes``
@@ -51,9 +56,11 @@ from advisor.result import (
     Target,
     Value,
 )
+from advisor.stored_step import stored_step
 from advisor.wording import plain, shown
 
 LEVEL = 0.99  # of the intervals that results hold
+FLOOR = 0.02  # relative: what one pair of processes does not show on a quiet machine (measurement.md, 1)
 FIRED = ("opportunity", "diagnostic")
 CHANGED_CODE = "`advisor check TARGET --against RESULT` compares changed code with an earlier result"
 
@@ -76,6 +83,7 @@ class Side(Record):
     speedup: Ratio | None = None
     changes: dict[str, Value] = Field(default_factory=dict)
     contended: bool = False
+    processes: int = 1
 
 
 class Pair(Record):
@@ -107,6 +115,8 @@ class ComparisonData(Record):
     b: Side
     step_ratio: Ratio | None = None
     why_no_ratio: str = ""
+    smallest_difference: Finite | None = None
+    memory_ratio: Finite | None = None
     settings: list[Pair] = Field(default_factory=list)
     changes: list[Pair] = Field(default_factory=list)
     came: list[OneSided] = Field(default_factory=list)
@@ -136,7 +146,7 @@ def compare(a: Given, b: Given) -> ComparisonData:
     """
     refuse_incomparable(a, b)
     first, second = _side(a), _side(b)
-    ratio, why = step_ratio(first, second)
+    ratio, why = _step_ratio(a, b, first, second)
     fired, later = _fired(a.result.findings), _fired(b.result.findings)
     return ComparisonData(
         advisor_version=version("torch-advisor"),
@@ -146,6 +156,8 @@ def compare(a: Given, b: Given) -> ComparisonData:
         b=second,
         step_ratio=ratio,
         why_no_ratio=why,
+        smallest_difference=None if ratio is None else math.sqrt(ratio.high / ratio.low) - 1,
+        memory_ratio=second.peak_bytes / first.peak_bytes if first.peak_bytes and second.peak_bytes else None,
         settings=[
             Pair(knob=knob, a=value, b=second.config[knob])
             for knob, value in first.config.items()
@@ -180,27 +192,30 @@ def refuse_incomparable(a: Given, b: Given) -> None:
     refuse(reasons, hint=hint)
 
 
-def step_ratio(a: Side, b: Side) -> tuple[Ratio | None, str]:
+def _step_ratio(a: Given, b: Given, one: Side, other: Side) -> tuple[Ratio | None, str]:
     """Time of a step in B over A with its interval, or none and the reason."""
-    if a.step_ms is None or b.step_ms is None:
-        missing = a if a.step_ms is None else b
+    first, second = a.result.baseline, b.result.baseline
+    if first is None or second is None:
+        missing = one if first is None else other
         return None, f"{shown(missing.name)} holds no time of a step"
-    if a.made_by != b.made_by:
+    if one.made_by != other.made_by:
         return None, "tune measures slots of several steps, profile watches single ones"
-    if min(end for each in (a.step_ms, b.step_ms) for end in (each.low, each.estimate, each.high)) <= 0:
+    if min(first.step_ms.low, second.step_ms.low) <= 0:
         return None, "an interval reaches down to zero"
-    one, other = _samples(a), _samples(b)
-    if one and other and abs(other / one - 1) > SAME_WORK:
-        return None, f"a step works on {plain(one)} samples in A and on {plain(other)} in B"
-    centre = math.log(b.step_ms.estimate / a.step_ms.estimate)
-    down = math.hypot(
-        math.log(b.step_ms.estimate / b.step_ms.low), math.log(a.step_ms.high / a.step_ms.estimate)
-    )
-    up = math.hypot(
-        math.log(b.step_ms.high / b.step_ms.estimate), math.log(a.step_ms.estimate / a.step_ms.low)
-    )
-    low, estimate, high = (math.exp(end) for end in (centre - down, centre, centre + up))
+    works, does = _samples(one), _samples(other)
+    if works and does and abs(does / works - 1) > SAME_WORK:
+        return None, f"a step works on {plain(works)} samples in A and on {plain(does)} in B"
+    steps = [stored_step(each) for each in (first, second)]
+    unknown = max(FLOOR, *(_detectable(each.result) for each in (a, b)))
+    bias = max(each.bias for each in steps) or math.log1p(unknown)
+    half = math.hypot(*(each.alone(bias).half for each in steps))
+    centre = steps[1].centre - steps[0].centre
+    low, estimate, high = (math.exp(centre + end) for end in (-half, 0.0, half))
     return Ratio(estimate=estimate, low=low, high=high, confidence=LEVEL), ""
+
+
+def _detectable(result: ResultData | ProfileData) -> float:
+    return result.noise.smallest_detectable if isinstance(result, ResultData) else 0.0
 
 
 def _side(given: Given) -> Side:
@@ -216,6 +231,7 @@ def _side(given: Given) -> Side:
         side.config = baseline.config
         side.step_ms, side.throughput = baseline.step_ms, baseline.throughput
         side.peak_bytes = baseline.peak_bytes or None
+        side.processes = stored_step(baseline).processes if baseline.step_ms.low > 0 else 1
     if isinstance(result, ResultData):
         found = result.recommendation
         side.made_by, side.contended = "tune", result.noise.contended

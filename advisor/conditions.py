@@ -86,7 +86,7 @@ def conditions(result: ResultData) -> list[Fact]:
         Fact("Target", f"{shown(target.path) or '(unnamed)'} ({target.kind})"),
         Fact("Processes started", str(target.launches)),
         Fact("Noise", wording.noise(result)),
-        Fact("Measured slots left out", _excluded_slots(result)),
+        Fact("Left out of what was measured", _excluded_slots(result)),
         Fact("Contended", "yes" if result.noise.contended else "no"),
         Fact("Thread collapse", "yes" if result.noise.thread_collapse else "no"),
         Fact("Objective", result.objective),

@@ -24,6 +24,7 @@ from advisor.tuners.measure import (
     confirm,
     extend,
     instance_spread,
+    median,
     planned_quads,
     with_instance_bias,
 )
@@ -62,6 +63,7 @@ class Outcome:
         compile_warm_s: Shortest one, in later processes that found the cache filled.
         cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
         longer: The recommendation run three times as long as it was measured.
+        unchanged_ms: Time of a step of the baseline in each process of the confirmation.
     """
 
     config: Config
@@ -78,6 +80,7 @@ class Outcome:
     step_ratio: float | None = None
     cpu: Estimate | None = None
     longer: LongerRun | None = None
+    unchanged_ms: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -324,6 +327,7 @@ class Confirmation:
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second
+        outcome.unchanged_ms.append(1e3 * median([slot.mean_s for slot in duel.first]))
         record.startup_s = duel.startup_s
         record.applied = duel.second_message.get("applied", record.applied)
         if duel.second_outcome is not None:

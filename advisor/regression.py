@@ -4,6 +4,7 @@ What is judged grows when it gets worse: the time of a step, the peak of memory.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,12 @@ from advisor.baseline import CONTENDED_SHARE
 from advisor.check_result import Checked, Verdict
 from advisor.comparability import SAME_WORK
 from advisor.result import Baseline, Interval, Ratio
-from advisor.tuners.measure import Slot, between, median
+from advisor.stored_step import LEAST_PROCESSES, StoredStep, of_interval, over_processes, stored_step
+from advisor.tuners.disturbed import THROTTLED
+from advisor.tuners.measure import Slot, median
 
-LEAST_INSTANCES = 3  # processes; with fewer the spread between them is hardly known
 LEAST_QUIET = 3  # slots of a process that have to be left when disturbed ones are left out
 TICKS_S = 0.03  # error of the difference of two sums of the kernel's CPU times
-WIDEST = 20.0  # log ratio; a wider interval is written as this
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,18 @@ class Judgement:
 
 
 def judge(
-    then: Interval,
+    then: StoredStep,
     instances: Sequence[Sequence[float]],
     *,
     level: float,
     min_gain: float,
     floor: float = 0.0,
 ) -> Judgement:
-    """Compare processes with what one process measured earlier.
+    """Compare processes with what was stored.
 
-    The stored figure comes from one process, whose own bias its interval does not hold. That bias is as
-    large as the new processes differ among each other, so their spread enters twice: divided by their
-    number for the new mean, whole for the stored figure.
+    A stored figure of one process does not hold its bias. That is as large as the new processes differ
+    among each other, so their spread enters twice: divided by their number for the new mean, whole for the
+    stored figure. Independent errors add up in squares.
 
     Args:
         then: The stored figure.
@@ -57,14 +58,12 @@ def judge(
         min_gain: Relative growth that is let pass.
         floor: Relative difference that one pair of processes cannot show.
     """
-    assert len(instances) >= LEAST_INSTANCES
-    now = between([[math.log(value / then.estimate) for value in each] for each in instances], level)
-    half_now = min(WIDEST, now.high - now.estimate)
-    bias = half_now * math.sqrt(len(instances))  # of a single process
-    half = min(WIDEST, math.hypot(half_now, max(_log_half(then), bias, math.log1p(floor))))
+    assert len(instances) >= LEAST_PROCESSES
+    now = over_processes(instances, level)
+    growth = now.centre - then.centre
+    half = math.hypot(now.half, max(then.alone(now.bias).half, math.log1p(floor)))
     limit = math.log1p(min_gain)
-    verdict = _verdict(now.estimate, half, limit)
-    return Judgement(now.estimate, half, half_now, verdict, math.expm1(half + limit))
+    return Judgement(growth, half, now.half, _verdict(growth, half, limit), math.expm1(half + limit))
 
 
 def check_step(
@@ -90,8 +89,9 @@ def check_step(
     """
     more = _work_ratio(stored, instances) if sampled else 1.0
     times = [[_step_ms(slot, of_profile) / more for slot in slots] for slots in instances]
-    judged = judge(stored.step_ms, times, level=level, min_gain=min_gain, floor=floor)
-    checked = _checked(stored.step_ms, judged, len(times), level, more)
+    then = of_interval(stored.step_ms) if of_profile else stored_step(stored)
+    judged = judge(then, times, level=level, min_gain=min_gain, floor=floor)
+    checked = _checked(then.interval, judged, len(times), level, more)
     checked.per = "step" if more == 1.0 else "sample"
     return checked
 
@@ -103,14 +103,30 @@ def check_memory(then: int, peaks: Sequence[int], *, level: float, min_gain: flo
     if min(peaks) <= 0:
         return Checked(why="it could not be measured now")
     stored = Interval(estimate=then, low=then, high=then)
-    judged = judge(stored, [[float(peak)] for peak in peaks], level=level, min_gain=min_gain)
+    instances = [[float(peak)] for peak in peaks]
+    judged = judge(of_interval(stored), instances, level=level, min_gain=min_gain)
     return _checked(stored, judged, len(peaks), level)
 
 
-def undisturbed(slots: Sequence[Slot]) -> list[Slot]:
-    """Slots beside which little else ran, if enough of them are left; else all."""
-    quiet = [slot for slot in slots if slot.other_cpu_s <= max(TICKS_S, CONTENDED_SHARE * sum(slot.step_s))]
-    return quiet if len(quiet) >= LEAST_QUIET else list(slots)
+def undisturbed(slots: Sequence[Slot]) -> tuple[list[Slot], Counter[str]]:
+    """Slots beside which little else ran and nothing was throttled, if enough are left; else all.
+
+    Returns:
+        The slots, and how many others there were by what disturbed them.
+    """
+    found = [(slot, _disturbed_by(slot)) for slot in slots]
+    quiet = [slot for slot, reason in found if reason is None]
+    if len(quiet) < LEAST_QUIET:
+        return list(slots), Counter()
+    return quiet, Counter(reason for _, reason in found if reason is not None)
+
+
+def _disturbed_by(slot: Slot) -> str | None:
+    seconds = sum(slot.step_s)
+    if slot.other_cpu_s > max(TICKS_S, CONTENDED_SHARE * seconds):
+        return "other_load"
+    held_down = any(name == "throttled" for name, _ in slot.flags)
+    return "throttled" if held_down or slot.throttled_s > THROTTLED * seconds else None
 
 
 def is_contended(instances: Sequence[Sequence[Slot]]) -> bool:
@@ -126,14 +142,6 @@ def _verdict(estimate: float, half: float, limit: float) -> Verdict:
     if estimate - half > 0:
         return "within_limit"
     return "improved" if estimate + half < 0 else "unchanged"
-
-
-def _log_half(value: Interval) -> float:
-    """Half the width of an interval around a positive value, in logarithms: its wider side."""
-    sides = [value.high / value.estimate]
-    if value.low > 0:
-        sides.append(value.estimate / value.low)
-    return math.log(max(*sides, 1.0))
 
 
 def _work_ratio(stored: Baseline, instances: Sequence[Sequence[Slot]]) -> float:

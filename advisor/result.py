@@ -47,6 +47,13 @@ class Ratio(Interval):
     confidence: Finite = 0.99
 
 
+class OverProcesses(Interval):
+    """A quantity of several processes, with their bias in its interval."""
+
+    processes: int
+    confidence: Finite = 0.99
+
+
 class Rate(Interval):
     """Work per second."""
 
@@ -83,10 +90,14 @@ class Noise(Record):
 
 
 class Baseline(Record):
-    """The user's own setting, measured; ``losses`` as in a trial, where a trial has them."""
+    """The user's own setting, measured; ``losses`` as in a trial, where a trial has them.
+
+    ``step_ms`` is of its first process, ``over_processes_ms`` of that and those of the confirmation.
+    """
 
     config: dict[str, Value]
     step_ms: Interval
+    over_processes_ms: OverProcesses | None = None
     throughput: Rate
     peak_bytes: int = 0
     loss: Loss = Loss()

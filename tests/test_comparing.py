@@ -22,11 +22,11 @@ from result_builder import (
     some_findings,
 )
 
-from advisor.compare_page import finding_lines, render_markdown, rows, sentence
+from advisor.compare_page import finding_lines, notes, render_markdown, rows, sentence
 from advisor.comparing import ComparisonData, Given, Pair, compare
 from advisor.errors import UsageError
 from advisor.markdown import MOST_BYTES
-from advisor.result import Baseline, Interval, ProfileData, ResultData, Target
+from advisor.result import Baseline, Interval, OverProcesses, ProfileData, ResultData, Target
 from advisor.wording import shown
 
 Any_ = ResultData | ProfileData
@@ -57,10 +57,33 @@ def test_the_ratio_is_the_time_of_a_step_in_b_over_a_with_both_intervals_in_it()
     ratio = of(a_result(), a_result(baseline=faster)).step_ratio
     assert ratio is not None
     assert ratio.estimate == pytest.approx(0.5)
-    assert math.log(ratio.high / ratio.estimate) == pytest.approx(
-        math.hypot(math.log(1.02), math.log(0.98)), rel=1e-6
-    )
+    one_process = math.hypot(math.log(1 / 0.98), math.log(1.02))  # its interval, and its bias
+    assert math.log(ratio.high / ratio.estimate) == pytest.approx(math.sqrt(2) * one_process, rel=1e-6)
     assert ratio.low < 0.49 < 0.5 < 0.51 < ratio.high
+
+
+def test_results_of_several_processes_hold_their_bias_and_are_told_apart_better() -> None:
+    known = OverProcesses(estimate=38.4, low=38.2, high=38.6, processes=7)
+    alone, several = a_baseline(an_interval(39.0, 0.01)), a_baseline(over_processes_ms=known)
+    both = of(a_result(baseline=several), a_keep(baseline=several.model_copy()))
+    mixed = of(a_result(baseline=several), a_keep(baseline=alone))
+    assert both.a.processes == 7 and mixed.b.processes == 1
+    assert both.smallest_difference is not None and mixed.smallest_difference is not None
+    assert both.smallest_difference < 0.01 < mixed.smallest_difference
+    assert "over the processes of both results." in " ".join(notes(both))
+    assert "B: one process, its bias allowed for" in " ".join(notes(mixed))
+    assert "Differences from " in " ".join(notes(mixed))
+
+
+def test_one_process_each_is_not_told_apart_by_less_than_processes_differ() -> None:
+    noisy = a_keep(baseline=a_baseline(an_interval(40.0, 0.001)))
+    noisy.noise.smallest_detectable = 0.06
+    found = of(a_result(baseline=a_baseline(an_interval(38.4, 0.001))), noisy)
+    assert sentence(found).startswith("Time of a step: no clear difference")
+
+
+def test_peak_memory_is_told_as_a_ratio_too() -> None:
+    assert of(a_result(), a_keep()).memory_ratio == pytest.approx(1.0)
 
 
 def test_swapping_both_turns_the_ratio_round() -> None:
@@ -190,9 +213,9 @@ def test_the_parts_of_a_step_stand_side_by_side() -> None:
 
 def test_the_sentence_says_which_is_faster_or_that_nothing_can_be_told() -> None:
     same = of(a_result(), a_keep())
-    assert sentence(same) == "Time of a step: no clear difference (0.97 to 1.03)."
+    assert sentence(same) == "Time of a step: no clear difference (0.96 to 1.04)."
     faster = of(a_result(), a_keep(baseline=a_baseline(an_interval(19.2), throughput=a_rate(3333.3))))
-    assert sentence(faster).startswith("A step takes 0.500x (0.486 to 0.514, 99 %) as long in B as in A.")
+    assert sentence(faster).startswith("A step takes 0.50x (0.48 to 0.52, 99 %) as long in B as in A.")
 
 
 def test_markdown_says_that_the_two_were_not_interleaved() -> None:
