@@ -1,0 +1,42 @@
+"""What a run says that it could have seen is never less than its own intervals show."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from advisor.assemble import _detectable, _over_processes
+from advisor.confirmation import Outcome
+from advisor.tuners.measure import Decision, Estimate, Slot
+
+
+def a_baseline(half: float, planned: float = 0.02) -> Any:
+    slots = [Slot((0.010, 0.010)), Slot((0.011, 0.011)), Slot((0.010, 0.010))]
+    return SimpleNamespace(aa=Estimate(0.0, -half, half, 0.99, 9, 1), detectable=planned, slots=slots)
+
+
+def confirmed(half: float, instances: int = 6) -> Outcome:
+    found = Estimate(0.1, 0.1 - half, 0.1 + half, 0.99, 30, instances)
+    return Outcome({}, verdict="change", decision=Decision("confirmed", found))
+
+
+def test_without_a_confirmation_the_noise_bounds_what_could_have_been_seen() -> None:
+    assert _detectable(a_baseline(0.08), Outcome({})) == pytest.approx(0.083, abs=1e-3)
+    assert _detectable(a_baseline(0.001), Outcome({})) == 0.02
+    assert _detectable(a_baseline(0.08), confirmed(0.5, instances=1)) == pytest.approx(0.083, abs=1e-3)
+
+
+def test_a_confirmation_says_itself_what_it_could_have_seen_whatever_its_verdict() -> None:
+    assert _detectable(a_baseline(0.08), confirmed(0.04)) == pytest.approx(0.041, abs=1e-3)
+    assert _detectable(a_baseline(0.08), confirmed(0.0)) == 0.001
+
+
+def test_a_step_over_processes_counts_the_first_one_and_those_of_the_confirmation() -> None:
+    outcome = Outcome({}, unchanged_ms=[10.2, 9.9])
+    found = _over_processes(a_baseline(0.01), outcome, 0.99)
+    assert found is not None and (found.processes, found.confidence) == (3, 0.99)
+    assert found.low < 9.9 < found.estimate < 10.2 < found.high
+
+
+def test_two_processes_do_not_tell_how_much_processes_differ() -> None:
+    assert _over_processes(a_baseline(0.01), Outcome({}, unchanged_ms=[10.2]), 0.99) is None
