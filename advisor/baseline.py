@@ -16,8 +16,10 @@ from advisor.settings import Settings, Value
 from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.epochs import epochs_of
 from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.fixed import check_applied
 from advisor.tuners.gate import parse_losses
 from advisor.tuners.group import Running
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import (
     Estimate,
@@ -139,7 +141,7 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
 
     Raises:
         TargetError: It fails, has no training step, or ends too early.
-        UsageError: The budget is below one baseline run.
+        UsageError: The budget is below one baseline run, or a fixed knob does not act.
     """
     began = time.monotonic()
     launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
@@ -276,6 +278,7 @@ def _baseline(
     startup_s: float,
     seconds: float,
 ) -> Baseline:
+    check_applied(KNOBS, settings.fixed, message["refused"], profile)
     wall = sum(sum(slot.step_s) for slot in loaded)
     cpu = sum(slot.cpu_s for slot in loaded)
     other = sum(slot.other_cpu_s for slot in loaded) / max(wall, 1e-9)

@@ -25,9 +25,11 @@ from advisor.settings import Progress, Settings
 from advisor.signals import StopRequests
 from advisor.tuners.duel import Arena
 from advisor.tuners.failures import TrialFailed
+from advisor.tuners.fixed import check_applied
 from advisor.tuners.isolation import remove
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.session import Interrupted, SessionEnded
+from advisor.tuners.space import build_space
 
 
 def profile(settings: Settings, progress: Progress) -> ProfileData:
@@ -43,6 +45,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
     Raises:
         TargetError: The target fails, or makes no training step.
         EnvironmentProblem: The report cannot be written.
+        UsageError: A fixed knob cannot apply, or does not act.
     """
     began = time.monotonic()
     machine = read_machine()
@@ -70,6 +73,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
             planned_steps=settings.steps_planned,
         )
         found = _diagnose(diagnosis, settings)
+        _check_fixed(diagnosis, settings, found)
         for text in warnings:
             progress.warn(text)
         findings = advise(found, RULES)
@@ -99,6 +103,17 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
     if settings.out is not None:
         write_report(result, settings.out)
     return result
+
+
+def _check_fixed(diagnosis: Diagnosis, settings: Settings, found: Profile) -> None:
+    """Refuse a profile of something else than was asked for.
+
+    Raises:
+        UsageError: A fixed knob does not act.
+    """
+    if diagnosis.session is not None:
+        check_applied(KNOBS, settings.fixed, diagnosis.session.last.get("refused", {}), found)
+    build_space(KNOBS, found, fixed=settings.fixed)
 
 
 def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:

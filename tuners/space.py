@@ -18,6 +18,7 @@ from advisor.tuners.constraints import (
     learning_rate_rule,
     num_workers,
 )
+from advisor.tuners.fixed import check_fixed
 from advisor.tuners.knob import AnyKnob, Config, Refused, Value
 from advisor.tuners.rank_constraints import ONE_PROCESS, STRATEGY_SETTINGS, num_threads
 
@@ -151,8 +152,7 @@ def build_space(
     if planned_steps is not None and profile.run is not None:
         profile = replace(profile, run=replace(profile.run, steps_total=planned_steps))
     own, not_tried, choices = _own(knobs, profile, asked, settings), list[NotTried](), {}
-    for name, value in settings.items():
-        _check_fixed(name, knobs[name], value, own.get(name), profile)
+    check_fixed(knobs, settings, own, profile)
     names = set(asked or knobs)
     names |= {name for name in knobs if knobs[name].follows == "batch_size" and "batch_size" in asked}
     if "strategy" in asked:
@@ -233,15 +233,6 @@ def _own(
         except Refused:
             continue  # told where the knob's choices are asked for
     return own
-
-
-def _check_fixed(name: str, knob: AnyKnob, value: Value, own: Value | None, profile: Profile) -> None:
-    if value == own:
-        return
-    try:
-        knob.check(value, profile)
-    except Refused as reason:
-        raise UsageError(f"{name}={value} cannot apply", where="--fix", cause=str(reason)) from None
 
 
 def _choose(
