@@ -170,5 +170,7 @@ def _check_outcome(record: TrialRecord) -> None:
         raise TrialFailed(Failure("compile_fell_back", compiled["failures"][0]))
     if str(record.config.get("execution", "")).startswith("compile") and not compiled["compiled"]:
         raise TrialFailed(Failure("compile_fell_back", "no frame was compiled: the model ran eagerly"))
+    if breaks := compiled.get("breaks"):  # a process of an earlier version tells none
+        record.marks.append(f"{breaks} graph break{'s' * (breaks > 1)}, {compiled['graphs']} graphs")
     if compiled["recompiles"]:
         record.marks.append(f"recompiled {compiled['recompiles']} times after warm-up")

@@ -50,17 +50,20 @@ class Compiling:
         self._armed = False
 
     def summary(self) -> dict[str, Any]:
-        """Seconds spent, compilations, frames seen and compiled, and why frames fell back."""
+        """Seconds spent, compilations, frames seen and compiled, graphs, breaks, why frames fell back."""
         facts = self.facts()
         if facts is None:
             return {
-                "seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "recompiles": 0, "failures": [],
+                "seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "graphs": 0, "breaks": 0,
+                "recompiles": 0, "failures": [],
             }  # fmt: skip
         return {
             "seconds": facts.seconds,
             "count": self.count,
             "frames": facts.frames,
             "compiled": facts.compiled,
+            "graphs": facts.graphs,
+            "breaks": len(facts.breaks),
             "recompiles": facts.recompiles_after_warmup,
             "failures": _failures()[:MAX_REASONS] + ([LIMIT] if facts.limit_reached else []),
         }

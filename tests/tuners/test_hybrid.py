@@ -142,4 +142,4 @@ def test_the_program_copies_a_model_of_its_own() -> None:
     run, model = a_hybrid_run(), Detector()
     run.call(model.forward, model)(INPUTS)
     assert "forward" not in vars(model.backbone)
-    assert copy.deepcopy(model).backbone.forward.__func__ is nn.Sequential.forward
+    assert "forward" not in vars(copy.deepcopy(model).backbone)

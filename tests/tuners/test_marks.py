@@ -11,7 +11,7 @@ import torch
 from advisor.tuners.clocks import held_down
 from advisor.tuners.disturbed import BESIDE_ONE, HELD_DOWN, disturbance, marks
 from advisor.tuners.measure import Slot
-from advisor.tuners.race import _mark
+from advisor.tuners.race import _check_outcome, _mark
 from advisor.tuners.record import TrialRecord
 
 QUIET = [Slot((0.1,) * 5)]
@@ -80,4 +80,14 @@ def test_a_trial_that_stays_disturbed_is_kept_and_marked(
     record = TrialRecord(1, {}, "screen")
     _mark(record, first, second)
     _mark(record, first, second)
+    assert record.marks == told
+
+
+@pytest.mark.parametrize(
+    ("breaks", "told"), [(0, []), (1, ["1 graph break, 2 graphs"]), (3, ["3 graph breaks, 4 graphs"])]
+)
+def test_a_trial_that_compiles_says_where_it_is_no_full_graph(breaks: int, told: list[str]) -> None:
+    compiled = {"failures": [], "compiled": 1, "recompiles": 0, "graphs": breaks + 1, "breaks": breaks}
+    record = TrialRecord(1, {"execution": "compile"}, "screen", outcome={"losses": [], "compile": compiled})
+    _check_outcome(record)
     assert record.marks == told

@@ -37,6 +37,9 @@ class Execution(Knob[str]):
     that decides by values, stays as it is. torch marks all three as deprecated. A trace is refused when the
     forward decides by values, hooks are refused by all.
 
+    `fullgraph=True` is no value: it computes what `compile` computes, or fails. How many breaks there are is
+    told of a trial that compiles, and `graph_breaks` names their lines in a program that compiles.
+
     Compiled code draws other random numbers, so a model that samples is compared with the noise between
     seeds. Varying shapes compile again; after eight times torch goes back to eager.
     """

@@ -52,6 +52,7 @@ def test_a_break_is_told_with_its_line_and_reason(compiling: Any) -> None:
     assert Path(place.location.file).name == Path(__file__).name
     assert (place.location.line, place.location.function) == (broken.__code__.co_firstlineno + 2, "broken")
     assert watched.facts().breaks_per_step == 1
+    assert (watched.summary()["breaks"], watched.summary()["graphs"]) == (1, 2)
 
 
 def test_compilations_after_the_first_steps_are_recompilations(compiling: Any) -> None:
