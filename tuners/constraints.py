@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from advisor.profiles.profile import LoaderFacts, Profile
 from advisor.tuners.compiled import NEED_COMPILE, compiles
 from advisor.tuners.knob import Config, Value
-from advisor.tuners.memory_model import memory_limit, memory_model
+from advisor.tuners.memory_model import free_bytes, memory_limit, memory_model
 from advisor.tuners.rank_constraints import (
     num_threads,
     present_threads,
@@ -115,8 +115,7 @@ def worker_queues_fit_memory(config: Config, profile: Profile) -> str | None:
     workers = num_workers(config, loader)
     depth = int(config.get("prefetch_factor", loader.prefetch_factor or DEFAULT_PREFETCH))
     queued = workers * depth * loader.batch_bytes * batch_ratio(config, profile)
-    used = profile.memory.host_peak_bytes if profile.memory is not None else 0
-    room = MEMORY_SHARE * min(profile.machine.memory_bytes - used, profile.machine.shm_bytes)
+    room = MEMORY_SHARE * min(free_bytes(profile), profile.machine.shm_bytes)
     if workers == 0 or queued <= room:
         return None
     return (
@@ -139,8 +138,7 @@ def cache_fits_every_worker(config: Config, profile: Profile) -> str | None:
     if loader.dataset_length is None or loader.batch_bytes is None or not loader.batch_size:
         return None
     held = max(1, workers) * loader.dataset_length * loader.batch_bytes / loader.batch_size
-    used = profile.memory.host_peak_bytes if profile.memory is not None else 0
-    room = MEMORY_SHARE * (profile.machine.memory_bytes - used)
+    room = MEMORY_SHARE * free_bytes(profile)
     if held <= room:
         return None
     need, free = held / 2**20, room / 2**20

@@ -275,6 +275,12 @@ def host_bytes(profile: Profile) -> int:
     return min(bounds)
 
 
+def free_bytes(profile: Profile) -> int:
+    """What is left of that beside the run's own peak."""
+    own = profile.memory.host_peak_bytes if profile.memory is not None else 0
+    return host_bytes(profile) - own
+
+
 def limited(profile: Profile, max_memory: int | None) -> Profile:
     """The profile as if there were no more memory than ``max_memory`` and the headroom."""
     if max_memory is None:

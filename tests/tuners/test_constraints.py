@@ -351,3 +351,20 @@ def test_sparse_gradients_exclude_fused_updates() -> None:
 def test_updates_in_backward_exclude_what_acts_between(other: Config, excluded: bool) -> None:
     found = constraints.updates_in_backward_stand_alone({"optimizer_in_backward": "on", **other}, a_profile())
     assert (found is not None) is excluded
+
+
+def test_memory_that_other_programs_use_is_not_free() -> None:
+    machine = replace(TWO_CPUS, memory_bytes=64 * 2**30, shm_bytes=64 * 2**30)
+    loader = a_loader(batch_size=32, batch_bytes=100 * MEGABYTE, dataset_length=32)
+    config: Config = {"num_workers": 2, "prefetch_factor": 4}
+    cached: Config = {"in_memory_cache": "memory", "num_workers": 0}
+    free = a_profile(replace(machine, available_bytes=2000 * MEGABYTE), loader=loader)
+    assert constraints.worker_queues_fit_memory(config, free) is None
+    full = a_profile(replace(machine, available_bytes=100 * MEGABYTE), loader=loader)
+    assert constraints.worker_queues_fit_memory(config, full) == (
+        "2 workers keep 8 batches ready, 800 MiB; 80 MiB of memory and /dev/shm may be used"
+    )
+    assert constraints.cache_fits_every_worker(cached, free) is None
+    assert constraints.cache_fits_every_worker(cached, full) == (
+        "1 caches of the dataset take 100 MiB of 80 MiB free"
+    )
