@@ -20,6 +20,12 @@ from advisor.tuners.rank_constraints import (
     strategies_have_their_ranks,
     strategies_leave_out,
 )
+from advisor.tuners.update_constraints import (
+    compiled_updates_are_plain,
+    low_precision_is_chosen_once,
+    sparse_gradients_are_not_fused,
+    updates_in_backward_stand_alone,
+)
 
 Constraint = Callable[[Config, Profile], str | None]
 
@@ -161,26 +167,6 @@ def kernels_of_attention_stay_the_same(config: Config, profile: Profile) -> str 
         return "sdpa_backend has no effect on compiled code"
     if config.get("activation_checkpointing", "none") != "none":
         return "sdpa_backend would mix kernels where activations are recomputed (activation_checkpointing)"
-    return None
-
-
-def sparse_gradients_are_not_fused(config: Config, profile: Profile) -> str | None:
-    """Fused updates take dense gradients only."""
-    if config.get("sparse_embedding") == "on" and config.get("optimizer_implementation") == "fused":
-        return "a fused optimizer takes no sparse gradients (sparse_embedding)"
-    return None
-
-
-def updates_in_backward_stand_alone(config: Config, profile: Profile) -> str | None:
-    """A parameter updated within backward has no moment at which its gradient is scaled or summed up."""
-    if config.get("optimizer_in_backward") != "on":
-        return None
-    excluded = {"amp": "fp16", "lr_scaling": None, "accumulation": None}
-    plain = {"lr_scaling": "none", "accumulation": 1}
-    for name, value in excluded.items():
-        chosen = config.get(name)
-        if chosen is not None and (chosen == value if value else chosen != plain[name]):
-            return f"optimizer_in_backward excludes {name}={chosen}"
     return None
 
 
@@ -362,6 +348,8 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     kernels_of_attention_stay_the_same,
     sparse_gradients_are_not_fused,
     updates_in_backward_stand_alone,
+    compiled_updates_are_plain,
+    low_precision_is_chosen_once,
     predicted_memory_fits,
     iterable_dataset_has_one_worker,
     fixed_shapes_where_recorded,

@@ -353,6 +353,39 @@ def test_updates_in_backward_exclude_what_acts_between(other: Config, excluded: 
     assert (found is not None) is excluded
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"compile_region": "optimizer", "optimizer_implementation": "fused"}, "one kernel already"),
+        ({"compile_region": "optimizer", "optimizer_in_backward": "on"}, "no update after backward"),
+        ({"compile_region": "optimizer", "optimizer_implementation": "foreach"}, None),
+        ({"compile_region": "blocks", "optimizer_implementation": "fused"}, None),
+        ({"compile_region": "model+loss", "optimizer_in_backward": "on"}, None),
+    ],
+)
+def test_only_an_update_of_many_operations_after_backward_is_compiled(
+    config: Config, said: str | None
+) -> None:
+    reason = constraints.compiled_updates_are_plain({"execution": "compile", **config}, a_profile())
+    assert reason is None if said is None else said in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("amp", "stored", "excluded"),
+    [
+        ("bf16", "bf16", True),
+        ("fp16", "bf16", True),
+        ("off", "bf16", False),
+        ("bf16", "off", False),
+    ],
+)
+def test_parameters_in_16_bits_leave_autocast_nothing_to_cast(amp: str, stored: str, excluded: bool) -> None:
+    config: Config = {"amp": amp, "low_precision_parameters": stored}
+    reason = constraints.low_precision_is_chosen_once(config, a_profile())
+    said = f"low_precision_parameters=bf16 computes in 16 bits already, which excludes amp={amp}"
+    assert reason == (said if excluded else None)
+
+
 def test_memory_that_other_programs_use_is_not_free() -> None:
     machine = replace(TWO_CPUS, memory_bytes=64 * 2**30, shm_bytes=64 * 2**30)
     loader = a_loader(batch_size=32, batch_bytes=100 * MEGABYTE, dataset_length=32)
