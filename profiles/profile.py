@@ -88,6 +88,8 @@ class LoaderFacts:
     system where it is one. ``duplicate_share`` is the share of samples that several workers delivered.
     ``padding_share`` is the share of padding among the tokens of integer batches. ``shapes`` counts
     different batch shapes. ``slow_line`` is where sampling met the making of items most.
+    ``dataset_changes`` names an attribute of the dataset, or of the function that joins its items, that the
+    program changed between two epochs.
     """
 
     dataset: int = 0
@@ -125,6 +127,7 @@ class LoaderFacts:
     padding_share: float | None = None
     shapes: int | None = None
     slow_line: Location | None = None
+    dataset_changes: str | None = None
 
 
 @dataclass(frozen=True)

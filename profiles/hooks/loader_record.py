@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.hooks.batch_look import BatchLook
+from advisor.profiles.hooks.dataset_state import State, first_difference, state_of
 from advisor.profiles.hooks.first_turns import FirstTurns
 from advisor.profiles.hooks.item_timing import ItemTiming
 from advisor.profiles.hooks.tensors import leading_size
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
 MOST_EPOCHS = 1000  # whose waits are kept
+MOST_COMPARED = 3  # epochs between which is looked whether the dataset was changed
 
 
 class LoaderRecord:
@@ -36,6 +38,7 @@ class LoaderRecord:
         samples_in_steps: Samples of those batches.
         steps_before: Steps that loaders of the same line had served when this one was constructed.
         settings: What the program asked for, by fields of ``LoaderFacts``.
+        dataset_changes: An attribute that the program changed between two epochs, once one was seen.
         opening: Set until the second batch of an epoch has arrived; then ``turn`` wants to be told of it.
     """
 
@@ -70,6 +73,8 @@ class LoaderRecord:
         self.stop_ns = 0
         self.started = 0
         self.dataset: Any = loader.dataset
+        self.dataset_changes: str | None = None
+        self._state_before: State | None = None
         self.collate: Callable[[Any], Any] | None = loader.collate_fn
         self._loader = weakref.ref(loader)
         self._samplers: tuple[Any, ...] = (loader.batch_sampler, loader.sampler)
@@ -138,6 +143,9 @@ class LoaderRecord:
         """The loader was asked for an iterator at ``now_ns``, which took ``spent_ns``."""
         if self.epochs:
             self.look.end_epoch()
+        if self._state_before is not None:
+            self.dataset_changes = first_difference(self._state_before, state_of(self.dataset, self.collate))
+            self._state_before = None
         self.epochs += 1
         self.start_ns += spent_ns
         self._awaiting_first = True
@@ -159,6 +167,9 @@ class LoaderRecord:
         self.first_turns.end(asked_ns, self.batches, self.wait_ns)
         self.timing.stop()
         self.look.end_epoch()
+        if self.dataset_changes is None and self.epochs <= MOST_COMPARED:
+            # at the end and no earlier: reading items may change a dataset, too, in this process
+            self._state_before = state_of(self.dataset, self.collate)
         batches, wait_ns = self._epoch_began
         if self.batches > batches and len(self.epoch_waits_ms) < MOST_EPOCHS:
             self.epoch_waits_ms.append((self.wait_ns - wait_ns) / (self.batches - batches) / 1e6)
@@ -215,6 +226,7 @@ class LoaderRecord:
             collate_ms=timing.collate_ms,
             cpu_share=timing.cpu_share,
             epochs_started=self.epochs,
+            dataset_changes=self.dataset_changes,
         )
 
 

@@ -69,6 +69,32 @@ class Items(Dataset[torch.Tensor]):
         return torch.ones(2)
 
 
+class Counting(Items):
+    """Counts readings, which is no change that the program makes between epochs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = self.readings = 0
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.readings += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_a_program_changes_about_its_dataset_between_epochs_is_told(
+    program: Watched, workers: int
+) -> None:
+    items = Counting()
+    loader = DataLoader(items, batch_size=4, num_workers=workers)
+    for _ in range(2):
+        program.train(loader)
+    assert program.facts.dataset_changes is None
+    items.epoch = 1
+    program.train(loader)
+    assert program.facts.dataset_changes == "dataset.epoch"
+
+
 def test_loaders_made_anew_for_each_epoch_are_seen_as_one(program: Watched) -> None:
     for _ in range(3):
         program.train(DataLoader(Items(10), batch_size=4))
