@@ -14,6 +14,7 @@ from advisor.profiles.hooks.loader_probe import TheirFailure, random_numbers_kep
 from advisor.profiles.hooks.tensors import tensor_type
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
+DEPTH = 5  # of datasets in datasets
 OVERHEAD = 512  # assumed: bytes of a tensor or array beside its numbers
 
 
@@ -152,6 +153,24 @@ def look(dataset: Any) -> Look:
     return Look(items, sum(size_of(item) for item in items.values()) / len(items))
 
 
+def glance(dataset: Any) -> dict[int, Any]:
+    """The first and the last item, by index, with the random numbers that a fixed seed gives.
+
+    Random numbers go on as if they had not been read.
+
+    Raises:
+        ValueError: They cannot be read ahead or compared; the message is the reason.
+    """
+    try:
+        length: int = theirs(len, dataset)
+    except TheirFailure:
+        raise ValueError("the dataset has no length") from None
+    items = _read(_apart(dataset), sorted({0, length - 1}), seed=0) if length else {}
+    if any(foreign(item) is not None for item in items.values()):
+        raise ValueError("its items cannot be compared")
+    return items
+
+
 def foreign(item: Any) -> str | None:
     """The first part of an item that is neither numbers nor text, in words; ``None`` without any."""
     inner = _parts(item)
@@ -203,23 +222,27 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other or (one != one and other != other))
 
 
-def _read(reader: Any, indices: list[int]) -> dict[int, Any]:
+def _read(reader: Any, indices: list[int], seed: int | None = None) -> dict[int, Any]:
     """These items, read singly, and together too where the dataset offers that.
+
+    With a ``seed`` they may draw random numbers, and are read singly.
 
     Raises:
         ValueError: They cannot be read like this, or not without drawing random numbers.
     """
     numpy = sys.modules.get("numpy.random")
     with random_numbers_kept():
+        if seed is not None:
+            _begin_anew(numpy, seed)
         before = _generators(numpy)
         try:
             items = {index: _apart_from_others(theirs(operator.getitem, reader, index)) for index in indices}
-            several = getattr(reader, "__getitems__", None)
+            several = getattr(reader, "__getitems__", None) if seed is None else None
             together = theirs(list, theirs(several, list(indices))) if several else list(items.values())
         except TheirFailure as failure:
             raise ValueError(f"items could not be read ahead: {type(failure.__cause__).__name__}") from None
         is_random = _generators(numpy) != before
-    if is_random:
+    if is_random and seed is None:
         raise ValueError("items are made with random numbers, which a kept item would repeat")
     known = all(foreign(item) is None for item in (*items.values(), *together))
     if known and not same(together, list(items.values())):
@@ -232,12 +255,21 @@ def _apart_from_others(item: Any) -> Any:
     return item if foreign(item) is not None else copied(item)
 
 
-def _apart(dataset: Any) -> Any:
-    """A shallow copy: what a dataset opens at its first item must not be handed on to forked workers."""
+def _apart(dataset: Any, depth: int = DEPTH) -> Any:
+    """A copy of it and of the datasets in it: what they open at their first item must not be forked."""
+    from torch.utils.data import Dataset
+
     try:
-        return theirs(copy.copy, dataset)
+        own = theirs(copy.copy, dataset)
     except TheirFailure:
         return dataset
+    held: dict[str, Any] = getattr(own, "__dict__", {}) if depth and own is not dataset else {}
+    for name, part in list(held.items()):
+        if issubclass(type(part), Dataset):
+            held[name] = _apart(part, depth - 1)
+        elif type(part) is list and part and all(issubclass(type(each), Dataset) for each in part):
+            held[name] = [_apart(each, depth - 1) for each in part]
+    return own
 
 
 def _generators(numpy: Any) -> list[Any]:
@@ -246,6 +278,15 @@ def _generators(numpy: Any) -> list[Any]:
 
     of_numpy = None if numpy is None else pickle.dumps(numpy.get_state())
     return [random.getstate(), torch.get_rng_state().tolist(), of_numpy]
+
+
+def _begin_anew(numpy: Any, seed: int) -> None:
+    import torch
+
+    random.seed(seed)
+    torch.default_generator.manual_seed(seed)  # not torch.manual_seed(), which would seed GPUs, too
+    if numpy is not None:
+        numpy.seed(seed)
 
 
 def _parts(item: Any) -> list[Any] | None:

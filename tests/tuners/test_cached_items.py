@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
-from advisor.tuners.cached_items import CachedItems, has_changed, keep_nothing, look, same
+from advisor.tuners.cached_items import CachedItems, glance, has_changed, keep_nothing, look, same
 
 ROOM = 2**20
 Pair = namedtuple("Pair", ["left", "right"])
@@ -338,3 +338,27 @@ def test_a_generator_of_items_is_walked_as_ever() -> None:
             return iter("ab")
 
     assert list(CachedItems(Walking(), ROOM)) == ["a", "b"]
+
+
+def test_reading_ahead_opens_nothing_in_datasets_inside_and_ends_in_a_circle() -> None:
+    class Opening(Rows):
+        def __getitem__(self, index: Any) -> torch.Tensor:
+            self.opened = True
+            return super().__getitem__(index)
+
+    rows = Opening()
+    outer = Subset(ConcatDataset([rows, rows]), range(8))
+    outer.itself = outer
+    assert glance(outer).keys() == {0, 7} and look(outer).items.keys() == {0, 7}
+    assert not hasattr(rows, "opened") and outer.itself is outer
+
+
+def test_a_glance_gives_the_same_random_numbers_each_time_and_takes_none() -> None:
+    class Drawing(Rows):
+        def __getitem__(self, index: Any) -> torch.Tensor:
+            return torch.rand(2) + random.random() + float(np.random.rand())
+
+    states = [random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()]
+    one, other = glance(Drawing()), glance(Drawing())
+    assert all(same(one[index], other[index]) for index in (0, 3)) and not same(one[0], one[3])
+    assert states == [random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()]
