@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from advisor.profiles.profile import Profile
+from advisor.tuners.kept_workers import GivenToWorkers
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 
 MOST_ITERATORS = 2  # frameworks build a second loader from the first; a third means one per epoch
@@ -14,8 +15,11 @@ class PersistentWorkers(Knob[str]):
     """Keeps worker processes alive between epochs, so their start is paid once.
 
     It helps when epochs are short: with four workers on items that wait for storage, 1.92 times against
-    1.42 times without it. It costs the memory of idle workers while the program evaluates. Changes that
-    the program makes to its dataset between epochs do not reach workers that are already running.
+    1.42 times without it. It costs the memory of idle workers while the program evaluates.
+
+    Changes that the program makes to its dataset between epochs (``dataset.set_epoch(epoch)``) do not reach
+    workers that are already running. Where an attribute of it, or one of two items that are read for this
+    at the start of the first epochs, is seen to change, it is refused.
 
     Together with pinned memory it leaks threads and processes where a loader is built anew for every
     epoch (pytorch #91252), so there it is refused. Without workers it does nothing.
@@ -29,6 +33,7 @@ class PersistentWorkers(Knob[str]):
 
     def __init__(self) -> None:
         self._iterators: weakref.WeakSet[Iterator[Any]] = weakref.WeakSet()
+        self._given: weakref.WeakKeyDictionary[Iterator[Any], GivenToWorkers] = weakref.WeakKeyDictionary()
         self._count = 0
 
     def values(self) -> list[str]:
@@ -41,10 +46,15 @@ class PersistentWorkers(Knob[str]):
 
     def choices(self, profile: Profile) -> list[str]:
         present = self.present(profile)
-        return [present, "off" if present == "on" else "on"]
+        other = "off" if present == "on" else "on"
+        self.check(other, profile)
+        return [present, other]
 
     def check(self, value: str, profile: Profile) -> None:
-        self.present(profile)
+        present, loader = self.present(profile), profile.loader
+        changed = None if loader is None else loader.dataset_changes
+        if value == "on" != present and changed is not None:
+            raise Refused(_stale(changed))
 
     def prepare(self, config: Config, present: Config) -> None:
         """Iterators are counted from here on."""
@@ -60,7 +70,8 @@ class PersistentWorkers(Knob[str]):
         """The iterator as it is; a loader with persistent workers gives the same one in every epoch.
 
         Raises:
-            Refused: Loaders are built anew again and again, with pinned memory.
+            Refused: Loaders are built anew again and again, with pinned memory; or the program has changed
+                its dataset since the workers were started.
         """
         kept = getattr(iterator, "_persistent_workers", False) and getattr(iterator, "_pin_memory", False)
         if value == "on" and kept and iterator not in self._iterators:
@@ -71,7 +82,22 @@ class PersistentWorkers(Knob[str]):
                     "the program builds a new loader for every epoch; with pinned memory "
                     "persistent workers would pile up (pytorch #91252)"
                 )
+        if value == "on" and getattr(iterator, "_persistent_workers", False):
+            self._compare(iterator)
         return iterator
+
+    def _compare(self, iterator: Iterator[Any]) -> None:
+        given = self._given.get(iterator)
+        if given is None:
+            self._given[iterator] = GivenToWorkers(iterator)
+            return
+        changed = given.change(iterator)
+        if changed is not None:
+            raise Refused(_stale(changed))
 
     def change(self, value: str) -> Change:
         return Change(f"DataLoader(..., persistent_workers={value == 'on'})")
+
+
+def _stale(changed: str) -> str:
+    return f"the program changes {changed} between epochs, which workers that live on would not see"

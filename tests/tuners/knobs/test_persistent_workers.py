@@ -1,9 +1,12 @@
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from builders import a_loader, a_profile, a_run
-from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
+from small_training import ROWS, losses_of, watched
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
 
 from advisor.profiles.run import Run
 from advisor.tuners.knob import Refused
@@ -71,3 +74,112 @@ def test_a_loader_per_epoch_without_pinned_memory_is_not() -> None:
 def test_without_a_loader_there_are_no_workers() -> None:
     with pytest.raises(Refused, match="no DataLoader"):
         PersistentWorkers().choices(a_profile())
+
+
+STALE = "which workers that live on would not see"
+SCALE = [1.0]
+
+
+class Rows(Dataset[torch.Tensor]):
+    """Rows with noise; what else they depend on is the test's."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.readings = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.readings += 1
+        noise = torch.rand(4) + float(np.random.rand())
+        return SCALE[0] * noise + self.epoch
+
+
+class OwnNoise(Rows):
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = np.random.default_rng(0)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((4,), self.own.random())
+
+
+class Unreadable(Rows):
+    def __getitem__(self, index: int) -> torch.Tensor:
+        assert get_worker_info() is not None
+        return torch.zeros(4)
+
+
+class Stream(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from torch.zeros(8, 4)
+
+
+def refused_after(dataset: Dataset[Any], change: Callable[[Any], Any], *, epochs: int = 3) -> str | None:
+    """Train for some epochs with workers that live on, and ``change`` the dataset before the last."""
+    run = a_run(persistent_workers=PersistentWorkers())
+    run.configure({"persistent_workers": "on"})
+    with watched(run) as watch:
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = DataLoader(dataset, batch_size=4, num_workers=1)
+        for epoch in range(epochs):
+            if epoch == epochs - 1:
+                assert run.refused == {} and run.applied == {"persistent_workers"}
+                change(dataset)
+            for batch in loader:
+                model(batch).mean().backward()
+                optimizer.step()
+        assert len(watch.losses()) == 2 * epochs
+    assert run.unanswered() == []
+    return run.refused.get("persistent_workers")
+
+
+def test_a_dataset_that_is_told_the_epoch_is_refused() -> None:
+    assert refused_after(Rows(), lambda rows: rows.set_epoch(1)) == (
+        f"the program changes dataset.epoch between epochs, {STALE}"
+    )
+
+
+def test_a_dataset_inside_another_one_is_looked_at_too() -> None:
+    rows = Rows()
+    assert STALE in str(refused_after(Subset(rows, range(8)), lambda _: rows.set_epoch(1)))
+    assert rows.readings == 0
+
+
+def test_items_that_change_without_an_attribute_are_refused_though_they_draw_random_numbers() -> None:
+    said = refused_after(Rows(), lambda rows: SCALE.__setitem__(0, 2.0))
+    SCALE[0] = 1.0
+    assert said == f"the program changes the items of its dataset between epochs, {STALE}"
+
+
+@pytest.mark.parametrize(
+    "dataset", [Rows(), OwnNoise(), Unreadable(), Stream()], ids=lambda each: type(each).__name__
+)
+def test_what_stays_as_it_is_or_cannot_be_compared_is_left_alone(dataset: Dataset[Any]) -> None:
+    assert refused_after(dataset, id, epochs=4) is None
+
+
+def test_looking_draws_no_random_numbers() -> None:
+    losses = []
+    for knob in ({"persistent_workers": PersistentWorkers()}, {}):
+        run = a_run(**knob)
+        run.configure({"persistent_workers": "on"} if knob else {})
+        losses.append(losses_of(run, ROWS, num_workers=1, persistent_workers=True))
+    assert losses[0] == losses[1]
+
+
+def test_a_dataset_that_was_seen_to_change_is_refused_before_any_trial() -> None:
+    changing = a_profile(loader=a_loader(dataset_changes="dataset.epoch"))
+    for ask in (PersistentWorkers().choices, lambda profile: PersistentWorkers().check("on", profile)):
+        with pytest.raises(Refused, match=f"changes dataset.epoch between epochs, {STALE}"):
+            ask(changing)
+
+
+def test_a_program_that_keeps_its_workers_all_the_same_may_stop_that() -> None:
+    kept = a_profile(loader=a_loader(dataset_changes="dataset.epoch", persistent_workers=True))
+    assert PersistentWorkers().choices(kept) == ["on", "off"]
