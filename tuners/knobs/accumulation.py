@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.micro_batches import SPLITTING
 
 if TYPE_CHECKING:
@@ -25,13 +25,17 @@ class Accumulation(Knob[int]):
 
     The sum of the parts is the gradient of the whole batch when the loss is a mean over samples: four
     parts differed by 1e-7 in the loss. Batch norm normalises each part by itself, which is another training
-    (3e-3), so there it is tried only when named; a mean over tokens weighs the parts unequally, and dropout
-    draws other masks. With `DistributedDataParallel` each part but the last belongs under `no_sync`.
+    (3e-3), so there it is tried only when named, and counts as a change of the training; a mean over tokens
+    weighs the parts unequally, and dropout draws other masks. With `DistributedDataParallel` each part but
+    the last belongs under `no_sync`.
     """
 
     semantics = Semantics.ROUNDING
     live = True
     written = ("loss / 2",)
+
+    def __init__(self) -> None:
+        self._normalises = False  # each micro-batch by itself
 
     def values(self) -> range:
         return range(1, 1025)
@@ -39,14 +43,19 @@ class Accumulation(Knob[int]):
     def present(self, profile: Profile) -> int:
         if profile.target_kind != "workload":
             raise Refused(PROPOSAL)
+        self._normalises = any(root.has_batch_norm for root in profile.roots)
         return 1
+
+    def meaning(self, config: Config) -> Semantics:
+        """Another training where the program for which ``present`` was asked last has batch norm."""
+        return Semantics.TRAINING if self._normalises else self.semantics
 
     def choices(self, profile: Profile) -> list[int]:
         present = self.present(profile)
         size = _batch_size(profile)
         if profile.run is None or profile.run.sum_reduced_loss is None:
             raise Refused("it is not known whether the loss is a mean over the batch")
-        if any(root.has_batch_norm for root in profile.roots):
+        if self._normalises:
             raise Refused("batch norm normalises each micro-batch by itself, which changes the training")
         divisors = [parts for parts in range(2, MOST + 1) if size % parts == 0]
         if not divisors:

@@ -8,7 +8,7 @@ from torch import nn
 
 from advisor.profiles.profile import Profile, RunFacts
 from advisor.profiles.run import Run
-from advisor.tuners.knob import Refused
+from advisor.tuners.knob import Refused, Semantics
 from advisor.tuners.knobs.accumulation import PROPOSAL, Accumulation
 from advisor.tuners.micro_batches import Splitting
 
@@ -93,6 +93,14 @@ def test_batch_norm_is_tried_when_named() -> None:
         Accumulation().check(5, a_rich_profile())
     with pytest.raises(Refused, match="in a script"):
         Accumulation().check(4, a_rich_profile(target_kind="script", run=RunFacts()))
+
+
+def test_parts_that_are_normalised_by_themselves_are_another_training() -> None:
+    knob = Accumulation()
+    knob.check(4, a_rich_profile(roots=(a_root(has_batch_norm=True),)))
+    assert knob.meaning({"accumulation": 4}) is Semantics.TRAINING
+    knob.check(4, a_rich_profile())  # the next program
+    assert knob.meaning({"accumulation": 4}) is Semantics.ROUNDING
 
 
 def test_what_the_user_writes_divides_the_loss() -> None:
