@@ -4,6 +4,7 @@ Calls everything below and knows no screen: what it does is told to a ``Progress
 returned. Only a confirmation on fresh processes can recommend.
 """
 
+import math
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -140,7 +141,7 @@ class _Tuning:
                     nominee = search.run(baseline.session)
                 finally:
                     self.stopped_by = search.stopped_by
-                nominee = self._with_batch(arena, baseline, nominee)
+                nominee = self._with_batch(arena, baseline, search, nominee)
                 outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
             stood = made(keeping, space, self.settings) if outcome.verdict != "change" else None
             if stood is not None:
@@ -324,10 +325,17 @@ class _Tuning:
         finally:
             search.next_number = confirmation.next_number
 
-    def _with_batch(self, arena: Arena, baseline: Baseline, nominee: dict[str, Value]) -> dict[str, Value]:
-        """The nominee with a larger batch where goodput speaks for it and the time allows to find out."""
+    def _with_batch(
+        self, arena: Arena, baseline: Baseline, search: Search, nominee: dict[str, Value]
+    ) -> dict[str, Value]:
+        """The nominee with a larger batch, if goodput speaks for it, and what helps beside that batch."""
         deadline = self.began + self.settings.budget_s - reserve_s(arena, baseline, self.settings)
-        return self.batches.extend(arena, baseline.profile, nominee, deadline, baseline.startup_s)
+        extended = self.batches.extend(arena, baseline.profile, nominee, deadline, baseline.startup_s)
+        gain = self.batches.advice.goodput
+        if gain is None:
+            return extended
+        self.progress.say(f"trying again what may help more beside batch size {gain.batch}")
+        return search.screen_at(extended, search.score + math.log(gain.estimate), deadline)
 
     def _finish(
         self,

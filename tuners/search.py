@@ -7,7 +7,7 @@ study by ask and tell, so that its sampler starts the joint stage from everythin
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -18,17 +18,17 @@ from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Cause, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.ordering import by_expected_gain, telling
 from advisor.tuners.race import WORTH, Race
 from advisor.tuners.record import Recorder, Stage, TrialRecord
-from advisor.tuners.space import NotTried, Space, largest_share
+from advisor.tuners.space import NotTried, Space
 
 if TYPE_CHECKING:
     import optuna
 
 PAST_THE_PEAK = 2  # numbers in a row that give no more than the best so far
-LOADING_PRICE, RESTART_PRICE = 3.0, 8.0  # of a trial, in trials of a live knob: windows, starts
-COMPILING_PRICE = 20.0  # the same where the first trial compiles, for tens of seconds
 FINALISTS = 4
+FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 NEAR = 0.05  # log ratio below the best within which a configuration takes part in the last race
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 FAILURES_IN_A_ROW = 5
@@ -44,6 +44,11 @@ INTERACTING = (
     "sparse_embedding",
     "num_threads",
 )
+
+PAIRS = (
+    ("batch_size", "amp"), ("batch_size", "num_workers"), ("amp", "channels_last"), ("execution", "amp"),
+)  # fmt: skip
+# whose gain may need both (measurement.md, section 5)
 
 Config = dict[str, Value]
 
@@ -104,6 +109,8 @@ class Search:
     _failed_in_a_row: int = 0
     _failed: set[str] = field(default_factory=set)
     _too_much: dict[str, int] = field(default_factory=dict)
+    _for_finals_s: float = 0.0
+    _apart: bool = False
 
     def __post_init__(self) -> None:
         self.incumbent = dict(self.space.present)
@@ -119,39 +126,51 @@ class Search:
         """
         if session is not None:
             self._race.adopt(self.space.present, session)
+        self._for_finals_s = FINALS_SHARE * max(0.0, self.deadline - self.clock())
         try:
-            order = self._order()
-            self._start_from_findings(order)
-            for name in order:
-                self._screen(name)
-            if any(self.incumbent[name] != self.space.present[name] for name in self.space.choices):
-                self._screen_again()
-            self._refine()
-            self._take_the_rest()
-            self._race_the_best()
+            self._explore()
         except BudgetSpent as spent:
             self.stopped_by = spent.by
+        self._for_finals_s = 0.0
+        self._take_the_rest()
+        try:
+            self._race_the_best()
+        except BudgetSpent as spent:
+            self.stopped_by = spent.by if self.stopped_by == "converged" else self.stopped_by
         finally:
             self._race.close()
         return self.incumbent
 
-    def _order(self) -> list[str]:
-        """By the gain to expect over what a trial costs.
+    def screen_at(self, config: Config, score: float, deadline: float) -> Config:
+        """Try once more, from another configuration, the knobs that interact; the best is what to confirm.
 
-        Expected is the ceiling of a finding that names the knob, or what the knob usually gives; no more than
-        the share of the step that it can act on.
+        Its trials lie outside of the space that is searched: the study's sampler learns nothing from them,
+        and a resumed search does not come to them before that configuration.
+
+        Args:
+            config: Such as the incumbent with a larger batch.
+            score: Of it, as of all that was measured.
+            deadline: Of the clock; what has no time left is not tried.
         """
+        self.incumbent, self.score, self.deadline, self._apart = dict(config), score, deadline, True
+        self._keep(self.space.key(config), config, score)
+        try:
+            self._screen_again()
+        except BudgetSpent:
+            return self.incumbent
+        finally:
+            self._race.close()
+        return self.incumbent
 
-        def rank(name: str) -> tuple[float, float, str]:
-            knob = self.arena.knobs[name]
-            bound = largest_share(knob, self.profile)
-            share = 1.0 if bound is None else bound[0]
-            gain = max(self.priorities.get(name, 0.0), min(knob.usual_gain, share))
-            restart = COMPILING_PRICE if knob.compiles else RESTART_PRICE
-            price = 1.0 if knob.live else LOADING_PRICE if knob.loading else restart
-            return -gain / price, -share, name
-
-        return sorted(self.space.choices, key=rank)
+    def _explore(self) -> None:
+        order = by_expected_gain(self.space.choices, self.arena.knobs, self.profile, self.priorities)
+        self._start_from_findings(order)
+        for name in order:
+            self._screen(name)
+        if any(self.incumbent[name] != self.space.present[name] for name in self.space.choices):
+            self._screen_again()
+        self._try_pairs()
+        self._refine()
 
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""
@@ -200,6 +219,29 @@ class Search:
                     break
         finally:  # the budget may end in between; what was found before counts
             self.score, self.incumbent = best
+
+    def _try_pairs(self) -> None:
+        """Known pairs: both at once where neither gained alone, one beside the other where one did."""
+        for pair in PAIRS:
+            if not all(name in self.space.choices for name in pair):
+                continue
+            kept = [name for name in pair if self.incumbent[name] == self.space.present[name]]
+            if len(kept) == 1 and kept[0] not in INTERACTING:
+                self._screen(kept[0])
+            if len(kept) == 2:
+                self._try_together(pair)
+
+    def _try_together(self, names: Sequence[str]) -> None:
+        values = {name: list(self._values(name, self.incumbent)) for name in names}
+        if not all(values.values()):
+            return
+        found = {name: telling(of, self.incumbent[name]) for name, of in values.items()}
+        config = self.space.complete({**self.incumbent, **found})
+        if any(config[name] != value for name, value in found.items()) or not self._is_new(config):
+            return
+        score = self._measure(config, "search")
+        if score is not None and score > self.score + WORTH:
+            self.score, self.incumbent = score, config
 
     def _values(self, name: str, start: Config) -> Iterator[Value]:
         for value in self.space.choices[name]:
@@ -286,7 +328,7 @@ class Search:
         record = TrialRecord(number, config, stage)
         self.arena.log = None
         self.recorder.begin(record, key, self.score)
-        asked = self._asking.take(config, proposal)
+        asked = None if self._apart else self._asking.take(config, proposal)
         try:
             estimate = self._race.run(self.incumbent, config, record, self._until)
             record.log = self.arena.log
@@ -295,11 +337,13 @@ class Search:
             failure = failed.failure
             record.state, record.cause, record.message = "failed", failure.cause, failure.message
             self.recorder.record(record, key, asked=asked)
-            self._asking.fail(asked)
+            if asked is not None:
+                self._asking.fail(asked)
             self._note_failure(key, config, failure.cause)
             return None
         if record.refused:
-            self._asking.refuse(asked)
+            if asked is not None:
+                self._asking.refuse(asked)
             self._refuse(record)
             return None
         record.against_baseline = estimate.shifted(self.score - self.worth(self.incumbent))
@@ -307,8 +351,9 @@ class Search:
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
-        self.recorder.record(record, key, asked=asked, value=score)
-        self._asking.tell(asked, score)
+        self.recorder.record(record, key, asked=asked, value=None if asked is None else score)
+        if asked is not None:
+            self._asking.tell(asked, score)
         return self._keep(key, config, score)
 
     def _keep(self, key: str, config: Config, score: float) -> float | None:
@@ -339,7 +384,7 @@ class Search:
     @property
     def _until(self) -> float:
         found = any(self._seen[key] > WORTH for key in self._nominees)
-        return self.deadline if found else max(self.deadline, self.latest)
+        return self.deadline - self._for_finals_s if found else max(self.deadline, self.latest)
 
     def _afford(self) -> None:
         if self.clock() > self._until:

@@ -16,7 +16,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.measure import Slot
 from advisor.tuners.record import TrialRecord
-from advisor.tuners.search import Search
+from advisor.tuners.search import BudgetSpent, Search
 from advisor.tuners.space import Space
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -82,10 +82,11 @@ class Kept:
 
 
 def a_search(
-    speed: Any, choices: dict[str, list[Value]], **options: Any
+    speed: Any, choices: dict[str, list[Value]], also: dict[str, Value] | None = None, **options: Any
 ) -> tuple[Search, ScriptedArena, Kept]:
+    """A search; every configuration holds what is ``also`` in it, which is not searched."""
     profile = a_profile(loader=a_loader(), optimizers=(an_optimizer(),))
-    present = {name: values[0] for name, values in choices.items()}
+    present = {name: values[0] for name, values in choices.items()} | (also or {})
     space = Space(present, present, choices, [], profile)
     arena, kept = ScriptedArena(speed), Kept()
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
@@ -309,3 +310,81 @@ def test_threads_are_tried_again_when_a_step_does_more() -> None:
 
     search, _, _ = a_search(speed, {"num_threads": [1, 2], "batch_size": [16, 64]})
     assert search.run(None) == {"num_threads": 2, "batch_size": 64}
+
+
+def test_a_pair_of_which_neither_gains_alone_is_tried_together() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        return 1.6 if config["amp"] == "bf16" and config["batch_size"] == 64 else 1.0
+
+    search, _, kept = a_search(speed, {"amp": ["off", "bf16"], "batch_size": [16, 32, 64, 128]})
+    assert search.run(None) == {"amp": "bf16", "batch_size": 64}
+    both = [trial.config for trial in kept.trials if trial.config["amp"] == "bf16"]
+    assert both.index({"amp": "bf16", "batch_size": 64}) <= 1  # before the joint proposals
+
+
+def test_workers_are_tried_again_beside_a_larger_batch() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        large = config["batch_size"] == 64
+        return (1.5 if large else 1.0) * (1.3 if large and config["num_workers"] == 1 else 1.0)
+
+    search, _, _ = a_search(speed, {"num_workers": [0, 1], "batch_size": [16, 64]})
+    assert search.run(None) == {"num_workers": 1, "batch_size": 64}
+
+
+def test_the_best_meet_once_more_also_where_the_budget_ends_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lucky = [1.32]
+
+    def speed(config: Mapping[str, Value]) -> float:
+        at_first = config["num_threads"] == 2 and lucky
+        return lucky.pop() if at_first else {1: 1.0, 2: 1.1, 3: 1.3}[int(config["num_threads"])]
+
+    search, _, _ = a_search(speed, {"num_threads": [1, 2, 3]})
+
+    def explore() -> None:
+        search._screen("num_threads")
+        raise BudgetSpent("budget")
+
+    monkeypatch.setattr(search, "_explore", explore)
+    assert search.run(None) == {"num_threads": 3}
+    assert search.stopped_by == "budget"
+
+
+def test_time_for_the_last_race_is_kept_from_exploring() -> None:
+    time_now = [0.0]
+
+    def speed(config: Mapping[str, Value]) -> float:
+        time_now[0] += 0.5
+        return 1.0 + 0.01 * math.log2(float(str(config["batch_size"])))
+
+    sizes: list[Value] = [2**power for power in range(20)]
+    search, _, _ = a_search(speed, {"batch_size": sizes}, clock=lambda: time_now[0])
+    search.deadline = 20.0
+    search.run(None)
+    assert search.stopped_by == "budget" and 18.0 <= time_now[0] <= 21.0
+
+
+def test_stored_scores_count_where_the_budget_ends_the_search() -> None:
+    search, _, _ = a_search(lambda c: 1.0, AMP)
+    best: dict[str, Value] = {"amp": "bf16", "optimizer_implementation": "fused"}
+    search.earlier = Earlier({search.space.key(best): [0.5]})
+    search.deadline = search.latest = -1.0
+    assert search.run(None) == best
+
+
+def test_knobs_that_interact_are_tried_again_beside_a_batch_that_was_added_later() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        large = config["batch_size"] == 64
+        return (2.0 if large else 1.0) * (1.4 if large and config["amp"] == "bf16" else 1.0)
+
+    search, _, _ = a_search(speed, AMP, also={"batch_size": 16})
+    nominee = search.run(None)
+    assert nominee["amp"] == "off"
+    larger = {**nominee, "batch_size": 64}
+    assert search.screen_at(larger, math.log(2.0), -1.0) == larger  # no time is left
+    assert search.screen_at(larger, math.log(2.0), math.inf) == {**larger, "amp": "bf16"}
+    assert search.score == pytest.approx(math.log(2.8), abs=0.01)
+    known = search.study.get_trials()  # of what is searched, which the batch is not
+    search.screen_at({**larger, "optimizer_implementation": "fused"}, 0.5, math.inf)
+    assert len(search.study.get_trials()) == len(known)
