@@ -3,15 +3,19 @@
 What acts on both arms alike cancels in a quad. What acts on one of them alone is no property of it.
 """
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 
 from advisor.profiles.disturbance import COLLAPSED, OTHER_CPUS
+from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.knob import Config
 from advisor.tuners.measure import Slot
 
 TICK_S = 0.01  # of the kernel's CPU times
 TICKS = 3  # of error in the difference of two sums of such times
 THROTTLED = 0.05  # of the time that a slot took
+BUSY = 0.8  # of its threads, by CPU time over wall time: less voids a comparison of numbers of threads
 BESIDE_ONE = "interference: other processes ran beside one side of the comparison alone"
 HELD_DOWN = "throttled: the machine was held to lower speed"
 SET_APART = ("evaluation", "save", "epoch", "compile")  # flags of steps that a slot does not count
@@ -44,6 +48,41 @@ def marks(first: Sequence[Slot], second: Sequence[Slot]) -> list[str]:
     if reason is None and not _held_down(second):
         return []
     return [BESIDE_ONE if reason == "other_load" else HELD_DOWN]
+
+
+def refuse_collapse(
+    configs: tuple[Config, Config],
+    arms: tuple[Sequence[Slot], Sequence[Slot]],
+    cpus: int | None = None,
+) -> None:
+    """Refuse to compare numbers of threads while the threads of either side collapse under other load.
+
+    Little CPU time for its threads is also what a step shows that is not parallel throughout, and then one
+    thread may well be better than two. It tells of a collapse only where other processes ran that did not
+    find room beside the threads: only there does a thread wait for one that has no CPU.
+
+    Args:
+        configs: What is compared.
+        arms: Slots of each.
+        cpus: That the program may use; those of this process where ``None``.
+
+    Raises:
+        TrialFailed: ``interference``; whichever side seems to be faster.
+    """
+    numbers = [int(config.get("num_threads", 1)) for config in configs]
+    if numbers[0] == numbers[1]:
+        return
+    room = len(os.sched_getaffinity(0)) if cpus is None else cpus
+    for threads, slots in zip(numbers, arms, strict=True):
+        if threads < 2 or not all(slot.cpu_s for slot in slots):  # not known of slots with more than steps
+            continue
+        least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))
+        busy, other = sum(slot.cpu_s for slot in slots) / _seconds(slots), _other_cpus(slots)
+        if other > least and threads + other > room and busy < BUSY * threads:
+            message = (
+                f"thread_collapse: {threads} threads had {busy:.1f} CPUs beside {other:.1f} of other load"
+            )
+            raise TrialFailed(Failure("interference", message))
 
 
 def set_apart(slots: Sequence[Slot]) -> Counter[str]:

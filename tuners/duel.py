@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.tuners.ahead import Ahead, all_started
-from advisor.tuners.disturbed import disturbance, more_disturbed, set_apart
+from advisor.tuners.disturbed import disturbance, more_disturbed, refuse_collapse, set_apart
 from advisor.tuners.epochs import Epochs, steps_before
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
@@ -137,7 +137,8 @@ class Arena:
             followed: Another instance with roles swapped comes next; its process may start with this one's.
 
         Raises:
-            TrialFailed: Either program failed; ``Interrupted`` when asked to stop.
+            TrialFailed: Either program failed, or its threads collapsed and their number is what differs;
+                ``Interrupted`` when asked to stop.
         """
         began = time.monotonic()
         if how == WINDOWS:
@@ -147,6 +148,7 @@ class Arena:
             followed = followed and how == LIVE and self.two_fit and self.at_once
             result = self._turns(arms, how, quads, swapped, number, deadline, followed)
         result.seconds = time.monotonic() - began
+        refuse_collapse((first, second), (result.first, result.second))
         return result
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:

@@ -31,7 +31,7 @@ USER_CAUSES: frozenset[Cause] = frozenset(
      "numerics_mismatch", "non_finite"}
 )  # fmt: skip
 RESOURCE_CAUSES: frozenset[Cause] = frozenset({"oom_device", "oom_host", "shm_full", "disk_full", "timeout"})
-DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "lost_lease"})
+DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "lost_lease", "interference"})
 
 LIKELY = "killed, likely out of memory"
 LOST_DEVICE = re.compile(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.tuners.disturbed import marks
+from advisor.tuners.disturbed import marks, refuse_collapse
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
@@ -104,6 +104,7 @@ class Race:
             more, (first, slots), message = self._live_quads(incumbent, config, quads - len(ratios), deadline)
             ratios += more
             _mark(record, first, slots)
+            refuse_collapse((incumbent, config), (first, slots))
             record.slots += slots
             record.applied, record.refused = message["applied"], message["refused"]
             if ratios[0] < HOPELESS:

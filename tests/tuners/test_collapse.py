@@ -1,0 +1,64 @@
+"""Numbers of threads are not compared while threads wait for one that has no CPU."""
+
+from typing import Any
+
+import pytest
+
+from advisor.tuners.disturbed import refuse_collapse
+from advisor.tuners.failures import Failure, TrialFailed, is_disruption
+from advisor.tuners.knob import Config
+from advisor.tuners.measure import Slot
+
+ONE: Config = {"num_threads": 1, "amp": "off"}
+TWO: Config = {"num_threads": 2, "amp": "off"}
+BUSY = {"cpu_s": 1.9}  # of two slots of a second each, CPUs or seconds of each
+ALONE = {"cpu_s": 1.0}
+COLLAPSED = {"cpu_s": 1.1, "other_cpu_s": 0.9}
+
+
+def slots(**facts: float) -> list[Slot]:
+    return [Slot((0.5, 0.5), **facts), Slot((0.5, 0.5), **facts)]
+
+
+@pytest.mark.parametrize(
+    ("configs", "arms"),
+    [
+        ((ONE, TWO), (ALONE, COLLAPSED)),
+        ((TWO, ONE), (COLLAPSED, ALONE)),
+        ((TWO, {**ONE, "amp": "bf16"}), (COLLAPSED, ALONE)),
+    ],
+    ids=["the candidate", "the incumbent", "beside another change"],
+)
+def test_threads_that_collapse_beside_other_load_void_a_comparison_of_their_number(
+    configs: tuple[Config, Config], arms: Any
+) -> None:
+    with pytest.raises(TrialFailed) as raised:
+        refuse_collapse(configs, (slots(**arms[0]), slots(**arms[1])), cpus=2)
+    message = "thread_collapse: 2 threads had 1.1 CPUs beside 0.9 of other load"
+    assert raised.value.failure == Failure("interference", message)
+    assert is_disruption(raised.value.failure)  # so it is measured once more
+
+
+@pytest.mark.parametrize(
+    ("configs", "second", "cpus"),
+    [
+        ((ONE, TWO), {"cpu_s": 1.1}, 2),
+        ((ONE, TWO), {"cpu_s": 1.7, "other_cpu_s": 0.9}, 2),
+        ((ONE, TWO), COLLAPSED, 4),
+        ((TWO, {**TWO, "amp": "bf16"}), COLLAPSED, 2),
+        ((TWO, ONE), COLLAPSED, 2),
+        ((ONE, TWO), {"cpu_s": 0.0, "other_cpu_s": 0.9}, 2),
+    ],
+    ids=[
+        "a step that is not parallel, on a quiet machine",
+        "threads that have their CPUs",
+        "load that finds room beside the threads",
+        "the number of threads does not differ",
+        "one thread cannot wait for another",
+        "CPU time is not known",
+    ],
+)
+def test_without_a_collapse_numbers_of_threads_are_compared(
+    configs: tuple[Config, Config], second: dict[str, float], cpus: int
+) -> None:
+    refuse_collapse(configs, (slots(**BUSY), slots(**second)), cpus=cpus)
