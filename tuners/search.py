@@ -15,13 +15,14 @@ from advisor.profiles.profile import Profile
 from advisor.tuners.asking import Asking, Proposal
 from advisor.tuners.duel import Arena
 from advisor.tuners.earlier import Earlier
-from advisor.tuners.failures import RESOURCE_CAUSES, USER_CAUSES, Cause, TrialFailed
+from advisor.tuners.failures import USER_CAUSES, Cause, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.ordering import by_expected_gain, telling
 from advisor.tuners.race import WORTH, Race
 from advisor.tuners.record import Recorder, Stage, TrialRecord
 from advisor.tuners.space import NotTried, Space
+from advisor.tuners.too_much import TooMuch
 
 if TYPE_CHECKING:
     import optuna
@@ -108,13 +109,14 @@ class Search:
     _nominees: set[str] = field(default_factory=set)
     _failed_in_a_row: int = 0
     _failed: set[str] = field(default_factory=set)
-    _too_much: dict[str, int] = field(default_factory=dict)
+    _too_much: TooMuch = field(init=False)
     _for_finals_s: float = 0.0
     _apart: bool = False
 
     def __post_init__(self) -> None:
         self.incumbent = dict(self.space.present)
         self._race = Race(self.arena, self.clock)
+        self._too_much = TooMuch(self.space.present)
         self._asking = Asking(self.study, self.space, self.sampler)
         self._seen = {self.space.key(self.incumbent): 0.0}
 
@@ -247,11 +249,8 @@ class Search:
         for value in self.space.choices[name]:
             if value == start[name]:
                 continue
-            if not self._hopeless(name, value):
+            if not self._too_much.holds(name, value):
                 yield value
-
-    def _hopeless(self, name: str, value: Value) -> bool:
-        return isinstance(value, int) and name in self._too_much and value >= self._too_much[name]
 
     def _screen_again(self) -> None:
         """Knobs that interact are tried once more at the incumbent: a gain may need the others."""
@@ -283,7 +282,9 @@ class Search:
         return self.space.key(config) not in self._seen
 
     def _is_allowed(self, config: Config) -> bool:
-        return self.space.check(config) is None and not any(map(self._hopeless, config, config.values()))
+        return self.space.check(config) is None and not any(
+            map(self._too_much.holds, config, config.values())
+        )
 
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""
@@ -396,21 +397,12 @@ class Search:
     def _note_failure(self, key: str, config: Config, cause: Cause) -> None:
         """Learn from a failure; it is not tried again. Too many end the search."""
         self._seen[key] = -math.inf
-        self._learn(config, cause)
+        self._too_much.learn(config, cause)
         self._failed.add(key)
         self._failed_in_a_row += 1 if cause in USER_CAUSES else -self._failed_in_a_row
         tried = max(1, self.next_number - 1)
         if self._failed_in_a_row >= FAILURES_IN_A_ROW or (tried >= 10 and len(self._failed) > tried / 2):
             raise BudgetSpent("failures")
-
-    def _learn(self, config: Config, cause: Cause) -> None:
-        """Running out of memory is monotone: larger values of what was raised fail too."""
-        if cause not in RESOURCE_CAUSES:
-            return
-        for name, value in config.items():
-            present = self.space.present[name]
-            if isinstance(value, int) and isinstance(present, int) and value > present:
-                self._too_much[name] = min(value, self._too_much.get(name, value))
 
     def _refuse(self, record: TrialRecord) -> None:
         """A refusal in the process counts neither as a trial nor as a failure."""
