@@ -156,6 +156,7 @@ class RootFacts:
     dtypes: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     dense_convolutions: int = 0
+    grouped_convolutions: int = 0
     convolution_dimensions: tuple[int, ...] = ()
     has_batch_norm: bool = False
     has_dropout: bool = False

@@ -21,6 +21,7 @@ class _Parts:
 
     dimensions: set[int] = field(default_factory=set)
     dense_convolutions: int = 0
+    grouped_convolutions: int = 0
     batch_norm: bool = False
     dropout: bool = False
     recurrent: bool = False
@@ -38,8 +39,8 @@ class _Parts:
 def root_facts(root: "Module") -> RootFacts:
     """Describe a module; ``takes_4d_input`` stays open until it is called.
 
-    Parameters are counted once each; a convolution is dense when it has one group. Names are those below
-    the module that wrappers of torch hold.
+    Parameters are counted once each; a convolution is dense when it has one group, else grouped. Names are
+    those below the module that wrappers of torch hold.
     """
     from torch.nn import Module
 
@@ -58,6 +59,7 @@ def root_facts(root: "Module") -> RootFacts:
         dtypes=tuple(sorted({str(parameter.dtype).removeprefix("torch.") for parameter in unique})),
         devices=tuple(sorted({str(parameter.device) for parameter in unique})),
         dense_convolutions=parts.dense_convolutions,
+        grouped_convolutions=parts.grouped_convolutions,
         convolution_dimensions=tuple(sorted(parts.dimensions)),
         has_batch_norm=parts.batch_norm,
         has_dropout=parts.dropout,
@@ -114,6 +116,7 @@ def _read(name: str, module: "Module", parts: _Parts) -> None:
     if isinstance(module, _ConvNd):
         parts.dimensions.add(len(module.kernel_size))
         parts.dense_convolutions += module.groups == 1
+        parts.grouped_convolutions += module.groups > 1
         if module.weight.ndim == 4:
             parts.channels_last = bool(parts.channels_last) or _is_channels_last(module.weight)
     parts.batch_norm |= isinstance(module, _BatchNorm)

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
+CAVEAT = "\n# most convolutions are grouped or depthwise: elsewhere it can be slower (pytorch #53094)"
+
 
 class ChannelsLast(Switch):
     """Stores images and convolution weights with the channels of one pixel side by side.
 
     Convolutions read that layout without reordering. Measured on a CPU: U-Net 1.23, ResNet 1.10, ViT
     1.00 times, with bf16 1.6 to 1.8; published for GPUs: 1.08 to 1.35. Volumes (5-D) use the 3-D form.
-    Grouped convolutions can get slower (pytorch #53094), so a model without dense ones is refused.
+    Grouped convolutions can get slower (pytorch #53094): a model without dense ones is refused, and where
+    most are grouped the code to adopt says so.
 
     The numbers differ by rounding (7e-6 in the loss), and dropout draws other masks since masks follow
     the layout: a first loss moved by 5e-3. Code that calls ``view`` on feature maps can fail.
@@ -28,6 +31,15 @@ class ChannelsLast(Switch):
     usual_gain = 0.15
     acts_on = ("forward", "backward")
     layer = 1  # outside of what execution compiles
+
+    def __init__(self) -> None:
+        self._caveat = ""
+
+    def present(self, profile: Profile) -> str:
+        dense = sum(root.dense_convolutions for root in profile.roots)
+        grouped = sum(root.grouped_convolutions for root in profile.roots)
+        self._caveat = CAVEAT if grouped > dense else ""
+        return super().present(profile)
 
     def refusal(self, profile: Profile) -> str | None:
         convolutional = [root for root in profile.roots if root.dense_convolutions > 0 and _of_images(root)]
@@ -65,7 +77,7 @@ class ChannelsLast(Switch):
             return Change("# model and input keep torch's contiguous layout")
         return Change(
             "model = model.to(memory_format=torch.channels_last)  # channels_last_3d for 5-D input\n"
-            "input = input.to(memory_format=torch.channels_last)"
+            "input = input.to(memory_format=torch.channels_last)" + self._caveat
         )
 
 

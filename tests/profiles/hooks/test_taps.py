@@ -59,6 +59,7 @@ def test_a_convolutional_network_is_described() -> None:
         dtypes=("float32",),
         devices=("cpu",),
         dense_convolutions=2,
+        grouped_convolutions=1,
         convolution_dimensions=(2,),
         has_batch_norm=True,
         has_dropout=True,

@@ -8,7 +8,7 @@ from torch import nn
 from advisor.profiles.profile import Profile
 from advisor.profiles.run import Run
 from advisor.tuners.knob import Refused
-from advisor.tuners.knobs.channels_last import ChannelsLast
+from advisor.tuners.knobs.channels_last import CAVEAT, ChannelsLast
 from advisor.tuners.knobs.execution import Execution
 
 
@@ -93,3 +93,12 @@ def test_it_is_offered_where_images_meet_dense_convolutions() -> None:
 def test_elsewhere_the_reason_is_said(profile: Profile, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         ChannelsLast().choices(profile)
+
+
+def test_a_model_of_mostly_grouped_convolutions_is_adopted_with_a_warning() -> None:
+    knob = ChannelsLast()
+    knob.present(a_conv_profile(grouped_convolutions=3))
+    assert knob.change("on").snippet.endswith(CAVEAT)
+    assert CAVEAT not in knob.change("off").snippet
+    knob.present(a_conv_profile(grouped_convolutions=2))
+    assert CAVEAT not in knob.change("on").snippet
