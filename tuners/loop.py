@@ -30,8 +30,8 @@ def train(
     Args:
         workload: What to train.
         device_name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; the workload's own device when ``auto``.
-        batches: Record this many micro-batches once, with no workers, and train on exactly those:
-            for comparing numbers, where the data must not depend on how it is loaded.
+        batches: Train on the first so many micro-batches, all made in this process whatever the loader was
+            told: for comparing numbers, where the data must not depend on how it is loaded.
         strategy: How this process trains together with others, which it has met (``HERE.join``); alone
             where ``None``.
 
@@ -49,7 +49,9 @@ def train(
     model = parallel.wrap(model)
     optimizer = parallel.optimizer(workload.optimizer, model)
     scheduler = workload.scheduler(optimizer) if workload.scheduler else None
-    loader = make_loader(workload, plain=batches is not None)
+    loader = make_loader(workload)
+    if batches is not None:
+        loader.num_workers = 0  # after changes of the loader were made: a dataset may draw random numbers
     share_out = batches is not None and parallel.splits_batch and HERE.place.workers > 1
     count = len(loader) if batches is None and hasattr(loader.dataset, "__len__") else None
     evaluate = None if batches is not None else _evaluation(workload, parallel)
@@ -77,8 +79,8 @@ def train(
         parallel.updated(model, optimizer)
 
 
-def make_loader(workload: Workload, *, plain: bool = False) -> "torch.utils.data.DataLoader[Any]":
-    """The DataLoader as the workload describes it; ``plain`` leaves out workers and pinning."""
+def make_loader(workload: Workload) -> "torch.utils.data.DataLoader[Any]":
+    """The DataLoader as the workload describes it."""
     from torch.utils.data import DataLoader, IterableDataset
 
     dataset = workload.dataset()
@@ -87,13 +89,12 @@ def make_loader(workload: Workload, *, plain: bool = False) -> "torch.utils.data
         arguments["shuffle"] = workload.shuffle
     if workload.collate is not None:
         arguments["collate_fn"] = workload.collate
-    if not plain:
-        arguments["num_workers"] = workload.num_workers
-        arguments["pin_memory"] = workload.pin_memory
-        if workload.num_workers > 0:
-            arguments["persistent_workers"] = workload.persistent_workers
-            if workload.prefetch_factor is not None:
-                arguments["prefetch_factor"] = workload.prefetch_factor
+    arguments["num_workers"] = workload.num_workers
+    arguments["pin_memory"] = workload.pin_memory
+    if workload.num_workers > 0:
+        arguments["persistent_workers"] = workload.persistent_workers
+        if workload.prefetch_factor is not None:
+            arguments["prefetch_factor"] = workload.prefetch_factor
     return DataLoader(dataset, **arguments)
 
 

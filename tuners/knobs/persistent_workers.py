@@ -73,18 +73,22 @@ class PersistentWorkers(Knob[str]):
             Refused: Loaders are built anew again and again, with pinned memory; or the program has changed
                 its dataset since the workers were started.
         """
-        kept = getattr(iterator, "_persistent_workers", False) and getattr(iterator, "_pin_memory", False)
-        if value == "on" and kept and iterator not in self._iterators:
-            self._iterators.add(iterator)
-            self._count += 1
-            if self._count > MOST_ITERATORS:
-                raise Refused(
-                    "the program builds a new loader for every epoch; with pinned memory "
-                    "persistent workers would pile up (pytorch #91252)"
-                )
-        if value == "on" and getattr(iterator, "_persistent_workers", False):
+        if value == "on" and _keeps_workers(iterator):
+            if getattr(iterator, "_pin_memory", False):
+                self._count_loaders(iterator)
             self._compare(iterator)
         return iterator
+
+    def _count_loaders(self, iterator: Iterator[Any]) -> None:
+        if iterator in self._iterators:
+            return
+        self._iterators.add(iterator)
+        self._count += 1
+        if self._count > MOST_ITERATORS:
+            raise Refused(
+                "the program builds a new loader for every epoch; with pinned memory "
+                "persistent workers would pile up (pytorch #91252)"
+            )
 
     def _compare(self, iterator: Iterator[Any]) -> None:
         given = self._given.get(iterator)
@@ -97,6 +101,11 @@ class PersistentWorkers(Knob[str]):
 
     def change(self, value: str) -> Change:
         return Change(f"DataLoader(..., persistent_workers={value == 'on'})")
+
+
+def _keeps_workers(iterator: Iterator[Any]) -> bool:
+    """A loader may have been told to keep workers that it does not have."""
+    return bool(getattr(iterator, "_persistent_workers", False) and getattr(iterator, "_num_workers", 0))
 
 
 def _stale(changed: str) -> str:
