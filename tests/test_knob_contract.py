@@ -12,6 +12,7 @@ from advisor.tuners.knob import AnyKnob, Knob, Refused, Semantics
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.strategy_setting import StrategySetting
 from advisor.tuners.switch import Switch
+from advisor.tuners.worker_setting import WorkerSetting
 
 every_knob = pytest.mark.parametrize("name", KNOBS)
 every_profile = pytest.mark.parametrize(
@@ -77,7 +78,8 @@ def test_a_knob_declares_what_it_does(name: str) -> None:
     assert isinstance(knob.semantics, Semantics)
     assert all(hasattr(StepPhases(1.0), f"{part}_ms") for part in knob.acts_on)
     assert 0 <= knob.usual_gain < 1
-    own = {*vars(type(knob)), *(vars(StrategySetting) if isinstance(knob, StrategySetting) else ())}
+    kinds = [kind for kind in (StrategySetting, WorkerSetting) if isinstance(knob, kind)]
+    own = {name for kind in (type(knob), *kinds) for name in vars(kind)}
     assert set(EVENTS) & own, "it subscribes to no event"
 
 

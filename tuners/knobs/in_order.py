@@ -3,10 +3,11 @@
 from typing import Any
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Refused, Semantics
+from advisor.tuners.worker_setting import WorkerSetting
 
 
-class InOrder(Knob[str]):
+class InOrder(WorkerSetting[str]):
     """Takes whichever batch is ready instead of waiting for the one whose turn it is.
 
     One slow batch then holds up nobody else. It helps where items take very different times, and only with
@@ -14,14 +15,11 @@ class InOrder(Knob[str]):
     two runs with the same seed differ, and slow items gather at the end of an epoch.
 
     Because that changes what is learnt, it is never tried unless named: ``--knob in_order``. Without
-    workers it does nothing.
+    workers it is refused.
     """
 
     semantics = Semantics.TRAINING
-    loading = True
     named_only = True
-    acts_on = ("input_wait",)
-    layer = 1  # looks at what num_workers has decided
 
     def values(self) -> list[str]:
         return ["on", "off"]
@@ -37,10 +35,8 @@ class InOrder(Knob[str]):
     def check(self, value: str, profile: Profile) -> None:
         self.present(profile)
 
-    def loader(self, arguments: dict[str, Any], value: str) -> None:
-        """Set the order of one loader that has workers."""
-        if arguments.get("num_workers"):
-            arguments["in_order"] = value == "on"
+    def _set(self, arguments: dict[str, Any], value: str) -> None:
+        arguments["in_order"] = value == "on"
 
     def change(self, value: str) -> Change:
         return Change(f"DataLoader(..., in_order={value == 'on'})")

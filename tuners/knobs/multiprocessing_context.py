@@ -10,7 +10,8 @@ from typing import Any
 from advisor.profiles.hooks.loader_probe import TheirFailure, theirs
 from advisor.profiles.hooks.tensors import tensor_type
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Refused, Semantics
+from advisor.tuners.worker_setting import WorkerSetting
 
 SENT = ("dataset", "collate_fn", "worker_init_fn")
 AFTER_CUDA = "the GPU is in use already, after which a process must not be forked"
@@ -18,7 +19,7 @@ UNGUARDED = "the program has no `if __name__ == '__main__':`, so every worker wo
 INTERACTIVE = "the program has no file from which a new process could read its dataset"
 
 
-class MultiprocessingContext(Knob[str]):
+class MultiprocessingContext(WorkerSetting[str]):
     """Copies the training process for each worker (`fork`), or starts a fresh Python for it.
 
     `fork` is quick and shares what is in memory already, but copies a process in the middle of its work:
@@ -29,13 +30,10 @@ class MultiprocessingContext(Knob[str]):
 
     A fresh process gets the dataset by pickling it and reads the program's file again, so both must allow
     for it: no lambdas in the dataset, and training under ``if __name__ == "__main__":``. Values that
-    the program sets at run time in global variables do not reach it. Without workers it does nothing.
+    the program sets at run time in global variables do not reach it. Without workers it is refused.
     """
 
     semantics = Semantics.EXACT
-    loading = True
-    acts_on = ("input_wait",)
-    layer = 1  # looks at what num_workers has decided
 
     def values(self) -> list[str]:
         return ["fork", "forkserver", "spawn"]
@@ -55,14 +53,7 @@ class MultiprocessingContext(Knob[str]):
         if value != self.present(profile) and _unsafe(value, profile):
             raise Refused(AFTER_CUDA)
 
-    def loader(self, arguments: dict[str, Any], value: str) -> None:
-        """Set how the workers of one loader are started, if it has any.
-
-        Raises:
-            Refused: Its workers cannot be started in that way.
-        """
-        if not arguments.get("num_workers"):
-            return
+    def _set(self, arguments: dict[str, Any], value: str) -> None:
         reason = _after_cuda() if value == "fork" else _unguarded() or _cannot_be_sent(arguments)
         if reason:
             raise Refused(reason)

@@ -6,12 +6,13 @@ from typing import Any
 
 from advisor.profiles.profile import Profile
 from advisor.tuners.kept_workers import GivenToWorkers
-from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Config, Refused, Semantics
+from advisor.tuners.worker_setting import WorkerSetting
 
 MOST_ITERATORS = 2  # frameworks build a second loader from the first; a third means one per epoch
 
 
-class PersistentWorkers(Knob[str]):
+class PersistentWorkers(WorkerSetting[str]):
     """Keeps worker processes alive between epochs, so their start is paid once.
 
     It helps when epochs are short: with four workers on items that wait for storage, 1.92 times against
@@ -22,14 +23,11 @@ class PersistentWorkers(Knob[str]):
     at the start of the first epochs, is seen to change, it is refused.
 
     Together with pinned memory it leaks threads and processes where a loader is built anew for every
-    epoch (pytorch #91252), so there it is refused. Without workers it does nothing.
+    epoch (pytorch #91252), so there it is refused. Without workers it is refused.
     """
 
     semantics = Semantics.EXACT
     usual_gain = 0.3
-    loading = True
-    acts_on = ("input_wait",)
-    layer = 1  # looks at what num_workers and pin_memory have decided
 
     def __init__(self) -> None:
         self._iterators: weakref.WeakSet[Iterator[Any]] = weakref.WeakSet()
@@ -58,13 +56,9 @@ class PersistentWorkers(Knob[str]):
 
     def prepare(self, config: Config, present: Config) -> None:
         """Iterators are counted from here on."""
+        super().prepare(config, present)
         self._iterators.clear()
         self._count = 0
-
-    def loader(self, arguments: dict[str, Any], value: str) -> None:
-        """Set the lifetime of the workers of one loader that has any."""
-        if arguments.get("num_workers"):
-            arguments["persistent_workers"] = value == "on"
 
     def batches(self, iterator: Iterator[Any], value: str) -> Iterator[Any]:
         """The iterator as it is; a loader with persistent workers gives the same one in every epoch.
@@ -98,6 +92,9 @@ class PersistentWorkers(Knob[str]):
         changed = given.change(iterator)
         if changed is not None:
             raise Refused(_stale(changed))
+
+    def _set(self, arguments: dict[str, Any], value: str) -> None:
+        arguments["persistent_workers"] = value == "on"
 
     def change(self, value: str) -> Change:
         return Change(f"DataLoader(..., persistent_workers={value == 'on'})")

@@ -3,22 +3,21 @@
 from typing import Any
 
 from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Refused, Semantics
+from advisor.tuners.worker_setting import WorkerSetting
 
 TORCH_DEFAULT = 2
 
 
-class PrefetchFactor(Knob[int]):
+class PrefetchFactor(WorkerSetting[int]):
     """How many batches each worker keeps ready.
 
     A longer queue bridges items whose preparation time varies; it does not make workers faster. No
     effect could be told from noise where it was measured. It costs workers x factor x batch bytes of
-    memory, and of /dev/shm. Without workers it does not exist and nothing is done.
+    memory, and of /dev/shm. Without workers it does not exist and is refused.
     """
 
     semantics = Semantics.EXACT
-    loading = True
-    acts_on = ("input_wait",)
 
     def values(self) -> range:
         return range(1, 1025)
@@ -35,10 +34,8 @@ class PrefetchFactor(Knob[int]):
     def check(self, value: int, profile: Profile) -> None:
         self.present(profile)
 
-    def loader(self, arguments: dict[str, Any], value: int) -> None:
-        """Set the queue length of one loader that has workers."""
-        if arguments.get("num_workers"):
-            arguments["prefetch_factor"] = value
+    def _set(self, arguments: dict[str, Any], value: int) -> None:
+        arguments["prefetch_factor"] = value
 
     def change(self, value: int) -> Change:
         return Change(f"DataLoader(..., prefetch_factor={value})")
