@@ -40,6 +40,9 @@ EVENTS = (
 
 Config = Mapping[str, int | str]
 
+RARE = {"evaluation": "no evaluation ran in the measured steps"}
+"""Events that a step may lack, and what is said of a knob that acts at no other where none came."""
+
 NOTHING = nullcontext()  # may be entered many times, also inside itself
 
 
@@ -142,7 +145,22 @@ class Run:
 
     def unanswered(self) -> list[str]:
         """Knobs asked for that are neither applied nor refused: such a trial is invalid."""
-        return [name for name in self._changed if name not in self.applied and name not in self.refused]
+        answered = {*self.applied, *self.declined}
+        return [name for name in self._changed if name not in answered]
+
+    @property
+    def declined(self) -> dict[str, str]:
+        """Why knobs asked for did nothing so far: those refused, and those whose rare event did not come."""
+        unmet = {
+            name: " and ".join(RARE[event] for event in events)
+            for name, events in self._rare().items()
+            if name not in self.applied
+        }
+        return {**self.refused, **unmet}
+
+    def measure_anew(self) -> None:
+        """From now on a rare event has to come again before what acts at it alone counts as applied."""
+        self.applied.difference_update(self._rare())
 
     def refuse(self, name: str, reason: str) -> None:
         """A knob asked for turned out not to apply, outside its events."""
@@ -226,6 +244,14 @@ class Run:
     def evaluation(self, root: "Module") -> AbstractContextManager[Any]:
         """Around a root forward in evaluation."""
         return self._contexts("evaluation", root)
+
+    def _rare(self) -> dict[str, list[str]]:
+        """Knobs asked for that act at rare events alone."""
+        events: dict[str, list[str]] = {}
+        for event, subscribers in self._subscribers.items():
+            for name, _, _ in subscribers:
+                events.setdefault(name, []).append(event)
+        return {name: found for name, found in events.items() if RARE.keys() >= set(found)}
 
     def _contexts(self, event: str, subject: Any) -> AbstractContextManager[Any]:
         subscribers = self._at(event)

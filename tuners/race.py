@@ -7,6 +7,7 @@ from typing import Any
 
 from advisor.tuners.disturbed import marks, refuse_collapse
 from advisor.tuners.duel import LIVE, Arena
+from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Value
@@ -65,6 +66,8 @@ class Race:
 
     def _once(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
         how = self.arena.how(incumbent, config)
+        if flag_between(incumbent, config, self.arena.knobs) and TIMED_TOGETHER not in record.marks:
+            record.marks.append(TIMED_TOGETHER)
         if how == LIVE:
             record.process = "shared"
             return self._live(incumbent, config, record, deadline)

@@ -12,6 +12,7 @@ from advisor.profiles.run import Run
 from advisor.tuners.clocks import held_down
 
 CPU_STAT = Path("/sys/fs/cgroup/cpu.stat")
+LONG_S = 0.15  # of a slot that holds whole intervals, after which it needs no more steps
 FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
 
 
@@ -22,6 +23,9 @@ class SlotTask:
     A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
     baseline is recognised by one step. An ``exact`` one takes the steps asked for, whatever their flags and
     kind: ranks that wait for each other must take equally many, and a program that ends has no others.
+
+    ``between`` names a flag: then the slot begins after a step with it (``aligned``: the last one had it) and
+    ends with another, so that it holds whole intervals.
     """
 
     event = "slot"
@@ -36,49 +40,61 @@ class SlotTask:
         device: str,
         *,
         exact: bool = False,
+        between: str | None = None,
+        aligned: bool = False,
     ) -> None:
         self._run = run
         self._wanted = steps
         self._limit_s = limit_s
-        self._drop = drop
+        self._between = between
+        self._waits = between is not None and not aligned
+        self._drop = 0 if aligned else drop
         self._keep = keep
         self._exact = exact
         self._cuda = device.startswith("cuda") or (device == "auto" and cuda_in_use())
         self._clean: list[Step] = []
         self._flagged: list[Step] = []
-        self._began = time.perf_counter()
-        self._load_before = cpu_times()
-        self._throttled_before = throttled_s()
-        self._cpu_before = time.process_time_ns()
+        self._read_counters()
         self._all_ns = 0
         self._end_sync_ns = 0
 
     def begin(self) -> None:
         """At the step border before."""
         self.synchronise()
+        if self._between is not None:
+            self._run.measure_anew()
 
     def take(self, step: Step) -> bool:
         """Add a step; whether the slot is complete."""
         if self._clean and step.kind != self._clean[0].kind and not self._exact:
             self._clean.clear()
             self._flagged.clear()
-        if self._drop > 0:
-            self._drop -= 1
-            if self._drop == 0:
-                self.synchronise()
-                self._began = time.perf_counter()
-                self._load_before = cpu_times()
-                self._throttled_before = throttled_s()
-                self._cpu_before = time.process_time_ns()
+        spent_s = time.perf_counter() - self._began
+        late = spent_s > self._limit_s
+        if self._drop > 0 or (self._waits and not late):
+            self._drop = max(0, self._drop - 1)
+            self._waits = self._waits and (self._drop > 0 or self._between not in step.flags)
+            if self._drop == 0 and not self._waits:
+                self.begin()
+                self._read_counters()
             return False
         self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
-        late = bool(self._clean) and time.perf_counter() - self._began > self._limit_s
+        whole = self._between is None or self._between in step.flags
+        long = self._between is not None and spent_s >= LONG_S
         if self._exact:
-            return late or len(self._clean) + len(self._flagged) >= self._wanted
-        return (
-            late or len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
-        )
+            enough = len(self._clean) + len(self._flagged) >= self._wanted
+        else:
+            enough = (
+                len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
+            )
+        return ((enough or long) and whole) or (bool(self._clean) and late)
+
+    def _read_counters(self) -> None:
+        self._began = time.perf_counter()
+        self._load_before = cpu_times()
+        self._throttled_before = throttled_s()
+        self._cpu_before = time.process_time_ns()
 
     def _cpu_ns(self, measured_ns: int) -> int:
         """CPU time of this process with all its threads in the measured steps: their part of the slot's."""
@@ -130,7 +146,7 @@ class SlotTask:
             "own_cpu_s": own,
             "throttled_s": throttled_s() - self._throttled_before,
             "applied": sorted(run.applied),
-            "refused": dict(run.refused),
+            "refused": run.declined,
             "unanswered": run.unanswered(),
         }
 

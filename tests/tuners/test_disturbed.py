@@ -60,7 +60,7 @@ def compared(monkeypatch: pytest.MonkeyPatch, *taken: tuple[float, float]) -> tu
     arena = Arena(None, {}, {})  # type: ignore[arg-type]  # nothing is started
     left, of = list(taken), []
 
-    def window(config: dict[str, str], number: int) -> Window:
+    def window(config: dict[str, str], number: int, between: str | None) -> Window:
         seconds, load = left.pop(0)
         of.append(config["knob"])
         return Window(Slot((seconds,) * 10, other_cpu_s=10 * seconds * load), {}, {}, 0.0)

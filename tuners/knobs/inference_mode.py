@@ -3,8 +3,9 @@
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.profiles.profile import Profile, RunFacts
+from advisor.tuners.evaluating import MOST_S
+from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -20,8 +21,11 @@ class InferenceMode(Knob[str]):
     bookkeeping and gave 1.00 to 1.08 over `no_grad`; what it computes cannot be used in autograd.
 
     Only forwards of modules in evaluation are covered, or those with gradients off. Where they run in every
-    training step, as a teacher does, their results may be meant for autograd, so that is refused. Steps are
-    timed without evaluations, so it is tried only when named.
+    training step, as a teacher does, their results may be meant for autograd, so that is refused.
+
+    Steps are timed without evaluations, so this is compared by whole intervals from one evaluation to the
+    next: what is gained is a share of the run. That takes longer than a few steps, so it is tried only when
+    named, in one process, and where an evaluation comes at least every 5 s. Where none ran it is refused.
     """
 
     semantics = Semantics.EXACT
@@ -44,12 +48,27 @@ class InferenceMode(Knob[str]):
 
     def check(self, value: str, profile: Profile) -> None:
         self.present(profile)
-        every = profile.run.evaluation_every if profile.run is not None else None
-        if every is not None and every < EVERY_STEP:
+        run = profile.run
+        assert run is not None  # or there is no present setting
+        if run.evaluation_every is None:
+            raise Refused("one evaluation was seen, and comparing takes the time from one to the next")
+        if run.evaluation_every < EVERY_STEP:
             raise Refused("a module in evaluation runs in every step, where gradients may pass through it")
+        between_s = _between_s(run, profile)
+        if between_s > MOST_S:
+            raise Refused(
+                f"evaluations come every {between_s:.0f} s, and comparing takes many that are at most "
+                f"{MOST_S:.0f} s apart"
+            )
 
-    def process(self, value: str) -> None:
-        """Nothing yet: it acts from the next evaluation on."""
+    def prepare(self, config: Config, present: Config) -> None:
+        """Refuse several ranks, whose steps are counted one by one.
+
+        Raises:
+            Refused: There are several.
+        """
+        if int(config.get("ranks", 1)) > 1:
+            raise Refused("evaluations are timed in one process only")
 
     def evaluation(self, root: "Module", value: str) -> AbstractContextManager[None]:
         """The mode in which one forward in evaluation runs."""
@@ -65,3 +84,9 @@ class InferenceMode(Knob[str]):
     def change(self, value: str) -> Change:
         mode = {"grad": "enable_grad", "no_grad": "no_grad", "inference_mode": "inference_mode"}[value]
         return Change(f"with torch.{mode}():\n    output = model(input)  # in evaluation")
+
+
+def _between_s(run: RunFacts, profile: Profile) -> float:
+    """Seconds from the end of one evaluation to the end of the next."""
+    step_s = profile.phases.step_ms / 1000 if profile.phases is not None else 0.0
+    return (run.evaluation_every or 0.0) * step_s + run.evaluation_s / max(1, run.evaluations)

@@ -39,13 +39,17 @@ class Program:
         self.model = Net()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
-    def step(self) -> torch.Tensor:
-        """Train, evaluate; what the evaluation gave."""
+    def train(self) -> None:
+        """One update."""
         self.model.modes.clear()
         self.model.train()
         self.optimizer.zero_grad()
         self.model(torch.ones(4, 2)).pow(2).mean().backward()
         self.optimizer.step()
+
+    def step(self) -> torch.Tensor:
+        """Train, evaluate; what the evaluation gave."""
+        self.train()
         self.model.eval()
         output: torch.Tensor = self.model(torch.ones(4, 2))
         return output
@@ -94,6 +98,28 @@ def test_a_live_switch_takes_effect_and_comes_back() -> None:
     assert seen == [INFERENCE, NO_GRAPH, GRAPH]
 
 
+def test_without_an_evaluation_it_is_refused_and_not_counted_as_applied() -> None:
+    run = a_run_of("no_grad")
+    program = Program(run)
+    program.train()
+    refused = {"inference_mode": "no evaluation ran in the measured steps"}
+    assert (run.applied, run.declined, run.unanswered()) == (set(), refused, [])
+    program.step()
+    assert (run.applied, run.declined, run.unanswered()) == ({"inference_mode"}, {}, [])
+    run.measure_anew()
+    program.train()
+    assert (run.applied, run.declined) == (set(), refused)
+    program.step()
+    program.watch.remove()
+    assert (run.applied, run.declined) == ({"inference_mode"}, {})
+
+
+def test_several_ranks_are_refused() -> None:
+    run = a_run_of("grad")
+    run.configure({"inference_mode": "no_grad", "ranks": 2})
+    assert run.refused == {"inference_mode": "evaluations are timed in one process only"}
+
+
 def evaluating(**facts: Any) -> Profile:
     return a_profile(run=RunFacts(**{"evaluations": 2, "evaluation_every": 50.0, **facts}))
 
@@ -113,9 +139,13 @@ def test_the_programs_own_mode_comes_first(graph: bool, choices: list[str]) -> N
         (evaluating(evaluation_records_graph=None), "no evaluation was seen"),
         (evaluating(evaluation_records_graph=True, evaluations=0), "no evaluation was seen"),
         (evaluating(evaluation_records_graph=True, evaluation_every=1.0), "runs in every step"),
+        (evaluating(evaluation_records_graph=True, evaluation_every=None), "from one to the next"),
+        (evaluating(evaluation_records_graph=True, evaluation_s=12.0), "come every 6 s"),
     ],
 )
-def test_what_may_meet_autograd_is_left_alone(profile: Profile, reason: str) -> None:
+def test_where_nothing_can_be_compared_or_autograd_may_be_met_the_reason_is_said(
+    profile: Profile, reason: str
+) -> None:
     with pytest.raises(Refused, match=reason):
         InferenceMode().choices(profile)
 
