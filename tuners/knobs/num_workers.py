@@ -8,7 +8,11 @@ from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 PER_CPU = 4
-REPEATED = "with more than one worker an iterable dataset gives every record once per worker"
+REPEATED = (
+    "with more than one worker an iterable dataset gives every record once per worker, unless its __iter__ "
+    "takes a share by torch.utils.data.get_worker_info(); where it does, set num_workers in the program: "
+    "the rule duplicated_samples then tells whether records repeat"
+)
 
 
 class NumWorkers(Knob[int]):
@@ -21,8 +25,9 @@ class NumWorkers(Knob[int]):
 
     The numbers stay the same unless the dataset draws random numbers: those draws move into the workers.
     A dataset that holds tensors on a GPU cannot be read by forked workers, and an iterable dataset
-    repeats its records in each worker; both are refused. How many workers fit beside the threads of the
-    training is decided for whole configurations.
+    repeats its records in each worker, unless it shares them out itself, which nobody can see beforehand;
+    both are refused. How many workers fit beside the threads of the training is decided for whole
+    configurations.
     """
 
     semantics = Semantics.EXACT

@@ -59,7 +59,7 @@ def test_the_present_number_comes_first_and_four_per_cpu_are_the_most() -> None:
 def test_an_iterable_dataset_has_at_most_one_worker() -> None:
     profile = a_profile(loader=a_loader(iterable=True))
     assert NumWorkers().choices(profile) == [0, 1]
-    with pytest.raises(Refused, match="every record once per worker"):
+    with pytest.raises(Refused, match=r"every record once per worker.*set num_workers in the program"):
         NumWorkers().check(2, profile)
 
 
