@@ -86,10 +86,10 @@ def test_a_figure_of_several_processes_needs_no_allowance_for_one() -> None:
     assert stored.interval.estimate == pytest.approx(10.0) and stored.alone(9.0) == stored
     slots = [[Slot((0.010 * factor,) * 3)] for factor in (1.0, 1.01, 0.99, 1.0, 1.0, 1.005)]
     options = {"level": 0.99, "min_gain": 0.02, "floor": 0.0}
-    found = check_step(baseline, slots, sampled=False, of_profile=False, **options)  # type: ignore[arg-type]
+    found = check_step(baseline, slots, sampled=False, of_profile=False, **options)
     assert found.verdict == "unchanged" and found.then == stored.interval
     alone = baseline.model_copy(update={"over_processes_ms": None, "step_ms": an_interval(10.0, 0.05)})
-    wider = check_step(alone, slots, sampled=False, of_profile=False, **options)  # type: ignore[arg-type]
+    wider = check_step(alone, slots, sampled=False, of_profile=False, **options)
     assert wider.smallest_regression is not None and found.smallest_regression is not None
     assert wider.smallest_regression > 1.3 * found.smallest_regression
 

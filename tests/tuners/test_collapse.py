@@ -16,7 +16,7 @@ ALONE = {"cpu_s": 1.0}
 COLLAPSED = {"cpu_s": 1.1, "other_cpu_s": 0.9}
 
 
-def slots(**facts: float) -> list[Slot]:
+def slots(**facts: Any) -> list[Slot]:
     return [Slot((0.5, 0.5), **facts), Slot((0.5, 0.5), **facts)]
 
 

@@ -5,7 +5,7 @@ import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile, a_root, an_optimizer
 
 from advisor.profiles.profile import MemoryUse, OptimizerFacts, Profile, RunFacts
-from advisor.tuners import constraints
+from advisor.tuners import constraints, update_constraints
 from advisor.tuners.knob import Config
 
 TWO_CPUS = a_machine(cpus_allowed=2, physical_cores=2)
@@ -330,9 +330,9 @@ def test_a_kernel_of_attention_is_not_changed_under_other_knobs(config: Config, 
 
 def test_sparse_gradients_exclude_fused_updates() -> None:
     config: Config = {"sparse_embedding": "on", "optimizer_implementation": "fused"}
-    assert "sparse" in str(constraints.sparse_gradients_are_not_fused(config, a_profile()))
+    assert "sparse" in str(update_constraints.sparse_gradients_are_not_fused(config, a_profile()))
     assert (
-        constraints.sparse_gradients_are_not_fused(
+        update_constraints.sparse_gradients_are_not_fused(
             {**config, "optimizer_implementation": "default"}, a_profile()
         )
         is None
@@ -349,7 +349,9 @@ def test_sparse_gradients_exclude_fused_updates() -> None:
     ],
 )
 def test_updates_in_backward_exclude_what_acts_between(other: Config, excluded: bool) -> None:
-    found = constraints.updates_in_backward_stand_alone({"optimizer_in_backward": "on", **other}, a_profile())
+    found = update_constraints.updates_in_backward_stand_alone(
+        {"optimizer_in_backward": "on", **other}, a_profile()
+    )
     assert (found is not None) is excluded
 
 
@@ -366,7 +368,7 @@ def test_updates_in_backward_exclude_what_acts_between(other: Config, excluded: 
 def test_only_an_update_of_many_operations_after_backward_is_compiled(
     config: Config, said: str | None
 ) -> None:
-    reason = constraints.compiled_updates_are_plain({"execution": "compile", **config}, a_profile())
+    reason = update_constraints.compiled_updates_are_plain({"execution": "compile", **config}, a_profile())
     assert reason is None if said is None else said in str(reason)
 
 
@@ -381,7 +383,7 @@ def test_only_an_update_of_many_operations_after_backward_is_compiled(
 )
 def test_parameters_in_16_bits_leave_autocast_nothing_to_cast(amp: str, stored: str, excluded: bool) -> None:
     config: Config = {"amp": amp, "low_precision_parameters": stored}
-    reason = constraints.low_precision_is_chosen_once(config, a_profile())
+    reason = update_constraints.low_precision_is_chosen_once(config, a_profile())
     said = f"low_precision_parameters=bf16 computes in 16 bits already, which excludes amp={amp}"
     assert reason == (said if excluded else None)
 

@@ -167,7 +167,7 @@ def test_a_confirmation_taken_up_again_goes_on_to_its_next_planned_look() -> Non
 def test_a_confirmation_that_was_made_needs_no_further_process() -> None:
     """Also where processes came after the look that made it."""
     earlier = [[0.1], [0.11], [0.1], [0.09], [0.1], [0.1], [0.3], [-0.2]]
-    decision, collected = extend(earlier, lambda index: [1.0][index], min_gain=0.02, level=0.99)
+    decision, collected = extend(earlier, lambda index: None, min_gain=0.02, level=0.99)
     assert decision.verdict == "confirmed" and decision.estimate.instances == 6
     assert collected == earlier
 

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +31,8 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def set_to(name: str) -> Run:
-    run = a_run(**{name: KNOBS[name]})
+    knobs: dict[str, Any] = {name: KNOBS[name]}
+    run = a_run(**knobs)
     run.configure({name: CHANGED[name]})
     return run
 
@@ -53,7 +55,8 @@ def test_a_run_with_workers_is_not_though_its_evaluation_has_none(name: str) -> 
         model = torch.nn.Linear(4, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         evaluation = DataLoader(ROWS, batch_size=8)  # the same dataset, and looked at first
-        training = DataLoader(ROWS.tensors[0], batch_size=8, num_workers=1)  # type: ignore[arg-type]
+        rows: Any = ROWS.tensors[0]  # anything with a length and items is a dataset
+        training: DataLoader[Any] = DataLoader(rows, batch_size=8, num_workers=1)
         for batch in evaluation:
             model.eval()(batch[0])
         for batch in training:

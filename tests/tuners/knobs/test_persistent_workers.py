@@ -166,7 +166,8 @@ def test_what_stays_as_it_is_or_cannot_be_compared_is_left_alone(dataset: Datase
 
 def test_looking_draws_no_random_numbers() -> None:
     losses = []
-    for knob in ({"persistent_workers": PersistentWorkers()}, {}):
+    either: tuple[dict[str, Any], ...] = ({"persistent_workers": PersistentWorkers()}, {})
+    for knob in either:
         run = a_run(**knob)
         run.configure({"persistent_workers": "on"} if knob else {})
         losses.append(losses_of(run, ROWS, num_workers=1, persistent_workers=True))
