@@ -36,6 +36,7 @@ DEFAULT_PREFETCH = 2
 FAR_ABOVE = 1.3  # times the memory that may be used: predictions err
 COMPILE_S = 24.0  # the shortest cold compilation seen
 AUTOTUNE_S = 120.0  # assumed: benchmarking kernels takes minutes on top of compiling
+TRACED = ("jit_trace", "jit_hybrid")
 CUDA_GRAPHS = ("compile-reduce-overhead", "compile-max-autotune")
 MAX_AUTOTUNE = ("compile-max-autotune", "compile-max-autotune-no-cudagraphs")
 LINEAR_RULE = ("SGD", "ASGD")
@@ -199,7 +200,7 @@ def fixed_shapes_where_recorded(config: Config, profile: Profile) -> str | None:
     """CUDA graphs and traces hold one shape of input."""
     value = config.get("execution")
     varies = profile.loader is not None and profile.loader.shapes_vary
-    if varies and (value in CUDA_GRAPHS or value == "jit_trace"):
+    if varies and (value in CUDA_GRAPHS or value in TRACED):
         return f"execution={value} needs batches of one shape, and these vary"
     return None
 

@@ -119,7 +119,7 @@ def test_an_iterable_dataset_repeats_itself_in_a_second_worker() -> None:
 @pytest.mark.parametrize(
     ("execution", "fits"),
     [("compile-reduce-overhead", False), ("compile-max-autotune", False), ("jit_trace", False),
-     ("compile", True), ("compile-max-autotune-no-cudagraphs", True), ("eager", True)],
+     ("jit_hybrid", False), ("compile", True), ("compile-max-autotune-no-cudagraphs", True), ("eager", True)],
 )  # fmt: skip
 def test_what_records_shapes_needs_one_shape(execution: str, fits: bool) -> None:
     config: Config = {"execution": execution}
