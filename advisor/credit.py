@@ -82,8 +82,14 @@ def beside_advice(
 
 
 def left_out(advice: str, knobs: Sequence[str], asked: Collection[str], option: str = "--knob") -> str:
-    """``--knob left num_workers out``, where the user named knobs and none of these; else empty."""
-    if not asked or set(map(_option, knobs)) & set(asked):
+    """``--knob left num_workers out``, where the user named knobs and none of these; else empty.
+
+    Where nobody named any, those that are never tried unnamed are said to be so.
+    """
+    own = dict.fromkeys(map(_option, knobs))
+    if not asked and own and all(name in KNOBS and KNOBS[name].named_only for name in own):
+        return f"tried only when named: {', '.join(f'{option} {name}' for name in own)}"
+    if not asked or own.keys() & set(asked):
         return ""
     names = dict.fromkeys(map(_option, advised(advice, knobs) or knobs[:1]))
     return f"{option} left {', '.join(names)} out" if names else ""

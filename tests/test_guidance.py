@@ -220,8 +220,10 @@ def test_no_effect_of_another_knob_is_not_one_of_the_advice() -> None:
         (("fsdp", "ddp"), "", {"execution"}, "--knob left strategy out"),
         (("num_workers", "execution"), "", {"execution"}, "the search did not come to it"),
         (("num_workers",), "", (), "the search did not come to it"),
+        (("inference_mode",), "", (), "tried only when named: --knob inference_mode"),
+        (("inference_mode", "num_workers"), "", (), "the search did not come to it"),
     ],
-    ids=["advised", "only", "strategy", "one was named", "none named"],
+    ids=["advised", "only", "strategy", "one was named", "none named", "only when named", "one may be tried"],
 )  # fmt: skip
 def test_what_the_users_own_list_left_out_is_said_to_be_left_out_by_it(
     knobs: tuple[str, ...], advice: str, asked: Any, why: str
