@@ -12,7 +12,6 @@ from advisor.profiles.run import Run
 from advisor.tuners.clocks import held_down
 
 CPU_STAT = Path("/sys/fs/cgroup/cpu.stat")
-LONG_S = 0.15  # of a slot that holds whole intervals, after which it needs no more steps
 FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
 
 
@@ -69,8 +68,7 @@ class SlotTask:
         if self._clean and step.kind != self._clean[0].kind and not self._exact:
             self._clean.clear()
             self._flagged.clear()
-        spent_s = time.perf_counter() - self._began
-        late = spent_s > self._limit_s
+        late = time.perf_counter() - self._began > self._limit_s
         if self._drop > 0 or (self._waits and not late):
             self._drop = max(0, self._drop - 1)
             self._waits = self._waits and (self._drop > 0 or self._between not in step.flags)
@@ -81,14 +79,13 @@ class SlotTask:
         self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
         whole = self._between is None or self._between in step.flags
-        long = self._between is not None and spent_s >= LONG_S
         if self._exact:
             enough = len(self._clean) + len(self._flagged) >= self._wanted
         else:
             enough = (
                 len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
             )
-        return ((enough or long) and whole) or (bool(self._clean) and late)
+        return (enough and whole) or (bool(self._clean) and late)
 
     def _read_counters(self) -> None:
         self._began = time.perf_counter()
