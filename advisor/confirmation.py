@@ -11,6 +11,7 @@ from typing import Literal
 from advisor import unconfirmed, wording
 from advisor.baseline import Baseline
 from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
+from advisor.numerics import OVERRUN, NumericsCheck
 from advisor.settings import Progress, Settings
 from advisor.tuners import ablate, gate
 from advisor.tuners.duel import Arena, Duel
@@ -37,12 +38,8 @@ INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
 INSTANCE_S = (0.5, 2.0)  # its bounds
 LONG_QUAD_S = 2.0  # beyond this, instances make do with fewer quads
 MIN_QUADS, MAX_QUADS = 3, 12
-LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
-MIN_LEARNING_STEPS = 3
 RESERVE_SHARE = 0.7
-OVERRUN = 0.5  # of the budget, that a confirmation may take beyond it to reach its first look
 END_S = 0.3  # to end a process tree
-SINGLES_SHARE = 0.3  # of the budget that must be left, for the numbers of each change to be compared alone
 LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
 
 Config = dict[str, Value]
@@ -113,7 +110,6 @@ class Confirmation:
     keep_contributions: Callable[[int, str, dict[str, Estimate]], None] = lambda number, key, told: None
     compiled_s: Callable[[Config], float | None] = lambda config: None
     clock: Callable[[], float] = time.monotonic
-    _nudged: gate.Nudged | None = None
 
     def decide(self, nominee: Config, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
@@ -175,68 +171,20 @@ class Confirmation:
 
     def _gate(self, winner: Config, outcome: Outcome) -> Config:
         """Leave out changes whose numbers drift; the rest goes on."""
-        steps = self._learning_steps()
-        self.progress.say(f"comparing the numbers of the first {steps} steps")
-        outcome.reference = once_more(lambda: gate.reference(self.arena, self.space.present, steps))
-        self._nudged = gate.Nudged(
-            lambda seed: gate.learn(self.arena, self.space.present, steps, nudge=seed).losses,
-            affordable=lambda: self.clock() < self.deadline + OVERRUN * self.settings.budget_s,
+        check = NumericsCheck(
+            self.arena, self.space, self.baseline, self.settings, self.deadline, self.progress, self.clock
         )
-        described, began = self._described(winner), self.clock()
-        whole = self._judge(winner, outcome, steps)
-        changed, one_s = self._changed(winner), self.clock() - began
-        affordable = (
-            self.clock() + len(changed) * one_s < self.deadline - SINGLES_SHARE * self.settings.budget_s
+        found = check.run(winner)
+        outcome.reference, outcome.numerics, outcome.winner_peaks = (
+            check.reference,
+            found.verdicts,
+            found.peaks,
         )
-        config, peaks = dict(winner), outcome.winner_peaks
-        if whole.verdict == "drifts" or (len(changed) > 1 and affordable):
-            for name in changed:
-                single = self.space.complete({name: winner[name]})
-                if not self._changed(single):  # as a learning rate without a batch
-                    continue
-                verdict = self._judge(single, outcome, steps)
-                outcome.numerics[name] = verdict
-                if verdict.verdict == "drifts":
-                    outcome.rejected[name] = verdict.reason
-                    config = ablate.without(config, self.space.present, name)
-            outcome.winner_peaks = peaks
-        if whole.verdict == "drifts" or config != winner:
-            if config == winner:
-                outcome.rejected.update({name: whole.reason for name in self._changed(winner)})
-                config = dict(self.space.present)
-            winner = config
-            if self._changed(winner):
-                whole = self._judge(winner, outcome, steps)
-                if whole.verdict == "drifts":
-                    outcome.rejected.update({name: whole.reason for name in self._changed(winner)})
-                    winner = dict(self.space.present)
-            if not self._changed(winner):
-                outcome.reason = f"{described}: the numbers drift: {whole.reason}"
-        outcome.numerics[""] = whole
-        return winner
-
-    def _judge(self, config: Config, outcome: Outcome, steps: int) -> gate.Verdict:
-        assert outcome.reference is not None  # _gate has made it
-        changed = self._changed(config)
-        learned = once_more(lambda: gate.learn(self.arena, config, steps))
-        outcome.winner_peaks = (learned.peak_bytes,)
-        if learned.compile_s:
-            outcome.compile_s = max(outcome.compile_s or 0.0, learned.compile_s)
-        roots = self.baseline.profile.roots
-        draws = gate.own_draws(
-            changed,
-            has_dropout=any(root.has_dropout for root in roots),
-            loader_is_live=self.arena.launcher.target.kind in ("script", "module"),
-        )
-        semantics = gate.widest([self.arena.knobs[name].meaning(config) for name in changed])
-        return gate.judge(
-            outcome.reference,
-            learned.losses,
-            semantics,
-            own_draws=draws,
-            norms=learned.grad_norms,
-            nudged=self._nudged,
-        )
+        outcome.rejected.update(found.rejected)
+        outcome.compile_s = found.compile_s
+        if not self._changed(found.config):
+            outcome.reason = f"{self._described(winner)}: the numbers drift: {found.reason}"
+        return found.config
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
         limit = self._memory_problem(outcome.winner_peaks)
@@ -347,12 +295,6 @@ class Confirmation:
 
     def _quads(self) -> int:
         return instance_quads(self.arena, self.settings)
-
-    def _learning_steps(self) -> int:
-        """Steps of the gate's runs that a tenth of the budget allows."""
-        affordable = LEARNING_SHARE * self.settings.budget_s / 5 / self.arena.step_s
-        steps = max(MIN_LEARNING_STEPS, min(gate.STEPS, int(affordable)))
-        return steps if self.arena.max_steps is None else min(steps, self.arena.max_steps - 1)
 
     @property
     def _on_device(self) -> bool:

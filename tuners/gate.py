@@ -248,13 +248,15 @@ def judge(
         nudged: Asked where a change that reorders roundings parts from the baseline after a first loss and
             first gradients as they should be. Without it fixed bounds decide.
     """
+    own_finite = all(map(math.isfinite, baseline.losses))
+    finite = all(map(math.isfinite, candidate))
+    if baseline.losses and own_finite and not finite:
+        return Verdict("drifts", "a loss is NaN or infinite")
     if semantics is Semantics.TRAINING:
         return Verdict("not_checked", "what is learnt changes by design; a few steps cannot judge it")
     if not baseline.losses or not candidate:
         return Verdict("not_checked", "the program computes no scalar loss that could be seen")
-    if not all(map(math.isfinite, candidate)):
-        if all(map(math.isfinite, baseline.losses)):
-            return Verdict("drifts", "a loss is NaN or infinite")
+    if not finite:
         return Verdict("not_checked", "the baseline's own losses are not finite")
     count = min(len(candidate), len(baseline.losses))
     distance = _distance(baseline.losses, candidate)
