@@ -30,6 +30,7 @@ from advisor.tuners.measure import (
     with_instance_bias,
 )
 from advisor.tuners.memory_model import memory_limit
+from advisor.tuners.race import check_outcome
 from advisor.tuners.record import Recorder, TrialRecord
 from advisor.tuners.retrying import once_more
 from advisor.tuners.space import Space
@@ -280,6 +281,7 @@ class Confirmation:
         record.applied = duel.second_message.get("applied", record.applied)
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
+            check_outcome(record)
             seconds = float(duel.second_outcome["compile"]["seconds"])
             if outcome.compile_s and seconds:  # the gate's run has filled the cache
                 outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)

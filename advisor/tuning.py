@@ -41,6 +41,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
 from advisor.tuners.memory_duel import MemoryArena
+from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.quarantine import Quarantined
 from advisor.tuners.search import Search, StoppedBy
 from advisor.tuners.session import Interrupted, SessionEnded
@@ -196,6 +197,10 @@ class _Tuning:
             raise
         except Interrupted:
             raise TargetError("interrupted before the baseline was measured", code="interrupted") from None
+        most, peak = self.settings.max_memory, baseline.profile.peak_bytes
+        if most is not None and peak > most:
+            told = f"{peak / 2**20:.0f} MiB, more than the {most / 2**20:.0f} MiB of --max-memory"
+            self._warn(f"the unchanged program uses {told}: only what uses less can be recommended")
         arena.training_dataset = baseline.profile.loader.dataset if baseline.profile.loader else None
         baseline.teach(arena)
         if baseline.thread_collapse:
@@ -290,6 +295,7 @@ class _Tuning:
             priorities=priorities(self.findings),
             worth=lambda config: self.batches.worth(config, space.present),
             allow_training=self.settings.allow_training,
+            limit_bytes=memory_limit(baseline.profile, self.settings.max_memory),
             next_number=study.next_number(),
         )
 

@@ -29,10 +29,15 @@ Config = dict[str, Value]
 
 @dataclass
 class Race:
-    """Measures candidates of a search; live knobs share one process for as long as they can."""
+    """Measures candidates of a search; live knobs share one process for as long as they can.
+
+    Attributes:
+        limit_bytes: Of memory, that a candidate with a process of its own may use.
+    """
 
     arena: Arena
     clock: Callable[[], float] = time.monotonic
+    limit_bytes: int | None = None
     _shared: tuple[Config, Running] | None = None
 
     def adopt(self, config: Mapping[str, Value], session: Running) -> None:
@@ -92,7 +97,7 @@ class Race:
             ambiguous = WORTH < median(duel.log_ratios) < CLEAR
             if record.refused or not ambiguous or self.clock() > deadline:
                 break
-        _check_outcome(record)
+        check_outcome(record, self.limit_bytes)
         if len(instances) > 1:
             return between(instances, SCREEN_LEVEL)
         return within(instances[0], SCREEN_LEVEL) if len(instances[0]) > 1 else self._lone(instances[0][0])
@@ -162,11 +167,21 @@ def _mark(record: TrialRecord, first: list[Slot], second: list[Slot]) -> None:
     record.marks += [mark for mark in marks(first, second) if mark not in record.marks]
 
 
-def _check_outcome(record: TrialRecord) -> None:
-    """Reject results that must not be ranked: losses that are not finite, compilation that gave up."""
+def check_outcome(record: TrialRecord, limit_bytes: int | None = None) -> None:
+    """Reject what must not be ranked: losses that are not finite, compilation that gave up, too much memory.
+
+    Args:
+        record: Of a trial that had a process of its own, or it passes.
+        limit_bytes: Of memory.
+
+    Raises:
+        TrialFailed: With the cause.
+    """
     outcome = record.outcome
     if outcome is None:
         return
+    if limit_bytes is not None:
+        _check_memory(outcome, limit_bytes)
     if any(value in ("nan", "inf", "-inf") for value in outcome["losses"]):
         raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
     compiled = outcome["compile"]
@@ -175,6 +190,19 @@ def _check_outcome(record: TrialRecord) -> None:
     if str(record.config.get("execution", "")).startswith("compile") and not compiled["compiled"]:
         raise TrialFailed(Failure("compile_fell_back", "no frame was compiled: the model ran eagerly"))
     if breaks := compiled.get("breaks"):  # a process of an earlier version tells none
-        record.marks.append(f"{breaks} graph break{'s' * (breaks > 1)}, {compiled['graphs']} graphs")
+        _note(record, f"{breaks} graph break{'s' * (breaks > 1)}, {compiled['graphs']} graphs")
     if compiled["recompiles"]:
-        record.marks.append(f"recompiled {compiled['recompiles']} times after warm-up")
+        _note(record, f"recompiled {compiled['recompiles']} times after warm-up")
+
+
+def _check_memory(outcome: Mapping[str, Any], limit_bytes: int) -> None:
+    on_device = outcome["device_peak_bytes"]
+    peak = on_device or outcome["peak_bytes"]
+    if peak > limit_bytes:
+        told = f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit_bytes / 2**20:.0f} MiB"
+        raise TrialFailed(Failure("oom_device" if on_device else "oom_host", told))
+
+
+def _note(record: TrialRecord, mark: str) -> None:
+    if mark not in record.marks:
+        record.marks.append(mark)

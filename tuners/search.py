@@ -81,6 +81,7 @@ class Search:
             gradient noise scale it makes goodput of throughput.
         allow_training: What changes the training by asynchronous, stale, compressed or local updates may be
             nominated, not only measured.
+        limit_bytes: Of memory, that a configuration may use.
     """
 
     arena: Arena
@@ -98,6 +99,7 @@ class Search:
     compile_s: float | None = None
     worth: Callable[[Config], float] = lambda config: 0.0
     allow_training: bool = False
+    limit_bytes: int | None = None
     clock: Callable[[], float] = time.monotonic
     incumbent: Config = field(init=False)
     score: float = 0.0
@@ -115,7 +117,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.incumbent = dict(self.space.present)
-        self._race = Race(self.arena, self.clock)
+        self._race = Race(self.arena, self.clock, self.limit_bytes)
         self._too_much = TooMuch(self.space.present)
         self._asking = Asking(self.study, self.space, self.sampler)
         self._seen = {self.space.key(self.incumbent): 0.0}

@@ -14,7 +14,7 @@ from advisor.tuners import supervise
 from advisor.tuners.ended import Ended
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.launch import Launcher
-from advisor.tuners.race import _check_outcome
+from advisor.tuners.race import check_outcome
 from advisor.tuners.record import TrialRecord
 from advisor.tuners.session import Session, SessionEnded
 from advisor.tuners.spec import Target
@@ -133,7 +133,7 @@ def test_a_failure_to_compile_that_is_suppressed_is_not_ranked(
         session.slot(3)
         record = TrialRecord(1, {}, "screen", outcome=session.stop())
     with pytest.raises(TrialFailed) as raised:
-        _check_outcome(record)
+        check_outcome(record)
     assert raised.value.failure.cause == "compile_fell_back"
 
 

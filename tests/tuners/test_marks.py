@@ -10,8 +10,9 @@ import torch
 
 from advisor.tuners.clocks import held_down
 from advisor.tuners.disturbed import BESIDE_ONE, HELD_DOWN, disturbance, marks
+from advisor.tuners.failures import TrialFailed
 from advisor.tuners.measure import Slot
-from advisor.tuners.race import _check_outcome, _mark
+from advisor.tuners.race import _mark, check_outcome
 from advisor.tuners.record import TrialRecord
 
 QUIET = [Slot((0.1,) * 5)]
@@ -89,5 +90,26 @@ def test_a_trial_that_stays_disturbed_is_kept_and_marked(
 def test_a_trial_that_compiles_says_where_it_is_no_full_graph(breaks: int, told: list[str]) -> None:
     compiled = {"failures": [], "compiled": 1, "recompiles": 0, "graphs": breaks + 1, "breaks": breaks}
     record = TrialRecord(1, {"execution": "compile"}, "screen", outcome={"losses": [], "compile": compiled})
-    _check_outcome(record)
+    check_outcome(record)
+    check_outcome(record)  # of its next process
     assert record.marks == told
+
+
+@pytest.mark.parametrize(
+    ("host", "device", "cause"),
+    [(300, None, "oom_host"), (100, 300, "oom_device"), (300, 100, None), (100, None, None)],
+)
+def test_a_trial_that_uses_more_memory_than_is_allowed_is_not_ranked(
+    host: int, device: int | None, cause: str | None
+) -> None:
+    compiled = {"failures": [], "compiled": 0, "recompiles": 0}
+    outcome = {"losses": [], "compile": compiled, "peak_bytes": host * 2**20}
+    outcome["device_peak_bytes"] = device * 2**20 if device else None
+    record = TrialRecord(1, {}, "screen", outcome=outcome)
+    check_outcome(record)
+    if cause is None:
+        return check_outcome(record, 200 * 2**20)
+    with pytest.raises(TrialFailed, match="300 MiB exceeds 200 MiB") as raised:
+        check_outcome(record, 200 * 2**20)
+    assert raised.value.failure.cause == cause
+    return None
