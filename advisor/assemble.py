@@ -183,7 +183,7 @@ def _planned(
         baseline.profile,
         baseline.step_s,
         speedup,
-        steps=settings.steps_planned or (run.steps_total if run is not None else None),
+        steps=settings.steps_planned or (run.training_steps if run is not None else None),
         batch_ratio=int(after) / int(before) if before and after else 1.0,
         compile_s=found.compile_cold_s,
         price_per_hour=settings.price_per_hour,

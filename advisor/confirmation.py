@@ -310,7 +310,7 @@ class Confirmation:
         elif record.state == "failed":
             outcome.reason = record.message
         elif self._unpaid_compile(winner, outcome):
-            outcome.reason = f"{wording.UNPAID} within {self.settings.steps_planned} steps"
+            outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
         else:
             outcome.verdict, outcome.config = "change", dict(winner)
             leading = self._leading(winner)
@@ -377,8 +377,15 @@ class Confirmation:
             return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
         return None
 
+    @property
+    def _planned_steps(self) -> int | None:
+        """Within which compiling must pay; whoever names how to execute need not mean this one launch."""
+        run = self.baseline.profile.run
+        own = None if run is None or "execution" in self.space.named else run.training_steps
+        return own if self.settings.steps_planned is None else self.settings.steps_planned
+
     def _unpaid_compile(self, winner: Config, outcome: Outcome) -> bool:
-        planned = self.settings.steps_planned
+        planned = self._planned_steps
         if self._for_memory:  # which is bought with time
             return False
         if planned is None or not str(winner.get("execution", "")).startswith("compile"):
