@@ -243,11 +243,11 @@ class Confirmation:
         )
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
+        outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
         limit = self._memory_problem(outcome.winner_peaks)
         if limit is not None:
             outcome.reason = limit
             return
-        outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
         how = self.arena.how(self.space.present, winner, fresh=True)
         quads = self._quads()
         number, self.next_number = self.next_number, self.next_number + 1
