@@ -174,10 +174,9 @@ def _planned(
     run = baseline.profile.run
     worth = math.exp(batches.sure_worth(found.config, space.present))  # of a sample: no clock shows it
     by_clock = found.time_ratio if settings.objective == "memory" else found.speedup
-    known = found.verdict == "change" and by_clock is not None
-    speedup = (
-        {end: ratio / worth for end, ratio in by_clock.model_dump(include=ENDS).items()} if known else None
-    )
+    speedup = None
+    if found.verdict == "change" and by_clock is not None:
+        speedup = {end: ratio / worth for end, ratio in by_clock.model_dump(include=ENDS).items()}
     before, after = space.present.get("batch_size"), found.config.get("batch_size")
     return planned_run(
         baseline.profile,

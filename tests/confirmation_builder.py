@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from builders import a_loader, a_profile, a_root
@@ -22,6 +22,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.measure import Slot, within
 
+Objective = Literal["goodput", "throughput", "memory"]
 EAGER: dict[str, Value] = {"execution": "eager"}
 COMPILED: dict[str, Value] = {"execution": "compile"}
 STEP_S = 0.1
@@ -30,7 +31,7 @@ SAVED = 1.5  # of memory
 LOSSES = (2.30, 2.20, 2.11, 2.05)
 
 
-def some_settings(objective: str, **options: Any) -> Settings:
+def some_settings(objective: Objective, **options: Any) -> Settings:
     return Settings(target=TargetRequest(kind="script", name="train.py"), objective=objective, **options)
 
 

@@ -58,8 +58,9 @@ def test_clocks_are_compared_with_each_other_and_not_with_memory() -> None:
 
 
 def test_the_verdict_says_what_saved_memory_costs_in_time() -> None:
-    def verdict(*ends: float) -> str:
-        found = a_recommendation(speedup=a_ratio(1.5, 1.4, 1.6), time_ratio=a_ratio(*ends))
+    def verdict(estimate: float, low: float, high: float) -> str:
+        by_clock = a_ratio(estimate, low, high)
+        found = a_recommendation(speedup=a_ratio(1.5, 1.4, 1.6), time_ratio=by_clock)
         return wording.verdict(a_result(objective="memory", recommendation=found))
 
     assert ", throughput 0.90x (0.88 to 0.92), peak memory" in verdict(0.9, 0.88, 0.92)

@@ -4,16 +4,16 @@ from dataclasses import replace
 from typing import Any, cast
 
 from builders import a_rich_profile
+from confirmation_builder import Objective, some_settings
 
 from advisor.batches import Batches
 from advisor.searched import searched_space
-from advisor.settings import Settings, TargetRequest
 from advisor.tuners.constraints import SAVE_MEMORY
 from advisor.tuners.space import Space
 
 
-def searched(objective: str, **asked: Any) -> Space:
-    settings = Settings(target=TargetRequest(kind="script", name="train.py"), objective=objective, **asked)
+def searched(objective: Objective, **asked: Any) -> Space:
+    settings = some_settings(objective, **asked)
     profile = a_rich_profile()
     profile = replace(profile, roots=tuple(replace(root, repeated_blocks=4) for root in profile.roots))
     return searched_space(settings, Batches(settings, cast(Any, None)), profile, 0.0)
