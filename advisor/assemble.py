@@ -152,6 +152,7 @@ def _recommendation(
         verdict=outcome.verdict,
         config=dict(outcome.config),
         speedup=as_ratio(speedup),
+        time_ratio=None if outcome.time is None else as_ratio(outcome.time),
         memory_ratio=None if kept else _memory_ratio(outcome),
         numerics=whole.verdict if whole is not None else "not_checked",
         numerics_reason=whole.reason if whole is not None else "",
@@ -172,13 +173,16 @@ def _planned(
 ) -> PlannedRun | None:
     run = baseline.profile.run
     worth = math.exp(batches.sure_worth(found.config, space.present))  # of a sample: no clock shows it
-    speedup = {end: ratio / worth for end, ratio in found.speedup.model_dump(include=ENDS).items()}
+    by_clock = found.time_ratio if settings.objective == "memory" else found.speedup
+    speedup = None
+    if found.verdict == "change" and by_clock is not None:
+        speedup = {end: ratio / worth for end, ratio in by_clock.model_dump(include=ENDS).items()}
     before, after = space.present.get("batch_size"), found.config.get("batch_size")
     return planned_run(
         baseline.profile,
         baseline.step_s,
-        speedup if found.verdict == "change" else None,
-        steps=settings.steps_planned or (run.steps_total if run is not None else None),
+        speedup,
+        steps=settings.steps_planned or (run.training_steps if run is not None else None),
         batch_ratio=int(after) / int(before) if before and after else 1.0,
         compile_s=found.compile_cold_s,
         price_per_hour=settings.price_per_hour,

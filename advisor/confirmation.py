@@ -10,6 +10,7 @@ from typing import Literal
 
 from advisor import unconfirmed, wording
 from advisor.baseline import Baseline
+from advisor.clock_ratios import cpu_log_ratios, wall_log_ratios
 from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.numerics import OVERRUN, NumericsCheck
 from advisor.settings import Progress, Settings
@@ -59,6 +60,8 @@ class Outcome:
         rejected: Nominated changes that the gate or a limit took out, with the reason.
         compile_s: Longest compilation seen, with an empty cache.
         compile_warm_s: Shortest one, in later processes that found the cache filled.
+        step_ratio: Of the time of a step, its worth included; ``None`` where no confirmation measured it.
+        time: The confirmation by wall time, where it compares something else.
         cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
         longer: The recommendation run three times as long as it was measured.
         unchanged_ms: Time of a step of the baseline in each process of the confirmation.
@@ -76,6 +79,7 @@ class Outcome:
     compile_s: float | None = None
     compile_warm_s: float | None = None
     step_ratio: float | None = None
+    time: Estimate | None = None
     cpu: Estimate | None = None
     longer: LongerRun | None = None
     unchanged_ms: list[float] = field(default_factory=list)
@@ -188,11 +192,11 @@ class Confirmation:
         return found.config
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
+        outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
         limit = self._memory_problem(outcome.winner_peaks)
         if limit is not None:
             outcome.reason = limit
             return
-        outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
         how = self.arena.how(self.space.present, winner, fresh=True)
         quads = self._quads()
         number, self.next_number = self.next_number, self.next_number + 1
@@ -204,6 +208,7 @@ class Confirmation:
         pair = partial(self.arena.duel, self.space.present, winner, how=how, quads=quads, number=number)
         last_s = deque[float](maxlen=2)  # of two processes that start together the second takes less
         cpu: list[list[float]] = []
+        wall: list[list[float]] = []
         earlier = self.earlier(key)
 
         def instance(index: int) -> Sequence[float] | None:
@@ -217,6 +222,7 @@ class Confirmation:
             self._keep(record, duel, outcome)
             worth = self.worth(winner)
             cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
+            wall.append(wall_log_ratios(duel))
             ratios = [ratio + worth for ratio in duel.log_ratios]
             self.keep(number, key, ratios)
             return ratios
@@ -232,6 +238,8 @@ class Confirmation:
         outcome.decision = decision
         if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):
             outcome.cpu = between(cpu, self.settings.confidence)
+        if len(wall) >= MIN_INSTANCES and self._for_memory:
+            outcome.time = between(wall, level)
         spread = instance_spread(collected)
         if spread is not None:  # one process has measured them
             outcome.contributions = {
@@ -244,14 +252,14 @@ class Confirmation:
         if decision.verdict == "confirmed":
             self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
         self.recorder.record(record, key)
-        if record.against_baseline is not None:
-            outcome.step_ratio = math.exp(record.against_baseline.estimate)
+        gained = outcome.time if self._for_memory else record.against_baseline
+        outcome.step_ratio = None if gained is None else math.exp(gained.estimate)
         if decision.verdict != "confirmed":
             outcome.reason = unconfirmed.why(self._described(winner), decision, gain)
         elif record.state == "failed":
             outcome.reason = record.message
         elif self._unpaid_compile(winner, outcome):
-            outcome.reason = f"{wording.UNPAID} within {self.settings.steps_planned} steps"
+            outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
         else:
             outcome.verdict, outcome.config = "change", dict(winner)
             leading = self._leading(winner)
@@ -302,6 +310,10 @@ class Confirmation:
     def _on_device(self) -> bool:
         return self.baseline.profile.device.startswith("cuda")
 
+    @property
+    def _for_memory(self) -> bool:
+        return self.settings.objective == "memory"
+
     def _memory_problem(self, peaks: Sequence[int]) -> str | None:
         limit = memory_limit(self.baseline.profile, self.settings.max_memory)
         peak = max(peaks, default=0)
@@ -309,8 +321,17 @@ class Confirmation:
             return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
         return None
 
+    @property
+    def _planned_steps(self) -> int | None:
+        """Within which compiling must pay; whoever names how to execute need not mean this one launch."""
+        run = self.baseline.profile.run
+        own = None if run is None or "execution" in self.space.named else run.training_steps
+        return own if self.settings.steps_planned is None else self.settings.steps_planned
+
     def _unpaid_compile(self, winner: Config, outcome: Outcome) -> bool:
-        planned = self.settings.steps_planned
+        planned = self._planned_steps
+        if self._for_memory:  # which is bought with time
+            return False
         if planned is None or not str(winner.get("execution", "")).startswith("compile"):
             return False
         steps = break_even_steps(outcome, self.baseline)
@@ -335,14 +356,6 @@ def instance_quads(arena: Arena, settings: Settings) -> int:
     least = MIN_QUADS if arena.quad_s < LONG_QUAD_S else 1 if arena.quad_s > 2 * LONG_QUAD_S else 2
     planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / MIN_INSTANCES)
     return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
-
-
-def cpu_log_ratios(duel: Duel) -> list[float]:
-    """Log ratios of CPU time per unit of work, slot by slot; empty where the system counted none."""
-    pairs = list(zip(duel.first, duel.second, strict=False))
-    if not all(a.cpu_s > 0 and b.cpu_s > 0 for a, b in pairs):
-        return []
-    return [math.log(a.cpu_seconds_per_unit / b.cpu_seconds_per_unit) for a, b in pairs]
 
 
 def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:

@@ -1,7 +1,7 @@
 """What disturbed the measurements of a result, in plain words."""
 
 from advisor import wording
-from advisor.result import Recommendation, ResultData, Trial
+from advisor.result import ResultData, Trial
 
 
 def disturbances(result: ResultData) -> list[str]:
@@ -22,13 +22,14 @@ def disturbances(result: ResultData) -> list[str]:
             f"In {count} process{'' if count == 1 else 'es'} the time of a step had not settled when "
             "warm-up ended."
         )
-    return [*said, *_other_clock(result.recommendation), *_drifted(result)]
+    return [*said, *_other_clock(result), *_drifted(result)]
 
 
-def _other_clock(found: Recommendation) -> list[str]:
+def _other_clock(result: ResultData) -> list[str]:
     """Said where CPU time and wall time do not agree on the gain."""
-    cpu = found.cpu_speedup
-    if cpu is None or (cpu.low <= found.speedup.high and found.speedup.low <= cpu.high):
+    found = result.recommendation
+    cpu, wall = found.cpu_speedup, found.time_ratio if result.objective == "memory" else found.speedup
+    if cpu is None or wall is None or (cpu.low <= wall.high and wall.low <= cpu.high):
         return []
     told = wording.short_ratio(cpu)
     return [f"By CPU time instead of wall time the change gives {told}: the clocks disagree."]

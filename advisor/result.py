@@ -257,12 +257,14 @@ class Proposal(Record):
 class Recommendation(Record):
     """The verdict. Under ``keep`` there are no changes and ``config`` is the baseline's.
 
-    ``lasted_steps`` were run in one process to see memory grow, by ``growth_bytes_per_step``.
+    ``lasted_steps`` were run in one process to see memory grow, by ``growth_bytes_per_step``. ``time_ratio``
+    is the gain by wall time where ``speedup`` is of something else, such as memory; ``None`` if unknown.
     """
 
     verdict: Literal["change", "keep"]
     config: dict[str, Value]
     speedup: Ratio
+    time_ratio: Ratio | None = None
     memory_ratio: Interval | None = None
     numerics: Literal["identical", "within_noise", "drifts", "not_checked"] = "not_checked"
     numerics_reason: str = ""

@@ -1,7 +1,6 @@
 """The space that settings ask for: the same for the tuner of a study and for its workers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from advisor.batches import Batches
 from advisor.profiles.profile import Profile
@@ -39,9 +38,8 @@ def searched_space(
         detectable=detectable,
         planned_steps=settings.steps_planned,
         ranks=settings.ranks,
+        exempt=SAVE_MEMORY if settings.objective == "memory" else (),  # no habit of need alone then
     )
     if begun is not None:
         space = as_begun(space, begun, KNOBS)
-    if settings.objective == "memory":  # saving it is no habit of need alone
-        space = replace(space, named=space.named | SAVE_MEMORY.keys())
     return batches.complete(space)

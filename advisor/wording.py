@@ -255,6 +255,14 @@ def memory(value: Interval | None) -> str:
     return f"peak memory {_signed(estimate, digits)} % ({_signed(low, digits)} to {_signed(high, digits)})"
 
 
+def pace(value: Interval) -> str:
+    """``throughput 0.91x (0.90 to 0.92)``, beside a gain that is none of time."""
+    if holds_one(value) and not undetermined(value):
+        low, _, high = ratio_parts(value)
+        return f"{NO_DIFFERENCE} in throughput ({low} to {high})"
+    return f"throughput {short_ratio(value)}"
+
+
 def numerics(recommendation: Recommendation) -> str:
     """What is known about the numbers the model computes, in words."""
     reason = shown(recommendation.numerics_reason)
@@ -294,7 +302,9 @@ def sentence(result: ResultData) -> str:
             return f"No change was confirmed. {_capital(visible(result.noise))}."
         seen = percent(result.noise.smallest_detectable)
         return f"No change was confirmed. The smallest difference that could have been seen is {seen}."
-    return f"{ratio(found.speedup, gain_of(result))}, {memory(found.memory_ratio)}, {numerics(found)}."
+    by_clock = "" if found.time_ratio is None else f", {pace(found.time_ratio)}"
+    gain = f"{ratio(found.speedup, gain_of(result))}{by_clock}"
+    return f"{gain}, {memory(found.memory_ratio)}, {numerics(found)}."
 
 
 def is_unfinished(result: ResultData) -> bool:

@@ -275,6 +275,11 @@ class RunFacts:
     scaler_on_bf16: bool | None = None
     scaler_ms: float | None = None
 
+    @property
+    def training_steps(self) -> int | None:
+        """Steps of the whole training: those planned, or else those that one launch makes by itself."""
+        return self.launch_steps if self.steps_total is None else self.steps_total
+
 
 @dataclass(frozen=True)
 class Profile:

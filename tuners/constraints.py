@@ -209,14 +209,15 @@ def compilation_pays_back(config: Config, profile: Profile) -> str | None:
     """Compiling must cost less than all the time that it could save in the steps to come."""
     value = str(config.get("execution", "eager"))
     run, phases = profile.run, profile.phases
-    if not value.startswith("compile") or run is None or run.steps_total is None or phases is None:
+    steps = run.training_steps if run is not None else None
+    if not value.startswith("compile") or steps is None or phases is None:
         return None
     cost_s = COMPILE_S + (AUTOTUNE_S if value in MAX_AUTOTUNE else 0.0)
-    most_s = run.steps_total * phases.step_ms / 1000 * phases.share("forward", "backward")
+    most_s = steps * phases.step_ms / 1000 * phases.share("forward", "backward")
     if most_s >= cost_s:
         return None
     return (
-        f"{run.steps_total} steps spend {most_s:.0f} s in forward and backward, less than the "
+        f"{steps} steps spend {most_s:.0f} s in forward and backward, less than the "
         f"{cost_s:.0f} s that compiling is expected to take"
     )
 

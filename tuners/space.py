@@ -1,7 +1,7 @@
 """What may be tried: knobs, narrowed by the profile, by the user, and by constraints over all of them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import prod
@@ -47,7 +47,7 @@ class Space:
         choices: What to try of each searched knob, the present setting first; in the order of ids.
         not_tried: What was left out.
         profile: The program as it is; constraints compare with it.
-        named: Knobs whose values the user named; habits of the search do not restrict those.
+        named: Knobs whose values the user named, or the objective asks for: habits do not restrict those.
     """
 
     present: dict[str, Value]
@@ -127,6 +127,7 @@ def build_space(
     detectable: float = 0.0,
     planned_steps: int | None = None,
     ranks: Sequence[int] = (),
+    exempt: Collection[str] = (),
 ) -> Space:
     """Decide what may be tried.
 
@@ -143,6 +144,7 @@ def build_space(
         planned_steps: Steps that the user's training will make; the program's own length where ``None``.
         ranks: Numbers of workers to try; empty for what the machine has, which is more than one process
             only where several GPUs are, or a strategy is named.
+        exempt: Knobs that habits of the search do not restrict, though nobody named their values.
 
     Raises:
         UsageError: An unknown knob, one both named and fixed, or a fixed value that cannot apply.
@@ -175,7 +177,7 @@ def build_space(
         NotTried(name, None, f"it needs strategy={' or '.join(STRATEGY_SETTINGS[name])}")
         for name in asked if name in STRATEGY_SETTINGS and name not in choices
     ]  # fmt: skip
-    explicit = frozenset(name for name, values in asked.items() if values)
+    explicit = frozenset([*exempt, *(name for name, values in asked.items() if values)])
     if "lr_scaling" in choices and "lr_scaling" not in explicit:
         rule = learning_rate_rule(profile)
         choices["lr_scaling"] = list(dict.fromkeys(["none", rule]))

@@ -142,6 +142,14 @@ def test_compiling_must_be_able_to_pay_back(execution: str, steps: int | None, f
     assert (constraints.compilation_pays_back({"execution": execution}, planned(steps)) is None) is fits
 
 
+def test_a_program_that_came_to_its_end_has_the_steps_that_it_made() -> None:
+    ended = a_rich_profile(run=RunFacts(launch_steps=100))
+    reason = constraints.compilation_pays_back({"execution": "compile"}, ended)
+    assert reason is not None and reason.startswith("100 steps spend 1 s")
+    longer = a_rich_profile(run=RunFacts(steps_total=4_000, launch_steps=100))
+    assert constraints.compilation_pays_back({"execution": "compile"}, longer) is None
+
+
 def test_what_compiling_could_save_is_told_in_numbers() -> None:
     assert constraints.compilation_pays_back({"execution": "compile"}, planned(1_000)) == (
         "1000 steps spend 7 s in forward and backward, less than the 24 s that compiling is expected to take"

@@ -1,0 +1,86 @@
+"""A confirmation of ``execution=compile`` that starts nothing: its windows and the gate's runs are given."""
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Literal, cast
+
+import pytest
+from builders import a_loader, a_profile, a_root
+
+from advisor.assemble import _planned, _recommendation
+from advisor.baseline import Baseline
+from advisor.batches import Batches
+from advisor.confirmation import Confirmation, Outcome
+from advisor.profiles.profile import RunFacts
+from advisor.result import PlannedRun, Recommendation
+from advisor.settings import Settings, TargetRequest
+from advisor.tuners import gate
+from advisor.tuners.ahead import Ahead
+from advisor.tuners.duel import WINDOWS, Duel
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.measure import Slot, within
+
+Objective = Literal["goodput", "throughput", "memory"]
+EAGER: dict[str, Value] = {"execution": "eager"}
+COMPILED: dict[str, Value] = {"execution": "compile"}
+STEP_S = 0.1
+COMPILE_S = 30.0
+SAVED = 1.5  # of memory
+LOSSES = (2.30, 2.20, 2.11, 2.05)
+
+
+def some_settings(objective: Objective, **options: Any) -> Settings:
+    return Settings(target=TargetRequest(kind="script", name="train.py"), objective=objective, **options)
+
+
+def a_baseline(run: RunFacts | None = None) -> Baseline:
+    """Steps of ``STEP_S``; of the rest only what a confirmation and a result read."""
+    profile = a_profile(loader=a_loader(dataset_length=1000), roots=(a_root(),), run=run or RunFacts())
+    known = SimpleNamespace(profile=profile, detectable=0.02, step_s=STEP_S, aa=within([0.0] * 8, 0.99))
+    return cast(Baseline, known)
+
+
+def confirmed(
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings,
+    changed_step_s: float,
+    *,
+    run: RunFacts | None = None,
+    named: frozenset[str] = frozenset(),
+    peak_bytes: int = 1,
+    gate_s: float = COMPILE_S,
+    compiled_s: Callable[[dict[str, Value]], float | None] = lambda config: None,
+) -> Outcome:
+    """What comes of compiling, which takes ``gate_s`` in the gate's run and saves memory."""
+    ratio = math.log(SAVED if settings.objective == "memory" else STEP_S / changed_step_s)
+
+    def duel(*of: Any, **how: Any) -> Duel:
+        return Duel(WINDOWS, [ratio], [Slot((STEP_S,) * 5)], [Slot((changed_step_s,) * 5)])
+
+    monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
+    monkeypatch.setattr(Confirmation, "_run_longer", lambda *of: None)
+    arena = SimpleNamespace(
+        knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=STEP_S,
+        threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
+        how=lambda *configs, **options: WINDOWS, queue_depth=lambda config: 0,
+        window_steps=lambda config: (3, 5),
+    )  # fmt: skip
+    space = SimpleNamespace(
+        present=EAGER, complete=lambda changed: {**EAGER, **changed}, key=str, named=named
+    )  # fmt: skip
+    quiet = SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
+    return Confirmation(
+        cast(Any, arena), cast(Any, space), a_baseline(run), settings, cast(Any, quiet), cast(Any, quiet),
+        deadline=math.inf, next_number=1, clock=lambda: 0.0, compiled_s=compiled_s,
+    ).decide(COMPILED)  # fmt: skip
+
+
+def told(
+    outcome: Outcome, settings: Settings, run: RunFacts | None = None
+) -> tuple[Recommendation, PlannedRun | None]:
+    """What the result says of it."""
+    batches, space = Batches(settings, cast(Any, None)), cast(Any, SimpleNamespace(present=EAGER))
+    found = _recommendation(settings, a_baseline(run), space, outcome, batches)
+    return found, _planned(settings, a_baseline(run), space, found, batches)
