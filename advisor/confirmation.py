@@ -16,6 +16,7 @@ from advisor.numerics import OVERRUN, NumericsCheck
 from advisor.settings import Progress, Settings
 from advisor.tuners import ablate, gate
 from advisor.tuners.duel import Arena, Duel
+from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import (
@@ -202,6 +203,8 @@ class Confirmation:
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, dict(winner), "confirm")
         key = self.space.key(winner)
+        if flag_between(self.space.present, winner, self.arena.knobs):
+            record.marks.append(TIMED_TOGETHER)
         self.recorder.begin(record, key, 0.0)
         self.keep_contributions(number, key, outcome.contributions)
         self.progress.say(f"confirming {self._described(winner)} on fresh processes")
