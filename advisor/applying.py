@@ -106,7 +106,7 @@ def make_patch(result: ResultData, folder: Path | None = None) -> Patch:
         [Setting(knob=each.knob, **{"from": each.from_}, to=each.to) for each in made],
         [
             *(by_hand(change, reasons[change.knob]) for change in left),
-            *(rest for change in made if (rest := _beside_edit(change)) is not None),
+            *(rest for change in made if (rest := _beside_edit(change, made)) is not None),
         ],
     )
 
@@ -367,11 +367,14 @@ def _depth(content: bytes) -> int | None:
     return deepest
 
 
-def _beside_edit(change: Adopted) -> Instruction | None:
-    """What a change wants beside its edit, if anything."""
-    (edit,) = _edits({change.knob: Asked(change.knob, change.from_, change.to)})
-    if edit.left:
-        return by_hand(change, edit.left)
+def _beside_edit(change: Adopted, made: Iterable[Adopted]) -> Instruction | None:
+    """What a change wants beside its edit and those of all others, if anything."""
+    asked = {each.knob: Asked(each.knob, each.from_, each.to) for each in made}
+    (edit,) = _edits({change.knob: asked[change.knob]})
+    code = edit.unwritten(asked)
+    if edit.left and code != "":
+        told = by_hand(change, edit.left)
+        return told if code is None else told.model_copy(update={"snippet": code})
     if change.environment and not edit.replaces_environment:
         return by_hand(change, BESIDE).model_copy(update={"snippet": ""})
     return None

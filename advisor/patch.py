@@ -7,7 +7,7 @@ that ``git apply`` finds nothing to do and a shell runs nothing.
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,11 +29,13 @@ class Written:
     Attributes:
         knobs: Whose changes are edited.
         lines: What it adds, where that is one change of few lines.
+        unwritten: By knob code that belongs to an edit and is still to be written.
         is_known: Whether the target was there to be read, or has none that could be edited.
     """
 
     knobs: frozenset[str] = frozenset()
     lines: str = ""
+    unwritten: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = False
 
 
@@ -56,7 +58,9 @@ def written(result: ResultData) -> "Written":
     if patch is None:
         return Written(is_known=why_no_file(result) is not None)
     lines = added_lines(patch.diff) if len(patch.edited) == 1 else ""
-    return Written(frozenset(each.knob for each in patch.edited), lines, is_known=True)
+    edited = frozenset(each.knob for each in patch.edited)
+    unwritten = {each.knob: each.snippet for each in patch.instructions if each.knob in edited}
+    return Written(edited, lines, unwritten, is_known=True)
 
 
 def added_lines(diff: str) -> str:
