@@ -111,21 +111,25 @@ def make_patch(result: ResultData, folder: Path | None = None) -> Patch:
     )
 
 
-def proposed_diff(result: ResultData, proposal: Proposal, folder: Path | None = None) -> str:
-    """What a proposal would change in the target, for reading; empty where no edit is certain.
+def proposed_patch(result: ResultData, proposal: Proposal, folder: Path | None = None) -> Patch:
+    """What a proposal would change in the target, for reading; without a diff where no edit is certain.
 
     Raises:
         UsageError: The target is not here, or has changed since.
         EnvironmentProblem: It cannot be read.
     """
-    if proposal.knob not in result.baseline.config:  # its present setting is unknown
-        return ""
-    change = Adopted.model_validate({
-        "knob": proposal.knob, "from": result.baseline.config[proposal.knob], "to": proposal.to,
-        "semantics": KNOBS[proposal.knob].semantics.value,
-    })  # fmt: skip
-    recommendation = result.recommendation.model_copy(update={"verdict": "change", "changes": [change]})
-    return make_patch(result.model_copy(update={"recommendation": recommendation}), folder).diff
+    present, asked = result.baseline.config, {proposal.knob: proposal.to, **proposal.beside}
+    if not asked.keys() <= present.keys():  # a present setting is unknown
+        return Patch(result.target.path)
+    changes = [
+        Adopted.model_validate({
+            "knob": knob, "from": present[knob], "to": to, "semantics": KNOBS[knob].semantics.value,
+        })
+        for knob, to in asked.items()
+        if to != present[knob]
+    ]  # fmt: skip
+    recommendation = result.recommendation.model_copy(update={"verdict": "change", "changes": changes})
+    return make_patch(result.model_copy(update={"recommendation": recommendation}), folder)
 
 
 def find_target(name: str, folder: Path | None = None) -> Path:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NOTHING = "# Nothing to change: keep what you have.\n"
 MOST_LINES = 4  # of an edit, that stand in a table
+MOST_REASON = 500  # characters, as in a report
 
 
 @dataclass(frozen=True)
@@ -100,18 +101,21 @@ def _made(result: ResultData) -> "tuple[Patch | None, str]":
 
 def _proposed(result: ResultData, proposal: Proposal) -> str:
     """Nothing where the target is not as it was, or no edit is certain."""
-    from advisor.applying import proposed_diff
+    from advisor.applying import proposed_patch
 
     try:
-        diff = proposed_diff(result, proposal)
+        patch = proposed_patch(result, proposal)
     except AdvisorError:  # not here, or not what it was
         return ""
     except Exception as error:  # as above
         return f"#\n# proposed for {clean(proposal.knob)}: advisor failed at it ({type(error).__name__})\n"
-    if not diff:
+    if not patch.diff:
         return ""
-    head = f"proposed, not recommended: {clean(proposal.knob)} -> {clean(str(proposal.to))}"
-    lines = ["", head, clean(proposal.reason), "", *map(clean, diff.splitlines())]
+    changes = ", ".join(f"{clean(each.knob)} -> {_to(each)}" for each in patch.edited)
+    lines = ["", f"proposed, not recommended: {changes}", clean(proposal.reason, MOST_REASON)]
+    for each in patch.instructions:
+        lines += ["", *_block(each, "note")]
+    lines += ["", *map(clean, patch.diff.splitlines())]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
