@@ -106,26 +106,30 @@ def make_patch(result: ResultData, folder: Path | None = None) -> Patch:
         [Setting(knob=each.knob, **{"from": each.from_}, to=each.to) for each in made],
         [
             *(by_hand(change, reasons[change.knob]) for change in left),
-            *(rest for change in made if (rest := _beside_edit(change)) is not None),
+            *(rest for change in made if (rest := _beside_edit(change, made)) is not None),
         ],
     )
 
 
-def proposed_diff(result: ResultData, proposal: Proposal, folder: Path | None = None) -> str:
-    """What a proposal would change in the target, for reading; empty where no edit is certain.
+def proposed_patch(result: ResultData, proposal: Proposal, folder: Path | None = None) -> Patch:
+    """What a proposal would change in the target, for reading; without a diff where no edit is certain.
 
     Raises:
         UsageError: The target is not here, or has changed since.
         EnvironmentProblem: It cannot be read.
     """
-    if proposal.knob not in result.baseline.config:  # its present setting is unknown
-        return ""
-    change = Adopted.model_validate({
-        "knob": proposal.knob, "from": result.baseline.config[proposal.knob], "to": proposal.to,
-        "semantics": KNOBS[proposal.knob].semantics.value,
-    })  # fmt: skip
-    recommendation = result.recommendation.model_copy(update={"verdict": "change", "changes": [change]})
-    return make_patch(result.model_copy(update={"recommendation": recommendation}), folder).diff
+    present, asked = result.baseline.config, {proposal.knob: proposal.to, **proposal.beside}
+    if not asked.keys() <= present.keys():  # a present setting is unknown
+        return Patch(result.target.path)
+    changes = [
+        Adopted.model_validate({
+            "knob": knob, "from": present[knob], "to": to, "semantics": KNOBS[knob].semantics.value,
+        })
+        for knob, to in asked.items()
+        if to != present[knob]
+    ]  # fmt: skip
+    recommendation = result.recommendation.model_copy(update={"verdict": "change", "changes": changes})
+    return make_patch(result.model_copy(update={"recommendation": recommendation}), folder)
 
 
 def find_target(name: str, folder: Path | None = None) -> Path:
@@ -367,11 +371,14 @@ def _depth(content: bytes) -> int | None:
     return deepest
 
 
-def _beside_edit(change: Adopted) -> Instruction | None:
-    """What a change wants beside its edit, if anything."""
-    (edit,) = _edits({change.knob: Asked(change.knob, change.from_, change.to)})
-    if edit.left:
-        return by_hand(change, edit.left)
+def _beside_edit(change: Adopted, made: Iterable[Adopted]) -> Instruction | None:
+    """What a change wants beside its edit and those of all others, if anything."""
+    asked = {each.knob: Asked(each.knob, each.from_, each.to) for each in made}
+    (edit,) = _edits({change.knob: asked[change.knob]})
+    code = edit.unwritten(asked)
+    if edit.left and code != "":
+        told = by_hand(change, edit.left)
+        return told if code is None else told.model_copy(update={"snippet": code})
     if change.environment and not edit.replaces_environment:
         return by_hand(change, BESIDE).model_copy(update={"snippet": ""})
     return None

@@ -268,7 +268,7 @@ def _failures(result: ResultData) -> list[str]:
 
 def _proposals(result: ResultData) -> list[str]:
     rows = [
-        (code(p.knob), code(p.to), wording.short_ratio(p.measured), escaped(p.reason))
+        (code(p.knob), code(p.to), wording.short_ratio(p.measured), escaped(p.reason, 500))
         for p in result.recommendation.proposals[:MOST_ROWS]
     ]
     return section(

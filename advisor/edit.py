@@ -49,7 +49,7 @@ class Edit:
     Class attributes:
         knobs: Ids of the knobs whose changes it writes, all of them at once or none.
         replaces_environment: Variables that a change names beside its code need not be set any more.
-        left: What is still to be written by hand beside the edit, if anything is.
+        left: What is still to be done by hand beside the edit, if anything is.
     """
 
     knobs: ClassVar[tuple[str, ...]]
@@ -67,3 +67,11 @@ class Edit:
             CannotEdit: There is no place for it, or more than one.
         """
         raise NotImplementedError
+
+    def unwritten(self, asked: Mapping[str, Asked]) -> str | None:
+        """Code that ``left`` asks for; empty if it asks for none here, ``None`` for the knob's own.
+
+        Args:
+            asked: All changes that were edited, by knob.
+        """
+        return None

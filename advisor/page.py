@@ -39,7 +39,8 @@ class Tile:
 class ChangeRow:
     """One change of the recommendation; ``environment`` holds ``NAME=value``, quoted for a shell.
 
-    ``edit`` says where the change is written into the program, if it is; ``snippet`` is then that edit's.
+    ``edit`` says where the change is written into the program, if it is; ``snippet`` is then that edit's,
+    with what is still to be written beside it.
     """
 
     knob: str
@@ -216,7 +217,8 @@ def _without_ticks(text: str) -> str:
 
 def change_row(change: Adopted, found: Recommendation, written: Written = NOWHERE) -> ChangeRow:
     """One row of the table of changes."""
-    is_edited = change.knob in written.knobs
+    is_edited, rest = change.knob in written.knobs, written.unwritten.get(change.knob, "")
+    edited = "\n".join(filter(None, (written.lines, rest)))
     return ChangeRow(
         knob=shown(change.knob) or UNNAMED,
         before=wording.setting(change.from_),
@@ -224,8 +226,8 @@ def change_row(change: Adopted, found: Recommendation, written: Written = NOWHER
         semantics=change.semantics,
         meaning=f"{wording.SEMANTICS[change.semantics]}; {_numbers_of(change, found)}",
         contribution=wording.ratio(change.contribution),
-        snippet=shown_block(written.lines if is_edited else change.snippet),
-        edit="as in changes.patch" if is_edited else "",
+        snippet=shown_block(edited if is_edited else change.snippet),
+        edit=f"{'the rest ' if rest else ''}as in changes.patch" if is_edited else "",
         environment=environment(change),
     )
 

@@ -7,7 +7,7 @@ that ``git apply`` finds nothing to do and a shell runs nothing.
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NOTHING = "# Nothing to change: keep what you have.\n"
 MOST_LINES = 4  # of an edit, that stand in a table
+MOST_REASON = 500  # characters, as in a report
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Written:
     Attributes:
         knobs: Whose changes are edited.
         lines: What it adds, where that is one change of few lines.
+        unwritten: By knob code that belongs to an edit and is still to be written.
         is_known: Whether the target was there to be read, or has none that could be edited.
     """
 
     knobs: frozenset[str] = frozenset()
     lines: str = ""
+    unwritten: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = False
 
 
@@ -56,7 +59,9 @@ def written(result: ResultData) -> "Written":
     if patch is None:
         return Written(is_known=why_no_file(result) is not None)
     lines = added_lines(patch.diff) if len(patch.edited) == 1 else ""
-    return Written(frozenset(each.knob for each in patch.edited), lines, is_known=True)
+    edited = frozenset(each.knob for each in patch.edited)
+    unwritten = {each.knob: each.snippet for each in patch.instructions if each.knob in edited}
+    return Written(edited, lines, unwritten, is_known=True)
 
 
 def added_lines(diff: str) -> str:
@@ -96,18 +101,21 @@ def _made(result: ResultData) -> "tuple[Patch | None, str]":
 
 def _proposed(result: ResultData, proposal: Proposal) -> str:
     """Nothing where the target is not as it was, or no edit is certain."""
-    from advisor.applying import proposed_diff
+    from advisor.applying import proposed_patch
 
     try:
-        diff = proposed_diff(result, proposal)
+        patch = proposed_patch(result, proposal)
     except AdvisorError:  # not here, or not what it was
         return ""
     except Exception as error:  # as above
         return f"#\n# proposed for {clean(proposal.knob)}: advisor failed at it ({type(error).__name__})\n"
-    if not diff:
+    if not patch.diff:
         return ""
-    head = f"proposed, not recommended: {clean(proposal.knob)} -> {clean(str(proposal.to))}"
-    lines = ["", head, clean(proposal.reason), "", *map(clean, diff.splitlines())]
+    changes = ", ".join(f"{clean(each.knob)} -> {_to(each)}" for each in patch.edited)
+    lines = ["", f"proposed, not recommended: {changes}", clean(proposal.reason, MOST_REASON)]
+    for each in patch.instructions:
+        lines += ["", *_block(each, "note")]
+    lines += ["", *map(clean, patch.diff.splitlines())]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 

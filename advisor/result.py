@@ -245,13 +245,17 @@ class Adopted(Record):
 
 
 class Proposal(Record):
-    """Something that helped in the measurement but is not recommended by itself, and why."""
+    """Something that helped in the measurement but is not recommended by itself, and why.
+
+    ``beside`` are settings of other knobs with which it was measured, and without which it is another change.
+    """
 
     knob: str
     to: Value
     reason: str
     measured: Ratio | None = None
     snippet: str = ""
+    beside: dict[str, Value] = {}
 
 
 class Recommendation(Record):

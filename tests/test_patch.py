@@ -145,7 +145,45 @@ def test_a_proposal_whose_edit_fails_says_so(monkeypatch: pytest.MonkeyPatch) ->
     def broken(*of: object) -> None:
         raise TypeError("a fault of an edit")
 
-    monkeypatch.setattr(applying, "proposed_diff", broken)
+    monkeypatch.setattr(applying, "proposed_patch", broken)
     result = a_keep().model_copy(deep=True)
     result.recommendation.proposals = [DDP]
     assert changes_patch(result).endswith("# proposed for strategy: advisor failed at it (TypeError)\n")
+
+
+WHY = f"throughput only, {'as a larger batch changes what is learnt, ' * 5}with it goes the rule linear"
+BATCH = Proposal(knob="batch_size", to=32, reason=WHY, beside={"lr_scaling": "linear"})
+
+
+def beside_its_rate(file: Path, to: int = 32) -> ResultData:
+    """A result that keeps what there is, and proposes another batch with its learning rate."""
+    found = {"verdict": "keep", "proposals": [BATCH.model_copy(update={"to": to})]}
+    result = a_result_for(file, recommendation=found)
+    config = {"batch_size": 8, "lr_scaling": "none"}
+    return result.model_copy(update={"baseline": result.baseline.model_copy(update={"config": config})})
+
+
+def test_a_proposed_batch_comes_with_its_learning_rate_and_the_way_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM)
+    text = changes_patch(beside_its_rate(file))
+    assert "# proposed, not recommended: batch_size -> 32, lr_scaling -> linear\n" in text
+    assert f"# {WHY}\n" in text
+    assert "# +loader = DataLoader(data, batch_size=32, shuffle=True)\n" in text
+    assert "# +optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * 4)\n" in text
+    assert "LinearLR(optimizer, 1 / 4, total_iters=" in text and "warmup.step()" in text
+    assert all(line.startswith("#") for line in text.splitlines())
+    smaller = changes_patch(beside_its_rate(file, to=4))
+    assert "lr=0.1 * (4 / 8))" in smaller and "warmup" not in smaller
+
+
+def test_a_proposed_batch_whose_rate_cannot_be_edited_is_not_half_of_a_diff(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM.replace(", lr=0.1", ""))
+    assert changes_patch(beside_its_rate(file)) == "# Nothing to change: keep what you have.\n"

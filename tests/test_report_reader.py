@@ -138,6 +138,23 @@ def test_an_edit_that_is_in_the_patch_stands_in_the_table_as_it_is_there(
     assert "model = torch.compile(model)" in said and "as in changes.patch" not in said
 
 
+@pytest.mark.parametrize("face", ["html", "markdown", "text"])
+@pytest.mark.parametrize(("batch", "warms_up"), [(32, True), (4, False)])
+def test_how_a_raised_rate_is_approached_is_told_beside_the_patch(
+    face: str, batch: int, warms_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM)
+    changes = [a_change("batch_size", 8, batch), a_change("lr_scaling", "none", "sqrt")]
+    said = (
+        FACES[face](a_result_for(file, *changes)).partition("Fields")[0].partition("changes.patch</summ")[0]
+    )
+    assert ("LinearLR(optimizer, 1 / 4**0.5," in said, "warmup.step()" in said) == (warms_up, warms_up)
+    assert "the rest as in changes.patch" in said if warms_up else "the rest as" not in said
+    assert "lr = lr * factor" not in said
+
+
 @pytest.mark.parametrize(
     ("reason", "words"),
     [

@@ -249,9 +249,7 @@ class Search:
 
     def _values(self, name: str, start: Config) -> Iterator[Value]:
         for value in self.space.choices[name]:
-            if value == start[name]:
-                continue
-            if not self._too_much.holds(name, value):
+            if value != start[name] and not self._too_much.holds({**start, name: value}, start):
                 yield value
 
     def _screen_again(self) -> None:
@@ -284,9 +282,7 @@ class Search:
         return self.space.key(config) not in self._seen
 
     def _is_allowed(self, config: Config) -> bool:
-        return self.space.check(config) is None and not any(
-            map(self._too_much.holds, config, config.values())
-        )
+        return self.space.check(config) is None and not self._too_much.holds(config, self.incumbent)
 
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""
@@ -399,7 +395,7 @@ class Search:
     def _note_failure(self, key: str, config: Config, cause: Cause) -> None:
         """Learn from a failure; it is not tried again. Too many end the search."""
         self._seen[key] = -math.inf
-        self._too_much.learn(config, cause)
+        self._too_much.learn(config, cause, self.incumbent)
         self._failed.add(key)
         self._failed_in_a_row += 1 if cause in USER_CAUSES else -self._failed_in_a_row
         tried = max(1, self.next_number - 1)

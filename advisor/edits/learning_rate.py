@@ -8,6 +8,7 @@ from advisor.call_arguments import argument, expression, has_stars, with_argumen
 from advisor.edit import Asked, CannotEdit, Edit
 from advisor.program_sites import only_optimizer
 from advisor.program_source import Source, dotted
+from advisor.tuners.knobs.lr_scaling import warm_up
 
 SCHEDULERS = "torch.optim.lr_scheduler."
 RELATIVE = (
@@ -25,7 +26,7 @@ class LearningRate(Edit):
     """
 
     knobs = ("lr_scaling",)
-    left = "edited; the last lines say how a raised rate is approached, which is not edited"
+    left = "edited; these lines let the training approach the raised rate, and are not edited"
 
     def edit(self, source: Source, asked: Mapping[str, Asked]) -> cst.Module:
         """Together with the batch size that it follows."""
@@ -45,6 +46,12 @@ class LearningRate(Edit):
             expression(_factor(int(batch.before), int(batch.after), rule)),
         )
         return source.replaced({site.node: with_argument(site.node, "lr", scaled, ("params", "lr"))})
+
+    def unwritten(self, asked: Mapping[str, Asked]) -> str:
+        """The warm-up of a rate that is raised."""
+        rule, batch = asked["lr_scaling"].after, asked["batch_size"]
+        before, after = int(batch.before), int(batch.after)
+        return warm_up(_factor(before, after, rule)) if after > before else ""
 
 
 def _factor(before: int, after: int, rule: object) -> str:

@@ -388,3 +388,14 @@ def test_knobs_that_interact_are_tried_again_beside_a_batch_that_was_added_later
     known = search.study.get_trials()  # of what is searched, which the batch is not
     search.screen_at({**larger, "optimizer_implementation": "fused"}, 0.5, math.inf)
     assert len(search.study.get_trials()) == len(known)
+
+
+def test_a_batch_that_ran_out_of_memory_alone_is_tried_with_what_saves_it() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        if int(config["batch_size"]) >= 128 and config["amp"] == "off":
+            raise TrialFailed(Failure("oom_device", "CUDA out of memory"))
+        return 2.0 if config["batch_size"] == 128 else 1.0
+
+    search, arena, _ = a_search(speed, {"amp": ["off", "bf16"], "batch_size": [64, 128, 256]})
+    assert search.run(None) == {"amp": "bf16", "batch_size": 128}
+    assert {"amp": "off", "batch_size": 256} not in arena.measured

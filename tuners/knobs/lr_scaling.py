@@ -103,10 +103,17 @@ class LrScaling(Knob[str]):
         return Change(
             f"factor = {factor}  # k = new batch size / old batch size B\n"
             "lr = lr * factor\n"
-            "# above 1 it is approached evenly, over five of ninety epochs (Goyal et al. 2017):\n"
-            "warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / factor, total_iters=5 * steps // 90)\n"
-            "warmup.step()  # after every optimizer.step(); steps are those of the whole training"
+            "# only above 1 it is approached evenly, over five of ninety epochs (Goyal et al. 2017):\n"
+            + warm_up("max(factor, 1)")
         )
+
+
+def warm_up(factor: str) -> str:
+    """Code that approaches a rate from the present one, which was multiplied by at least 1."""
+    return (
+        f"warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / {factor}, total_iters=5 * steps // 90)\n"
+        "warmup.step()  # after every optimizer.step(); steps are those of the whole training"
+    )
 
 
 def _factor(rule: str, batch: int, present: int) -> float:

@@ -158,3 +158,15 @@ def test_the_code_to_adopt_warms_up_to_the_rate_of_the_rule(rule: str, factor: f
         optimizer.step()
         exec(each_step, names)
     assert rates == pytest.approx([0.1, 0.1 * (1 + factor) / 2, 0.1 * factor])
+
+
+@pytest.mark.parametrize("ratio", [1, 0.5])
+def test_a_rate_that_is_not_raised_needs_no_way_to_it(ratio: float) -> None:
+    optimizer = torch.optim.SGD([a_parameter()], lr=0.1 * ratio)
+    names: dict[str, Any] = {"k": ratio, "lr": 0.1, "steps": 36, "torch": torch, "optimizer": optimizer}
+    code, _, each_step = LrScaling().change("linear").snippet.rpartition("\n")
+    exec(code, names)
+    assert names["lr"] == optimizer.param_groups[0]["lr"] == 0.1 * ratio
+    optimizer.step()
+    exec(each_step, names)
+    assert optimizer.param_groups[0]["lr"] == 0.1 * ratio
