@@ -249,6 +249,7 @@ def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
             reason=f"throughput only, as a larger batch changes what is learnt per sample: {why}; "
             f"with it goes the learning rate rule {best.lr_scaling}",
             snippet=f"{KNOBS['batch_size'].change(best.batch_size).snippet}; {learning_rate}",
+            beside={} if best.lr_scaling == "none" else {"lr_scaling": best.lr_scaling},
         )
     ]
 

@@ -51,7 +51,7 @@ def test_two_results_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> N
     said = say(capsys, "compare", "old", "new.json")
     assert said.code == 0, said.err
     lines = said.out.splitlines()
-    assert lines[0] == "Time of a step: no clear difference (0.97 to 1.03)."
+    assert lines[0] == "Time of a step: no clear difference (0.96 to 1.04)."
     assert "A: old (tune, 2026-11-20T11:12:00+00:00)" in lines
     assert any(line.split() == ["what", "A", "B"] for line in lines)
     assert "They were not interleaved" in " ".join(lines)
