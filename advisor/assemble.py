@@ -229,14 +229,18 @@ def estimates(trials: Sequence[Trial], profile: Profile, present: Mapping[str, V
 def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
     """The best larger batch that is not part of the recommendation, if it clearly gives more throughput."""
     best = max(batches.measured, key=lambda measured: measured.estimate.estimate, default=None)
+    if batches.searched and batches.settings.objective == "throughput":
+        return []  # what counts was searched
     if best is None or math.exp(best.estimate.low) < WORTH_A_PROPOSAL:
         return []
-    if outcome.config.get("batch_size") == best.batch_size:
+    taken = outcome.config.get("batch_size")
+    if taken == best.batch_size:
         return []
     learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
-    why, chosen = batches.advice.reason or "convergence unverified", batches.advice.chosen
-    if chosen is not None and not batches.advice.reason:
-        why = f"by goodput batch size {chosen.batch_size} is better"
+    chosen = batches.advice.chosen
+    better = taken if chosen is None and batches.is_changed(taken) else chosen and chosen.batch_size
+    why = f"by goodput batch size {better} is better" if better else "convergence unverified"
+    why = batches.advice.reason or why
     return [
         Proposal(
             knob="batch_size",

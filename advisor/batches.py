@@ -2,18 +2,19 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from advisor.batching import BatchAdvice, Batching, expected_s
+from advisor.batching import BatchAdvice, Batching, expected_s, rated
 from advisor.keeping import as_ratio
 from advisor.profiles.profile import Profile
-from advisor.result import BatchSizes, Interval
+from advisor.result import BatchSizes, Interval, Trial
 from advisor.settings import Progress, Settings
+from advisor.tried_batches import tried_batches
 from advisor.tuners.ablate import without
 from advisor.tuners.duel import Arena
 from advisor.tuners.epochs import batches_per_update
-from advisor.tuners.goodput import NoiseScale, efficiency, preferred
+from advisor.tuners.goodput import Goodput, NoiseScale, efficiency, preferred
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import memory_limit
@@ -39,6 +40,7 @@ class Batches:
         advice: What was found out about larger batches after the search.
         measured: Throughput of larger batches that are only proposed.
         safe: The largest batch that fits.
+        trials: What the run has tried so far; they tell of the batch where it is searched.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class Batches:
     advice: BatchAdvice = field(default_factory=BatchAdvice)
     measured: list[Measured] = field(default_factory=list)
     safe: SafeBatch | None = None
+    trials: Sequence[Trial] = ()
     _wide: Space | None = None
     _per_update: int = 1
     _notes: list[str] = field(default_factory=list)
@@ -149,6 +152,7 @@ class Batches:
 
     def propose(self, arena: Arena, base: Config, deadline: float) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""
+        self._take_up()
         wanted = self.added or self.advice.reason
         if self._wide is not None and wanted and not self.measured:
             self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say)
@@ -162,12 +166,24 @@ class Batches:
             arena, self._wide, profile, limit, self.settings.max_batch, deadline, self.progress.say, base=base
         )
 
+    @property
+    def present(self) -> int | None:
+        """The batch size of the program, where another may be taken."""
+        found = None if self._wide is None else self._wide.present.get("batch_size")
+        return found if isinstance(found, int) else None
+
+    def is_changed(self, batch: Value | None) -> bool:
+        """Whether this is another batch size than the program's."""
+        return batch is not None and self.present is not None and batch != self.present
+
     def known(self) -> BatchSizes | None:
         """What the result tells of other batch sizes."""
-        present = None if self._wide is None else self._wide.present.get("batch_size")
-        if not isinstance(present, int):
+        present = self.present
+        if present is None:
             return None
-        gaining = preferred(self.advice.goodputs)
+        self._take_up()
+        goodputs = self._goodputs()
+        gaining = preferred(goodputs)
         fast = max(self.measured, key=lambda each: each.estimate.estimate, default=None)
         if fast is not None and fast.estimate.low <= 0:
             fast = None
@@ -176,7 +192,7 @@ class Batches:
             present=present,
             fastest=None if not self.measured else present if fast is None else fast.batch_size,
             fastest_ratio=None if fast is None else as_ratio(fast.estimate),
-            best_goodput=None if not self.advice.goodputs else gaining[0].batch if gaining else present,
+            best_goodput=None if not goodputs else gaining[0].batch if gaining else present,
             noise_scale=None
             if noise is None or math.isinf(noise.high)
             else Interval(estimate=noise.estimate, low=noise.low, high=noise.high),
@@ -188,6 +204,17 @@ class Batches:
             predicted=None if safe is None else safe.predicted_batch,
             said="" if safe is None else safe.sentence,
         )
+
+    def _take_up(self) -> None:
+        """What a search that had the batch among its knobs has measured of it, instead of measuring again."""
+        if self._wide is None or not self.searched or self.settings.objective == "memory":
+            return  # by memory the trials compare peaks
+        self.measured = tried_batches(self.trials, self._wide.present) or self.measured
+
+    def _goodputs(self) -> Sequence[Goodput]:
+        if not self.searched or self.noise is None or self.present is None:
+            return self.advice.goodputs
+        return rated(self.measured, self.present, self._per_update, self.noise)
 
     def _worth(
         self,

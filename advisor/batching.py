@@ -108,12 +108,7 @@ class Batching:
         )  # fmt: skip
         if noise is None:
             return BatchAdvice(measured, reason=self._notes[-1] if self._notes else "no noise scale")
-        each_update = batches_per_update(self.profile)  # the noise scale is in samples of one
-        candidates = [Candidate(each_update * each.batch_size, each.estimate) for each in measured]
-        goodputs = [
-            replace(found, batch=found.batch // each_update)
-            for found in (rate(each, each_update * present, noise) for each in candidates)
-        ]
+        goodputs = rated(measured, present, batches_per_update(self.profile), noise)
         reason, match, refused = "", None, math.inf
         for best in preferred(goodputs, self.min_gain):
             if best.batch > refused:
@@ -170,6 +165,20 @@ class Batching:
         if self.arena.max_steps is not None and steps > self.arena.max_steps:
             return False
         return steps * self.arena.step_s <= share * (self.deadline - time.monotonic())
+
+
+def rated(measured: Sequence[Measured], present: int, each_update: int, noise: NoiseScale) -> list[Goodput]:
+    """Goodput of each measured batch over the present one.
+
+    Args:
+        measured: Throughput over the present batch.
+        present: The batch size of the program.
+        each_update: Batches that one update learns from: the noise scale is in samples of one update.
+        noise: The gradient noise scale.
+    """
+    candidates = [Candidate(each_update * each.batch_size, each.estimate) for each in measured]
+    found = [rate(each, each_update * present, noise) for each in candidates]
+    return [replace(each, batch=each.batch // each_update) for each in found]
 
 
 def expected_s(arena: Arena, startup_s: float) -> float:
