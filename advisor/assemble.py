@@ -82,7 +82,8 @@ def result(
     recommendation.proposals += estimates(trials, profile, space.present)
     untried = _untried(not_tried, outcome)
     if batches.searched and batches.advice.reason:
-        untried.append(Untried(knob="batch_size", reason=_rejected(batches.advice.reason)))
+        refused = batches.advice.refused if batches.is_changed(outcome.config.get("batch_size")) else None
+        untried.append(Untried(knob="batch_size", value=refused, reason=_rejected(batches.advice.reason)))
     if finished:
         untried += _not_reached(space, trials, {entry.knob for entry in untried}, stopped_by)
     option = "knobs=" if request.kind == "objects" else "--knob"

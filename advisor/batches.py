@@ -136,19 +136,30 @@ class Batches:
         return {**nominee, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
 
     def _proven(self, batching: Batching, nominee: Config, own: Config) -> Config:
-        """The nominee of a search by goodput: a larger batch must learn as much, or the present one stays."""
-        present, batch = own.get("batch_size"), nominee.get("batch_size")
-        if not isinstance(present, int) or not isinstance(batch, int) or batch <= present:
+        """The nominee of a search by goodput: a larger batch must learn as much.
+
+        Where it does not, a smaller one of those that were tried and gain is taken, or the present one stays.
+        """
+        present, batch = self.present, nominee.get("batch_size")
+        if present is None or not isinstance(batch, int) or batch <= present:
             return nominee
         if self.noise is None:
-            reason = self._notes[-1] if self._notes else "no noise scale"
-        else:
-            match = batching.match(nominee, batch, str(nominee.get("lr_scaling", "none")), present)
-            if match.verdict == "ok":
-                return nominee
-            reason = f"with batch size {batch}, {match.reason}"
-        self.advice = BatchAdvice(reason=reason)
-        return without(nominee, own, "batch_size")
+            self.advice = BatchAdvice(reason=self._notes[-1] if self._notes else "no noise scale")
+            return without(nominee, own, "batch_size")
+        self._take_up()
+        rules = {each.batch_size: each.lr_scaling for each in self.measured}
+        smaller = [
+            (each.batch, rules[each.batch])
+            for each in preferred(self._goodputs(), self.settings.min_gain)
+            if present < each.batch < batch
+        ]
+        wanted = [(batch, str(nominee.get("lr_scaling", "none"))), *smaller]
+        found = batching.first_that_learns(nominee, wanted, present)
+        self.advice = BatchAdvice(reason=found.reason, refused=batch if found.reason else None)
+        if found.taken is None:
+            return without(nominee, own, "batch_size")
+        taken = dict(zip(NAMES, found.taken, strict=True))
+        return {**nominee, **{name: value for name, value in taken.items() if name in nominee}}
 
     def propose(self, arena: Arena, base: Config, deadline: float) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""

@@ -2,18 +2,20 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from builders import a_loader, a_profile, an_optimizer
+from result_builder import a_ratio
 
 from advisor import batches as batches_module
 from advisor import batching
 from advisor.batches import Batches
 from advisor.batching import BatchAdvice, Batching, expected_s
 from advisor.profiles.profile import RunFacts
+from advisor.result import Trial
 from advisor.settings import Progress, Settings, TargetRequest
 from advisor.tuners import gate
 from advisor.tuners.duel import Arena
@@ -231,12 +233,25 @@ def test_a_batch_that_may_be_added_is_in_every_configuration() -> None:
     assert a_run(keep_batch=True).complete(bare).present == {"amp": "off"}
 
 
+def a_trial(batch: int, ratio: float) -> Trial:
+    """One of a search that changed the batch alone."""
+    return Trial(
+        number=1,
+        config={"batch_size": batch, "lr_scaling": "sqrt"},
+        against_baseline=a_ratio(ratio, 0.98 * ratio, 1.02 * ratio),
+    )
+
+
 NOMINEE: dict[str, Value] = {"batch_size": 128, "lr_scaling": "sqrt", "amp": "bf16"}
 KEPT: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "bf16"}
 
 
 def proven(
-    machine: Machine, patch: pytest.MonkeyPatch, noise: NoiseScale | None = LARGE_NOISE, **options: Any
+    machine: Machine,
+    patch: pytest.MonkeyPatch,
+    noise: NoiseScale | None = LARGE_NOISE,
+    trials: Sequence[Trial] = (),
+    **options: Any,
 ) -> tuple[Batches, dict[str, Value]]:
     """What becomes of a nominee with four times the batch, of a search that had it among its knobs."""
     machine.install(patch)
@@ -245,6 +260,7 @@ def proven(
         batches_module, "measure_noise_scale", lambda *given, say, **more: noise or say("is clipped")
     )
     run.complete(a_space())
+    run.trials = trials
     run.learn_worth(cast(Arena, machine), a_space(), PROFILE, math.inf)
     return run, run.extend(cast(Arena, machine), PROFILE, NOMINEE, math.inf, 1.0)
 
@@ -254,6 +270,18 @@ def test_a_batch_that_a_search_by_goodput_found_must_learn_as_much(monkeypatch: 
     assert kept == NOMINEE and not run.advice.reason
     run, kept = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
     assert kept == KEPT and run.advice.reason.startswith("with batch size 128, after")
+
+
+def test_of_those_that_a_search_tried_a_smaller_one_that_gains_and_learns_as_much_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(LARGE_NOISE, worse=1.2, same_up_to=64)
+    trials = [a_trial(64, 1.8), a_trial(128, 3.0)]
+    run, kept = proven(machine, monkeypatch, trials=trials)
+    assert kept == {**NOMINEE, "batch_size": 64}
+    assert run.advice.refused == 128 and run.advice.reason.startswith("with batch size 128, after")
+    run, kept = proven(machine, monkeypatch, trials=[a_trial(64, 1.01), a_trial(128, 3.0)])
+    assert kept == KEPT
 
 
 def test_a_batch_that_a_search_found_is_not_recommended_without_a_noise_scale(
