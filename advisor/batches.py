@@ -20,8 +20,9 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.noise_scale import measure_noise_scale
 from advisor.tuners.proposals import Measured, propose_batches
+from advisor.tuners.rank_constraints import ONE_PROCESS
 from advisor.tuners.safe_batch import SafeBatch, largest_safe_batch
-from advisor.tuners.space import Space, build_space
+from advisor.tuners.space import NotTried, Space, build_space
 
 NAMES = ("batch_size", "lr_scaling")
 QUARTILE = 0.25  # of what is known about goodput: the one that decides (measurement.md, section 7)
@@ -66,8 +67,16 @@ class Batches:
     def added(self) -> bool:
         """Whether a larger one may be added to what the search found."""
         settings = self.settings
-        restricted = settings.keep_batch or settings.knobs or settings.fixed
+        restricted = settings.keep_batch or settings.knobs or self._held
         return settings.objective == "goodput" and not restricted
+
+    @property
+    def _held(self) -> str | None:
+        """A fixed knob by which the batch is decided, too: of an update, or over several processes."""
+        fixed = self.settings.fixed
+        if fixed.get("strategy", "single") not in ONE_PROCESS:
+            return "strategy"
+        return next((name for name in ("accumulation", *NAMES) if name in fixed), None)
 
     def complete(self, space: Space) -> Space:
         """The space with the batch in every configuration, though not among what is searched."""
@@ -75,12 +84,17 @@ class Batches:
             self._wide = space if "batch_size" in space.present else None
             return space
         told = [entry for entry in space.not_tried if entry.knob not in NAMES]
+        settings, held = self.settings, self._held
+        wanted = settings.objective == "goodput" and not settings.keep_batch and not settings.knobs
+        if wanted and held and "batch_size" not in settings.fixed:
+            told.append(NotTried("batch_size", None, f"{held} is fixed, and the batch goes with it"))
         space = replace(space, not_tried=told)
         if not self.added:
             return space
         wide = build_space(
-            KNOBS, space.profile, named=dict.fromkeys(NAMES), max_batch=self.settings.max_batch
-        )
+            KNOBS, space.profile, named=dict.fromkeys(NAMES), fixed=settings.fixed,
+            max_batch=settings.max_batch,
+        )  # fmt: skip
         if "batch_size" not in wide.choices:
             return space
         self._wide = wide

@@ -217,7 +217,10 @@ def a_run(**options: Any) -> Batches:
         ({"objective": "memory"}, False, False),
         ({"knobs": {"batch_size": None}}, True, False),
         ({"knobs": {"amp": None}}, False, False),
-        ({"fixed": {"num_threads": 1}}, False, False),
+        ({"fixed": {"num_threads": 1}}, False, True),
+        ({"fixed": {"batch_size": 64}}, False, False),
+        ({"fixed": {"accumulation": 2}}, False, False),
+        ({"fixed": {"strategy": "ddp"}}, False, False),
     ],
 )
 def test_where_the_batch_stands(options: dict[str, Any], searched: bool, added: bool) -> None:
@@ -231,6 +234,30 @@ def test_a_batch_that_may_be_added_is_in_every_configuration() -> None:
     assert whole.present == {"amp": "off", "batch_size": 32, "lr_scaling": "none"}
     assert whole.choices == bare.choices
     assert a_run(keep_batch=True).complete(bare).present == {"amp": "off"}
+
+
+def test_what_is_fixed_holds_beside_a_larger_batch_too() -> None:
+    fixed: dict[str, Value] = {"num_threads": 1}
+    bare = Space({"amp": "off", **fixed}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE)
+    run = a_run(fixed=fixed)
+    assert run.complete(bare).present == {
+        "amp": "off",
+        "num_threads": 1,
+        "batch_size": 32,
+        "lr_scaling": "none",
+    }
+    assert run._wide is not None and run._wide.present["num_threads"] == 1
+    assert "num_threads" not in run._wide.choices
+
+
+def test_a_fixed_knob_that_decides_the_batch_is_told_as_the_reason() -> None:
+    fixed: dict[str, Value] = {"accumulation": 2}
+    bare = Space({"amp": "off", **fixed}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE)
+    whole = a_run(fixed=fixed).complete(bare)
+    assert whole.present == bare.present
+    assert [(entry.knob, entry.reason) for entry in whole.not_tried] == [
+        ("batch_size", "accumulation is fixed, and the batch goes with it")
+    ]
 
 
 def a_trial(batch: int, ratio: float) -> Trial:
