@@ -162,10 +162,20 @@ def _recommendation(
         cpu_speedup=None if outcome.cpu is None else as_ratio(outcome.cpu),
         lasted_steps=None if outcome.longer is None else outcome.longer.steps,
         growth_bytes_per_step=None if outcome.longer is None else outcome.longer.growth_bytes_per_step,
-        reason=outcome.reason,
+        reason="; ".join(
+            filter(None, [outcome.reason, "" if kept else _unverified(settings, outcome, space)])
+        ),
         changes=[] if kept else [_adopted(name, outcome, space) for name in changed],
         proposals=_proposals(outcome, batches),
     )
+
+
+def _unverified(settings: Settings, outcome: Outcome, space: Space) -> str:
+    """What a batch that throughput alone chose must be called."""
+    before, after = space.present.get("batch_size"), outcome.config.get("batch_size")
+    if settings.objective != "throughput" or before == after:
+        return ""
+    return f"batch size {before} -> {after} by throughput only: that it learns as much is not verified"
 
 
 def _planned(
