@@ -84,6 +84,8 @@ def result(
     if batches.searched and batches.advice.reason:
         refused = batches.advice.refused if batches.is_changed(outcome.config.get("batch_size")) else None
         untried.append(Untried(knob="batch_size", value=refused, reason=_rejected(batches.advice.reason)))
+    elif batches.is_unjudged:
+        untried.append(Untried(knob="batch_size", reason=batches.advice.reason))
     if finished:
         untried += _not_reached(space, trials, {entry.knob for entry in untried}, stopped_by)
     option = "knobs=" if request.kind == "objects" else "--knob"

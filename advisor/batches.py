@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from advisor.batching import BatchAdvice, Batching, expected_s, rated
+from advisor import wording
+from advisor.batching import BatchAdvice, Batching, expected_s, gaining, rated
 from advisor.keeping import as_ratio
 from advisor.profiles.profile import Profile
 from advisor.result import BatchSizes, Interval, Trial
@@ -139,6 +140,7 @@ class Batches:
         if self.searched:
             return self._proven(batching, nominee, self._wide.present)
         if time.monotonic() + expected_s(arena, startup_s) > deadline:
+            self.advice = BatchAdvice(reason=f"{wording.UNJUDGED}; give a longer --budget")
             return nominee
         self._per_update = batches_per_update(profile)
         self.advice = batching.advise(nominee)
@@ -181,6 +183,13 @@ class Batches:
         wanted = self.added or self.advice.reason
         if self._wide is not None and wanted and not self.measured:
             self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say)
+        if self.is_unjudged and self.measured and not gaining(self.measured, self.settings.min_gain):
+            self.advice = BatchAdvice()  # there is nothing to judge
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether larger batches were not looked at by goodput, for lack of time alone."""
+        return self.advice.reason.startswith(wording.UNJUDGED)
 
     def find_largest(self, arena: Arena, profile: Profile, base: Config, deadline: float) -> None:
         """Run the largest batch that memory allows, where there is time left."""
@@ -208,7 +217,7 @@ class Batches:
             return None
         self._take_up()
         goodputs = self._goodputs()
-        gaining = preferred(goodputs)
+        best = preferred(goodputs)
         fast = max(self.measured, key=lambda each: each.estimate.estimate, default=None)
         if fast is not None and fast.estimate.low <= 0:
             fast = None
@@ -217,7 +226,7 @@ class Batches:
             present=present,
             fastest=None if not self.measured else present if fast is None else fast.batch_size,
             fastest_ratio=None if fast is None else as_ratio(fast.estimate),
-            best_goodput=None if not goodputs else gaining[0].batch if gaining else present,
+            best_goodput=None if not goodputs else best[0].batch if best else present,
             noise_scale=None
             if noise is None or math.isinf(noise.high)
             else Interval(estimate=noise.estimate, low=noise.low, high=noise.high),

@@ -115,8 +115,7 @@ class Batching:
         """
         present = self.wide.present.get("batch_size")
         measured = propose_batches(self.arena, self.wide, base, self.deadline, self.say)
-        faster = [each for each in measured if math.exp(each.estimate.low) > 1 + self.min_gain]
-        if not isinstance(present, int) or not faster:
+        if not isinstance(present, int) or not gaining(measured, self.min_gain):
             return BatchAdvice(measured)
         self.say("estimating what a larger batch learns per sample")
         noise = measure_noise_scale(
@@ -198,6 +197,11 @@ class Batching:
         if self.arena.max_steps is not None and steps > self.arena.max_steps:
             return False
         return steps * self.arena.step_s <= share * (self.deadline - time.monotonic())
+
+
+def gaining(measured: Sequence[Measured], min_gain: float) -> list[Measured]:
+    """Those that surely give more samples per second."""
+    return [each for each in measured if math.exp(each.estimate.low) > 1 + min_gain]
 
 
 def rated(measured: Sequence[Measured], present: int, each_update: int, noise: NoiseScale) -> list[Goodput]:

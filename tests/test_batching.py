@@ -12,8 +12,10 @@ from result_builder import a_ratio
 
 from advisor import batches as batches_module
 from advisor import batching
+from advisor.assemble import _proposals
 from advisor.batches import Batches
 from advisor.batching import BatchAdvice, Batching, expected_s
+from advisor.confirmation import Outcome
 from advisor.profiles.profile import RunFacts
 from advisor.result import Trial
 from advisor.settings import Progress, Settings, TargetRequest
@@ -327,6 +329,28 @@ def test_a_smaller_batch_needs_no_proof(monkeypatch: pytest.MonkeyPatch) -> None
     run, _ = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
     smaller: dict[str, Value] = {**NOMINEE, "batch_size": 16}
     assert run.extend(cast(Arena, Machine(None)), PROFILE, smaller, math.inf, 1.0) == smaller
+
+
+def without_time(machine: Machine, patch: pytest.MonkeyPatch) -> Batches:
+    """A run that has no time for goodput, and some later."""
+    machine.install(patch)
+    patch.setattr(batches_module, "propose_batches", batching.propose_batches)
+    run = a_run()
+    run.complete(Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE))
+    assert run.extend(cast(Arena, machine), PROFILE, KEPT, time.monotonic() - 1, 1.0) == KEPT
+    assert run.advice.reason == "no time was left to judge it by goodput; give a longer --budget"
+    run.propose(cast(Arena, machine), KEPT, math.inf)
+    return run
+
+
+def test_that_no_time_was_left_for_goodput_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = without_time(Machine(LARGE_NOISE), monkeypatch)
+    assert run.is_unjudged
+    (found,) = _proposals(Outcome(KEPT), run)
+    assert "no time was left to judge it by goodput; give a longer --budget" in found.reason
+    slower = Machine(LARGE_NOISE)
+    slower.ratios = {64: 0.9}
+    assert not without_time(slower, monkeypatch).is_unjudged
 
 
 def test_what_a_sample_is_worth_needs_a_noise_scale() -> None:
