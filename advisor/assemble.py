@@ -82,7 +82,10 @@ def result(
     recommendation.proposals += estimates(trials, profile, space.present)
     untried = _untried(not_tried, outcome)
     if batches.searched and batches.advice.reason:
-        untried.append(Untried(knob="batch_size", reason=_rejected(batches.advice.reason)))
+        refused = batches.advice.refused if batches.is_changed(outcome.config.get("batch_size")) else None
+        untried.append(Untried(knob="batch_size", value=refused, reason=_rejected(batches.advice.reason)))
+    elif batches.is_unjudged:
+        untried.append(Untried(knob="batch_size", reason=batches.advice.reason))
     if finished:
         untried += _not_reached(space, trials, {entry.knob for entry in untried}, stopped_by)
     option = "knobs=" if request.kind == "objects" else "--knob"
@@ -162,10 +165,20 @@ def _recommendation(
         cpu_speedup=None if outcome.cpu is None else as_ratio(outcome.cpu),
         lasted_steps=None if outcome.longer is None else outcome.longer.steps,
         growth_bytes_per_step=None if outcome.longer is None else outcome.longer.growth_bytes_per_step,
-        reason=outcome.reason,
+        reason="; ".join(
+            filter(None, [outcome.reason, "" if kept else _unverified(settings, outcome, space)])
+        ),
         changes=[] if kept else [_adopted(name, outcome, space) for name in changed],
         proposals=_proposals(outcome, batches),
     )
+
+
+def _unverified(settings: Settings, outcome: Outcome, space: Space) -> str:
+    """What a batch that throughput alone chose must be called."""
+    before, after = space.present.get("batch_size"), outcome.config.get("batch_size")
+    if settings.objective != "throughput" or before == after:
+        return ""
+    return f"batch size {before} -> {after} by throughput only: that it learns as much is not verified"
 
 
 def _planned(
@@ -233,14 +246,18 @@ def estimates(trials: Sequence[Trial], profile: Profile, present: Mapping[str, V
 def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
     """The best larger batch that is not part of the recommendation, if it clearly gives more throughput."""
     best = max(batches.measured, key=lambda measured: measured.estimate.estimate, default=None)
+    if batches.searched and batches.settings.objective == "throughput":
+        return []  # what counts was searched
     if best is None or math.exp(best.estimate.low) < WORTH_A_PROPOSAL:
         return []
-    if outcome.config.get("batch_size") == best.batch_size:
+    taken = outcome.config.get("batch_size")
+    if taken == best.batch_size:
         return []
     learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
-    why, chosen = batches.advice.reason or "convergence unverified", batches.advice.chosen
-    if chosen is not None and not batches.advice.reason:
-        why = f"by goodput batch size {chosen.batch_size} is better"
+    chosen = batches.advice.chosen
+    better = taken if chosen is None and batches.is_changed(taken) else chosen and chosen.batch_size
+    why = f"by goodput batch size {better} is better" if better else "convergence unverified"
+    why = batches.advice.reason or why
     return [
         Proposal(
             knob="batch_size",

@@ -2,25 +2,28 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from advisor.batching import BatchAdvice, Batching, expected_s
+from advisor import wording
+from advisor.batching import BatchAdvice, Batching, expected_s, gaining, rated
 from advisor.keeping import as_ratio
 from advisor.profiles.profile import Profile
-from advisor.result import BatchSizes, Interval
+from advisor.result import BatchSizes, Interval, Trial
 from advisor.settings import Progress, Settings
+from advisor.tried_batches import tried_batches
 from advisor.tuners.ablate import without
 from advisor.tuners.duel import Arena
 from advisor.tuners.epochs import batches_per_update
-from advisor.tuners.goodput import NoiseScale, efficiency, preferred
+from advisor.tuners.goodput import Goodput, NoiseScale, efficiency, preferred
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.noise_scale import measure_noise_scale
 from advisor.tuners.proposals import Measured, propose_batches
+from advisor.tuners.rank_constraints import ONE_PROCESS
 from advisor.tuners.safe_batch import SafeBatch, largest_safe_batch
-from advisor.tuners.space import Space, build_space
+from advisor.tuners.space import NotTried, Space, build_space
 
 NAMES = ("batch_size", "lr_scaling")
 QUARTILE = 0.25  # of what is known about goodput: the one that decides (measurement.md, section 7)
@@ -39,6 +42,7 @@ class Batches:
         advice: What was found out about larger batches after the search.
         measured: Throughput of larger batches that are only proposed.
         safe: The largest batch that fits.
+        trials: What the run has tried so far; they tell of the batch where it is searched.
     """
 
     settings: Settings
@@ -47,6 +51,7 @@ class Batches:
     advice: BatchAdvice = field(default_factory=BatchAdvice)
     measured: list[Measured] = field(default_factory=list)
     safe: SafeBatch | None = None
+    trials: Sequence[Trial] = ()
     _wide: Space | None = None
     _per_update: int = 1
     _notes: list[str] = field(default_factory=list)
@@ -63,8 +68,16 @@ class Batches:
     def added(self) -> bool:
         """Whether a larger one may be added to what the search found."""
         settings = self.settings
-        restricted = settings.keep_batch or settings.knobs or settings.fixed
+        restricted = settings.keep_batch or settings.knobs or self._held
         return settings.objective == "goodput" and not restricted
+
+    @property
+    def _held(self) -> str | None:
+        """A fixed knob by which the batch is decided, too: of an update, or over several processes."""
+        fixed = self.settings.fixed
+        if fixed.get("strategy", "single") not in ONE_PROCESS:
+            return "strategy"
+        return next((name for name in ("accumulation", *NAMES) if name in fixed), None)
 
     def complete(self, space: Space) -> Space:
         """The space with the batch in every configuration, though not among what is searched."""
@@ -72,12 +85,17 @@ class Batches:
             self._wide = space if "batch_size" in space.present else None
             return space
         told = [entry for entry in space.not_tried if entry.knob not in NAMES]
+        settings, held = self.settings, self._held
+        wanted = settings.objective == "goodput" and not settings.keep_batch and not settings.knobs
+        if wanted and held and "batch_size" not in settings.fixed:
+            told.append(NotTried("batch_size", None, f"{held} is fixed, and the batch goes with it"))
         space = replace(space, not_tried=told)
         if not self.added:
             return space
         wide = build_space(
-            KNOBS, space.profile, named=dict.fromkeys(NAMES), max_batch=self.settings.max_batch
-        )
+            KNOBS, space.profile, named=dict.fromkeys(NAMES), fixed=settings.fixed,
+            max_batch=settings.max_batch,
+        )  # fmt: skip
         if "batch_size" not in wide.choices:
             return space
         self._wide = wide
@@ -122,6 +140,7 @@ class Batches:
         if self.searched:
             return self._proven(batching, nominee, self._wide.present)
         if time.monotonic() + expected_s(arena, startup_s) > deadline:
+            self.advice = BatchAdvice(reason=f"{wording.UNJUDGED}; give a longer --budget")
             return nominee
         self._per_update = batches_per_update(profile)
         self.advice = batching.advise(nominee)
@@ -133,25 +152,44 @@ class Batches:
         return {**nominee, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
 
     def _proven(self, batching: Batching, nominee: Config, own: Config) -> Config:
-        """The nominee of a search by goodput: a larger batch must learn as much, or the present one stays."""
-        present, batch = own.get("batch_size"), nominee.get("batch_size")
-        if not isinstance(present, int) or not isinstance(batch, int) or batch <= present:
+        """The nominee of a search by goodput: a larger batch must learn as much.
+
+        Where it does not, a smaller one of those that were tried and gain is taken, or the present one stays.
+        """
+        present, batch = self.present, nominee.get("batch_size")
+        if present is None or not isinstance(batch, int) or batch <= present:
             return nominee
         if self.noise is None:
-            reason = self._notes[-1] if self._notes else "no noise scale"
-        else:
-            match = batching.match(nominee, batch, str(nominee.get("lr_scaling", "none")), present)
-            if match.verdict == "ok":
-                return nominee
-            reason = f"with batch size {batch}, {match.reason}"
-        self.advice = BatchAdvice(reason=reason)
-        return without(nominee, own, "batch_size")
+            self.advice = BatchAdvice(reason=self._notes[-1] if self._notes else "no noise scale")
+            return without(nominee, own, "batch_size")
+        self._take_up()
+        rules = {each.batch_size: each.lr_scaling for each in self.measured}
+        smaller = [
+            (each.batch, rules[each.batch])
+            for each in preferred(self._goodputs(), self.settings.min_gain)
+            if present < each.batch < batch
+        ]
+        wanted = [(batch, str(nominee.get("lr_scaling", "none"))), *smaller]
+        found = batching.first_that_learns(nominee, wanted, present)
+        self.advice = BatchAdvice(reason=found.reason, refused=batch if found.reason else None)
+        if found.taken is None:
+            return without(nominee, own, "batch_size")
+        taken = dict(zip(NAMES, found.taken, strict=True))
+        return {**nominee, **{name: value for name, value in taken.items() if name in nominee}}
 
     def propose(self, arena: Arena, base: Config, deadline: float) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""
+        self._take_up()
         wanted = self.added or self.advice.reason
         if self._wide is not None and wanted and not self.measured:
             self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say)
+        if self.is_unjudged and self.measured and not gaining(self.measured, self.settings.min_gain):
+            self.advice = BatchAdvice()  # there is nothing to judge
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether larger batches were not looked at by goodput, for lack of time alone."""
+        return self.advice.reason.startswith(wording.UNJUDGED)
 
     def find_largest(self, arena: Arena, profile: Profile, base: Config, deadline: float) -> None:
         """Run the largest batch that memory allows, where there is time left."""
@@ -162,12 +200,24 @@ class Batches:
             arena, self._wide, profile, limit, self.settings.max_batch, deadline, self.progress.say, base=base
         )
 
+    @property
+    def present(self) -> int | None:
+        """The batch size of the program, where another may be taken."""
+        found = None if self._wide is None else self._wide.present.get("batch_size")
+        return found if isinstance(found, int) else None
+
+    def is_changed(self, batch: Value | None) -> bool:
+        """Whether this is another batch size than the program's."""
+        return batch is not None and self.present is not None and batch != self.present
+
     def known(self) -> BatchSizes | None:
         """What the result tells of other batch sizes."""
-        present = None if self._wide is None else self._wide.present.get("batch_size")
-        if not isinstance(present, int):
+        present = self.present
+        if present is None:
             return None
-        gaining = preferred(self.advice.goodputs)
+        self._take_up()
+        goodputs = self._goodputs()
+        best = preferred(goodputs)
         fast = max(self.measured, key=lambda each: each.estimate.estimate, default=None)
         if fast is not None and fast.estimate.low <= 0:
             fast = None
@@ -176,7 +226,7 @@ class Batches:
             present=present,
             fastest=None if not self.measured else present if fast is None else fast.batch_size,
             fastest_ratio=None if fast is None else as_ratio(fast.estimate),
-            best_goodput=None if not self.advice.goodputs else gaining[0].batch if gaining else present,
+            best_goodput=None if not goodputs else best[0].batch if best else present,
             noise_scale=None
             if noise is None or math.isinf(noise.high)
             else Interval(estimate=noise.estimate, low=noise.low, high=noise.high),
@@ -188,6 +238,17 @@ class Batches:
             predicted=None if safe is None else safe.predicted_batch,
             said="" if safe is None else safe.sentence,
         )
+
+    def _take_up(self) -> None:
+        """What a search that had the batch among its knobs has measured of it, instead of measuring again."""
+        if self._wide is None or not self.searched or self.settings.objective == "memory":
+            return  # by memory the trials compare peaks
+        self.measured = tried_batches(self.trials, self._wide.present) or self.measured
+
+    def _goodputs(self) -> Sequence[Goodput]:
+        if not self.searched or self.noise is None or self.present is None:
+            return self.advice.goodputs
+        return rated(self.measured, self.present, self._per_update, self.noise)
 
     def _worth(
         self,

@@ -8,7 +8,7 @@ none is left, what was measured is shown as a proposal.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.profiles.profile import Profile
@@ -47,6 +47,7 @@ class BatchAdvice:
         chosen: The batch to adopt with its learning-rate rule; ``None`` for the present one.
         match: The last short run of a larger batch beside the present one.
         reason: Why a larger batch is not chosen, in words; empty where there is none that gains more.
+        refused: The batch of a search's nominee that did not prove to learn as much.
     """
 
     measured: Sequence[Measured] = ()
@@ -55,6 +56,7 @@ class BatchAdvice:
     chosen: Measured | None = None
     match: LossMatch | None = None
     reason: str = ""
+    refused: int | None = None
 
     @property
     def goodput(self) -> Goodput | None:
@@ -62,6 +64,21 @@ class BatchAdvice:
         if self.chosen is None:
             return None
         return next(each for each in self.goodputs if each.batch == self.chosen.batch_size)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Which batch learns as much as the present one.
+
+    Attributes:
+        taken: It, with the rule of its learning rate; ``None`` where there is none.
+        match: The last comparison.
+        reason: Why the first that was compared is not it; empty where it is, or nothing was compared.
+    """
+
+    taken: tuple[int, str] | None
+    match: LossMatch | None
+    reason: str
 
 
 @dataclass
@@ -98,8 +115,7 @@ class Batching:
         """
         present = self.wide.present.get("batch_size")
         measured = propose_batches(self.arena, self.wide, base, self.deadline, self.say)
-        faster = [each for each in measured if math.exp(each.estimate.low) > 1 + self.min_gain]
-        if not isinstance(present, int) or not faster:
+        if not isinstance(present, int) or not gaining(measured, self.min_gain):
             return BatchAdvice(measured)
         self.say("estimating what a larger batch learns per sample")
         noise = measure_noise_scale(
@@ -108,25 +124,36 @@ class Batching:
         )  # fmt: skip
         if noise is None:
             return BatchAdvice(measured, reason=self._notes[-1] if self._notes else "no noise scale")
-        each_update = batches_per_update(self.profile)  # the noise scale is in samples of one
-        candidates = [Candidate(each_update * each.batch_size, each.estimate) for each in measured]
-        goodputs = [
-            replace(found, batch=found.batch // each_update)
-            for found in (rate(each, each_update * present, noise) for each in candidates)
-        ]
+        goodputs = rated(measured, present, batches_per_update(self.profile), noise)
+        rules = {each.batch_size: each.lr_scaling for each in measured}
+        wanted = [(best.batch, rules[best.batch]) for best in preferred(goodputs, self.min_gain)]
+        found = self.first_that_learns(base, wanted, present)
+        chosen = next((each for each in measured if found.taken and each.batch_size == found.taken[0]), None)
+        reason = found.reason if chosen is not None else found.reason or _not_worth_it(goodputs)
+        return BatchAdvice(measured, noise, goodputs, chosen, found.match, reason)
+
+    def first_that_learns(
+        self, base: Mapping[str, Value], wanted: Iterable[tuple[int, str]], present: int
+    ) -> Learnt:
+        """Compare losses batch by batch; after one that learns less, or maybe, only smaller ones count.
+
+        Args:
+            base: The configuration on top of which the batch is changed.
+            wanted: Batch sizes with the rule of their learning rate, the best first.
+            present: The batch size of the program.
+        """
         reason, match, refused = "", None, math.inf
-        for best in preferred(goodputs, self.min_gain):
-            if best.batch > refused:
+        for batch, rule in wanted:
+            if batch >= refused:
                 continue
-            chosen = next(each for each in measured if each.batch_size == best.batch)
-            match = self.match(base, chosen.batch_size, chosen.lr_scaling, present)
+            match = self.match(base, batch, rule, present)
             if match.verdict == "ok":
-                return BatchAdvice(measured, noise, goodputs, chosen, match, reason)
-            reason = reason or f"with batch size {best.batch}, {match.reason}"
+                return Learnt((batch, rule), match, reason)
+            reason = reason or f"with batch size {batch}, {match.reason}"
             if match.verdict == "unknown" and not match.undecided:
                 break
-            refused = best.batch
-        return BatchAdvice(measured, noise, goodputs, match=match, reason=reason or _not_worth_it(goodputs))
+            refused = batch
+        return Learnt(None, match, reason)
 
     def match(self, base: Mapping[str, Value], batch: int, rule: str, present: int) -> LossMatch:
         """Train both from the same start on the same number of samples, on more where these tell nothing.
@@ -170,6 +197,25 @@ class Batching:
         if self.arena.max_steps is not None and steps > self.arena.max_steps:
             return False
         return steps * self.arena.step_s <= share * (self.deadline - time.monotonic())
+
+
+def gaining(measured: Sequence[Measured], min_gain: float) -> list[Measured]:
+    """Those that surely give more samples per second."""
+    return [each for each in measured if math.exp(each.estimate.low) > 1 + min_gain]
+
+
+def rated(measured: Sequence[Measured], present: int, each_update: int, noise: NoiseScale) -> list[Goodput]:
+    """Goodput of each measured batch over the present one.
+
+    Args:
+        measured: Throughput over the present batch.
+        present: The batch size of the program.
+        each_update: Batches that one update learns from: the noise scale is in samples of one update.
+        noise: The gradient noise scale.
+    """
+    candidates = [Candidate(each_update * each.batch_size, each.estimate) for each in measured]
+    found = [rate(each, each_update * present, noise) for each in candidates]
+    return [replace(each, batch=each.batch // each_update) for each in found]
 
 
 def expected_s(arena: Arena, startup_s: float) -> float:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from advisor.conditions import reproduce
 from advisor.contract import default_study_name
 from advisor.result import Adopted, Document, ResultData
-from advisor.wording import is_blind, is_unfinished, shown
+from advisor.wording import UNJUDGED, is_blind, is_unfinished, shown
 
 DEFAULT_FOLDER = "advisor-report"
 
@@ -90,6 +90,8 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
     if result.recommendation.verdict == "keep" or not changes:
         if is_blind(result.noise):
             return "Run it again while less else runs on this machine, or with a longer --budget."
+        if any(each.reason.startswith(UNJUDGED) for each in result.not_tried):
+            return "Run it again with a longer --budget: no time was left to judge a larger batch by goodput."
         return "Nothing to change. A longer --budget sees smaller differences."
     edits, them = ("the change", "it") if len(changes) == 1 else (f"the {len(changes)} changes", "them")
     if result.target.kind == "objects":

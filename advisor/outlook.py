@@ -43,8 +43,10 @@ def batches(result: ResultData) -> str | None:
         ratio = wording.short_ratio(known.fastest_ratio)
         said.append(f"batch size {known.fastest} is the fastest measured: {ratio}")
     noise_scale = _noise_scale(known)
-    if known.best_goodput is not None and noise_scale is not None:
-        said.append(f"by goodput {known.best_goodput} is best (gradient noise scale {noise_scale})")
+    if noise_scale is not None:
+        scale = f"gradient noise scale {noise_scale}"
+        best = known.best_goodput
+        said.append(scale if best is None else f"by goodput {best} is best ({scale})")
     if known.said:
         said.append(wording.shown(known.said, 300))
     return "; ".join(said) or None

@@ -115,6 +115,7 @@ class _Tuning:
             space.present,
             bool(baseline.profile.run and baseline.profile.run.samples_per_step),
         )
+        self.batches.trials = keeping.trials
         search = self._search(arena, space, baseline, keeping, study, earlier)
 
         def so_far(reason: str = "", *, finished: bool = True) -> ResultData:

@@ -19,6 +19,7 @@ NO_DIFFERENCE = "no clear difference"
 UNDETERMINED = "not determined"
 WHY_UNDETERMINED = "too few comparable slots"
 UNPAID = "compilation is not paid back"
+UNJUDGED = "no time was left to judge it by goodput"  # a larger batch
 
 # An interval of a ratio from a tenth to ten times, or wider, says nothing about a change of a program. Such
 # ones come of two or three slots that other load disturbed differently; their ends run to millions.

@@ -2,18 +2,22 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from builders import a_loader, a_profile, an_optimizer
+from result_builder import a_ratio
 
 from advisor import batches as batches_module
 from advisor import batching
+from advisor.assemble import _proposals
 from advisor.batches import Batches
 from advisor.batching import BatchAdvice, Batching, expected_s
+from advisor.confirmation import Outcome
 from advisor.profiles.profile import RunFacts
+from advisor.result import Trial
 from advisor.settings import Progress, Settings, TargetRequest
 from advisor.tuners import gate
 from advisor.tuners.duel import Arena
@@ -215,7 +219,10 @@ def a_run(**options: Any) -> Batches:
         ({"objective": "memory"}, False, False),
         ({"knobs": {"batch_size": None}}, True, False),
         ({"knobs": {"amp": None}}, False, False),
-        ({"fixed": {"num_threads": 1}}, False, False),
+        ({"fixed": {"num_threads": 1}}, False, True),
+        ({"fixed": {"batch_size": 64}}, False, False),
+        ({"fixed": {"accumulation": 2}}, False, False),
+        ({"fixed": {"strategy": "ddp"}}, False, False),
     ],
 )
 def test_where_the_batch_stands(options: dict[str, Any], searched: bool, added: bool) -> None:
@@ -231,12 +238,49 @@ def test_a_batch_that_may_be_added_is_in_every_configuration() -> None:
     assert a_run(keep_batch=True).complete(bare).present == {"amp": "off"}
 
 
+def test_what_is_fixed_holds_beside_a_larger_batch_too() -> None:
+    fixed: dict[str, Value] = {"num_threads": 1}
+    bare = Space({"amp": "off", **fixed}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE)
+    run = a_run(fixed=fixed)
+    assert run.complete(bare).present == {
+        "amp": "off",
+        "num_threads": 1,
+        "batch_size": 32,
+        "lr_scaling": "none",
+    }
+    assert run._wide is not None and run._wide.present["num_threads"] == 1
+    assert "num_threads" not in run._wide.choices
+
+
+def test_a_fixed_knob_that_decides_the_batch_is_told_as_the_reason() -> None:
+    fixed: dict[str, Value] = {"accumulation": 2}
+    bare = Space({"amp": "off", **fixed}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE)
+    whole = a_run(fixed=fixed).complete(bare)
+    assert whole.present == bare.present
+    assert [(entry.knob, entry.reason) for entry in whole.not_tried] == [
+        ("batch_size", "accumulation is fixed, and the batch goes with it")
+    ]
+
+
+def a_trial(batch: int, ratio: float) -> Trial:
+    """One of a search that changed the batch alone."""
+    return Trial(
+        number=1,
+        config={"batch_size": batch, "lr_scaling": "sqrt"},
+        against_baseline=a_ratio(ratio, 0.98 * ratio, 1.02 * ratio),
+    )
+
+
 NOMINEE: dict[str, Value] = {"batch_size": 128, "lr_scaling": "sqrt", "amp": "bf16"}
 KEPT: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "bf16"}
 
 
 def proven(
-    machine: Machine, patch: pytest.MonkeyPatch, noise: NoiseScale | None = LARGE_NOISE, **options: Any
+    machine: Machine,
+    patch: pytest.MonkeyPatch,
+    noise: NoiseScale | None = LARGE_NOISE,
+    trials: Sequence[Trial] = (),
+    **options: Any,
 ) -> tuple[Batches, dict[str, Value]]:
     """What becomes of a nominee with four times the batch, of a search that had it among its knobs."""
     machine.install(patch)
@@ -245,6 +289,7 @@ def proven(
         batches_module, "measure_noise_scale", lambda *given, say, **more: noise or say("is clipped")
     )
     run.complete(a_space())
+    run.trials = trials
     run.learn_worth(cast(Arena, machine), a_space(), PROFILE, math.inf)
     return run, run.extend(cast(Arena, machine), PROFILE, NOMINEE, math.inf, 1.0)
 
@@ -254,6 +299,18 @@ def test_a_batch_that_a_search_by_goodput_found_must_learn_as_much(monkeypatch: 
     assert kept == NOMINEE and not run.advice.reason
     run, kept = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
     assert kept == KEPT and run.advice.reason.startswith("with batch size 128, after")
+
+
+def test_of_those_that_a_search_tried_a_smaller_one_that_gains_and_learns_as_much_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(LARGE_NOISE, worse=1.2, same_up_to=64)
+    trials = [a_trial(64, 1.8), a_trial(128, 3.0)]
+    run, kept = proven(machine, monkeypatch, trials=trials)
+    assert kept == {**NOMINEE, "batch_size": 64}
+    assert run.advice.refused == 128 and run.advice.reason.startswith("with batch size 128, after")
+    run, kept = proven(machine, monkeypatch, trials=[a_trial(64, 1.01), a_trial(128, 3.0)])
+    assert kept == KEPT
 
 
 def test_a_batch_that_a_search_found_is_not_recommended_without_a_noise_scale(
@@ -272,6 +329,28 @@ def test_a_smaller_batch_needs_no_proof(monkeypatch: pytest.MonkeyPatch) -> None
     run, _ = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
     smaller: dict[str, Value] = {**NOMINEE, "batch_size": 16}
     assert run.extend(cast(Arena, Machine(None)), PROFILE, smaller, math.inf, 1.0) == smaller
+
+
+def without_time(machine: Machine, patch: pytest.MonkeyPatch) -> Batches:
+    """A run that has no time for goodput, and some later."""
+    machine.install(patch)
+    patch.setattr(batches_module, "propose_batches", batching.propose_batches)
+    run = a_run()
+    run.complete(Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE))
+    assert run.extend(cast(Arena, machine), PROFILE, KEPT, time.monotonic() - 1, 1.0) == KEPT
+    assert run.advice.reason == "no time was left to judge it by goodput; give a longer --budget"
+    run.propose(cast(Arena, machine), KEPT, math.inf)
+    return run
+
+
+def test_that_no_time_was_left_for_goodput_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = without_time(Machine(LARGE_NOISE), monkeypatch)
+    assert run.is_unjudged
+    (found,) = _proposals(Outcome(KEPT), run)
+    assert "no time was left to judge it by goodput; give a longer --budget" in found.reason
+    slower = Machine(LARGE_NOISE)
+    slower.ratios = {64: 0.9}
+    assert not without_time(slower, monkeypatch).is_unjudged
 
 
 def test_what_a_sample_is_worth_needs_a_noise_scale() -> None:

@@ -32,4 +32,6 @@ def test_other_batch_sizes_are_told_with_what_is_known_of_them() -> None:
     assert outlook.batches(a_result(batch=hidden)) == (
         "by goodput 64 is best (gradient noise scale at least 1234 samples)"
     )
+    alone = BatchSizes(present=32, noise_scale_at_least=1234.4)
+    assert outlook.batches(a_result(batch=alone)) == "gradient noise scale at least 1234 samples"
     assert outlook.batches(a_result(batch=BatchSizes(present=32))) is None

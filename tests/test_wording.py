@@ -6,7 +6,7 @@ from result_builder import a_keep, a_ratio, a_recommendation, a_result, a_trial,
 from advisor import outlook, wording
 from advisor.disturbances import disturbances
 from advisor.next_step import apply_command, next_step
-from advisor.result import Interval, Noise, Rate, Ratio
+from advisor.result import Interval, Noise, Rate, Ratio, Untried
 
 
 def test_a_ratio_carries_its_interval_confidence_and_evidence() -> None:
@@ -275,3 +275,10 @@ def test_a_confirmation_that_ended_is_not_taken_up_again() -> None:
     result = a_keep(trials=[a_trial(3, a_ratio(1.0, 0.98, 1.02, 24, 6), stage="confirm")])
     assert not wording.is_unfinished(result)
     assert next_step(result).startswith("Nothing to change.")
+
+
+def test_a_larger_batch_that_was_not_judged_is_no_reason_to_stop() -> None:
+    unjudged = Untried(knob="batch_size", reason=f"{wording.UNJUDGED}; give a longer --budget")
+    assert next_step(a_keep(not_tried=[unjudged])) == (
+        "Run it again with a longer --budget: no time was left to judge a larger batch by goodput."
+    )
