@@ -174,8 +174,8 @@ class Batches:
         self.advice = BatchAdvice(reason=found.reason, refused=batch if found.reason else None)
         if found.taken is None:
             return without(nominee, own, "batch_size")
-        taken = dict(zip(NAMES, found.taken, strict=True))
-        return {**nominee, **{name: value for name, value in taken.items() if name in nominee}}
+        taken, rule = found.taken
+        return {**nominee, "batch_size": taken, **({"lr_scaling": rule} if "lr_scaling" in nominee else {})}
 
     def propose(self, arena: Arena, base: Config, deadline: float) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""

@@ -50,5 +50,5 @@ def _rest(config: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
 
 
 def _as_estimate(ratio: Ratio) -> Estimate:
-    ends = (math.log(end) for end in (ratio.estimate, ratio.low, ratio.high))
-    return Estimate(*ends, ratio.confidence, ratio.quads, ratio.instances)
+    centre, low, high = map(math.log, (ratio.estimate, ratio.low, ratio.high))
+    return Estimate(centre, low, high, ratio.confidence, ratio.quads, ratio.instances)

@@ -61,11 +61,12 @@ class Machine:
         self.step_s, self.quad_s, self.max_steps = 0.001, 0.02, None
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(
-            batching, "propose_batches", lambda *given: [measured(*each) for each in self.ratios.items()]
-        )
+        patch.setattr(batching, "propose_batches", lambda *given: self.measured())
         patch.setattr(batching, "measure_noise_scale", lambda *given, **more: self.noise)
         patch.setattr(gate, "learn", self.learn)
+
+    def measured(self) -> list[Measured]:
+        return [measured(*each) for each in self.ratios.items()]
 
     def learn(self, arena: Any, config: Mapping[str, Value], steps: int) -> Learning:
         larger = int(config["batch_size"]) > self.same_up_to
@@ -334,7 +335,7 @@ def test_a_smaller_batch_needs_no_proof(monkeypatch: pytest.MonkeyPatch) -> None
 def without_time(machine: Machine, patch: pytest.MonkeyPatch) -> Batches:
     """A run that has no time for goodput, and some later."""
     machine.install(patch)
-    patch.setattr(batches_module, "propose_batches", batching.propose_batches)
+    patch.setattr(batches_module, "propose_batches", lambda *given: machine.measured())
     run = a_run()
     run.complete(Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE))
     assert run.extend(cast(Arena, machine), PROFILE, KEPT, time.monotonic() - 1, 1.0) == KEPT

@@ -72,7 +72,7 @@ def test_what_the_search_measured_is_told_and_not_measured_again() -> None:
     batches.propose(cast(Arena, None), {}, math.inf)  # would fail if it measured
     known = batches.known()
     assert known is not None and known.fastest_ratio is not None
-    assert (known.fastest, known.fastest_ratio.estimate) == (128, pytest.approx(3.6))
+    assert known.fastest == 128 and known.fastest_ratio.estimate == pytest.approx(3.6)
     assert known.best_goodput == 128 and known.noise_scale is not None
 
 
