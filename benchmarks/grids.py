@@ -157,6 +157,27 @@ TABLES: dict[str, Table] = {
     "spectrograms": Table(
         {"channels_last": LAYOUT, "in_memory_cache": ["off", "memory"], "num_threads": THREADS}
     ),
+    # And these when it had changed once more, after pairs, the final race and savers of memory.
+    "mobile_net": Table(
+        {"amp": AMP, "channels_last": LAYOUT, "num_threads": THREADS, "optimizer_implementation": FORMS}
+    ),
+    "distillation": Table(
+        {
+            "amp": AMP,
+            "matmul_precision": PRECISION,
+            "num_threads": THREADS,
+            "optimizer_implementation": FORMS,
+        }
+    ),
+    "graph_net": Table(
+        {
+            "amp": AMP,
+            "batch_size": [16, 64],
+            "num_threads": THREADS,
+            "optimizer_implementation": FORMS,
+        }
+    ),
+    "log_lines": Table({"num_threads": THREADS, "num_workers": [0, 1, 2], "prefetch_factor": [2, 4]}),
 }
 
 
