@@ -41,7 +41,7 @@ CAUSES: dict[Cause, str] = {
     "crash_signal": "the process crashed",
     "device_error": "the device reported an error",
     "compile_failed": "compilation failed",
-    "compile_fell_back": "compilation fell back to eager in silence",
+    "compile_fell_back": "compilation fell back to eager in silence, or never settled",
     "not_applied": "a change asked for did not take effect",
     "numerics_mismatch": "the numbers differ beyond the noise of the run",
     "non_finite": "a loss was NaN or infinite",

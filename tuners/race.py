@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.tuners.compiled import compiles
 from advisor.tuners.disturbed import marks, refuse_collapse
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
@@ -22,6 +23,7 @@ DUEL_QUADS = 4
 DUEL_LOOKS = 2  # instances of a restart knob while screening
 SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
+MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its last batch, once each
 CLEAR = 0.2  # log ratio that needs no second look while screening
 
 Config = dict[str, Value]
@@ -187,12 +189,15 @@ def check_outcome(record: TrialRecord, limit_bytes: int | None = None) -> None:
     compiled = outcome["compile"]
     if compiled["failures"]:
         raise TrialFailed(Failure("compile_fell_back", compiled["failures"][0]))
-    if str(record.config.get("execution", "")).startswith("compile") and not compiled["compiled"]:
+    if compiles(record.config) and not compiled["compiled"]:
         raise TrialFailed(Failure("compile_fell_back", "no frame was compiled: the model ran eagerly"))
     if breaks := compiled.get("breaks"):  # a process of an earlier version tells none
         _note(record, f"{breaks} graph break{'s' * (breaks > 1)}, {compiled['graphs']} graphs")
-    if compiled["recompiles"]:
-        _note(record, f"recompiled {compiled['recompiles']} times after warm-up")
+    if again := compiled["recompiles"]:
+        _note(record, f"recompiled {again} time{'s' * (again > 1)} after warm-up")
+        if compiles(record.config) and again > MOST_RECOMPILES:
+            why = "shapes or numbers that it takes for constant keep changing"
+            raise TrialFailed(Failure("compile_fell_back", f"{record.marks[-1]}: {why}"))
 
 
 def _check_memory(outcome: Mapping[str, Any], limit_bytes: int) -> None:

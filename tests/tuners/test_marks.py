@@ -95,6 +95,26 @@ def test_a_trial_that_compiles_says_where_it_is_no_full_graph(breaks: int, told:
     assert record.marks == told
 
 
+def compiled_again(times: int, **config: Any) -> TrialRecord:
+    compiled = {"failures": [], "compiled": 1, "recompiles": times}
+    return TrialRecord(1, config, "screen", outcome={"losses": [], "compile": compiled})
+
+
+def test_a_trial_that_goes_on_recompiling_is_not_ranked() -> None:
+    settled = compiled_again(3, execution="compile")
+    check_outcome(settled)
+    assert settled.marks == ["recompiled 3 times after warm-up"]
+    with pytest.raises(TrialFailed, match="recompiled 4 times after warm-up: shapes or numbers") as raised:
+        check_outcome(compiled_again(4, execution="compile"))
+    assert raised.value.failure.cause == "compile_fell_back"
+
+
+def test_a_program_that_recompiles_by_itself_is_tuned_all_the_same() -> None:
+    record = compiled_again(4, amp="bf16")
+    check_outcome(record)
+    assert record.marks == ["recompiled 4 times after warm-up"]
+
+
 @pytest.mark.parametrize(
     ("host", "device", "cause"),
     [(300, None, "oom_host"), (100, 300, "oom_device"), (300, 100, None), (100, None, None)],
