@@ -87,7 +87,11 @@ Examples:
 @common.trials("Trials at most.")
 @common.whole_number("--steps", "Steps to measure.", default="adaptive")
 @common.whole_number("--warmup", "Steps before measuring.", least=0, default="adaptive")
-@common.whole_number("--steps-planned", "Steps of the real training, to weigh the cost of compiling.")
+@common.whole_number(
+    "--steps-planned",
+    "Steps of the real training, to weigh the cost of compiling.",
+    default="the script's own length, if known",
+)
 @setting(
     "--price",
     read=values.price,

@@ -111,8 +111,9 @@ class LrScaling(Knob[str]):
 def warm_up(factor: str) -> str:
     """Code that approaches a rate from the present one, which was multiplied by at least 1."""
     return (
-        f"warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / {factor}, total_iters=5 * steps // 90)\n"
-        "warmup.step()  # after every optimizer.step(); steps are those of the whole training"
+        "steps_up = max(1, 5 * steps // 90)  # steps are those of the whole training\n"
+        f"warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / {factor}, total_iters=steps_up)\n"
+        "warmup.step()  # after every optimizer.step()"
     )
 
 
