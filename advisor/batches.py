@@ -107,6 +107,19 @@ class Batches:
         self._per_update = batches_per_update(profile)
         if self.settings.objective != "goodput" or "batch_size" not in space.choices:
             return
+        self._learn(arena, space, profile, deadline)
+
+    def can_weigh(
+        self, arena: Arena, space: Space, profile: Profile, config: Config, deadline: float
+    ) -> bool:
+        """Whether it is known what a sample is worth under a configuration; learnt now where it was not."""
+        changes_batch = config.get("batch_size") != space.present.get("batch_size")
+        if self.settings.objective == "goodput" and changes_batch and self.noise is None:
+            self._learn(arena, space, profile, deadline)
+            return self.noise is not None
+        return True
+
+    def _learn(self, arena: Arena, space: Space, profile: Profile, deadline: float) -> None:
         self.progress.say("estimating what a larger batch learns per sample")
         self.noise = measure_noise_scale(
             arena, space.present, profile,

@@ -11,6 +11,7 @@ from advisor.outlook import first_compile_s
 from advisor.result import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.settings import Progress
 from advisor.store import Store, StoredComparison
+from advisor.tuners.failures import stays_failed
 from advisor.tuners.gate import parse_losses
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot, median, within
@@ -109,6 +110,16 @@ class Keeping:
     def confirmations(self) -> list[str]:
         """Keys of the configurations that the study holds confirmations of, the latest first."""
         return list(dict.fromkeys(each.data["key"] for each in reversed(self._stored("confirm"))))
+
+    def failed_to_confirm(self, key: str) -> bool:
+        """Whether the last confirmation of a configuration failed by what will not go away."""
+        if self.store is None:
+            return False
+        finished = self.store.finished(self.study)
+        ended = [trial for of, trial, _ in finished if of == key and trial.stage == "confirm"]
+        return (
+            bool(ended) and ended[-1].state == "failed" and stays_failed(ended[-1].cause, ended[-1].message)
+        )
 
     def keep_contributions(self, number: int, key: str, contributions: Mapping[str, Estimate]) -> None:
         """Keep what each change of a configuration gives, for when its confirmation is taken up again."""

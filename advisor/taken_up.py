@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.keeping import Keeping
+from advisor.result import ResultData
 from advisor.settings import Settings
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import (
@@ -28,14 +29,19 @@ def left_open(keeping: Keeping, space: Space, settings: Settings) -> dict[str, V
         settings: Level and least gain.
     """
     key = next(iter(keeping.confirmations()), None)
-    if key is None or not is_open(keeping.earlier_instances(key), settings.min_gain, settings.confidence):
+    if (
+        key is None
+        or keeping.failed_to_confirm(key)
+        or not is_open(keeping.earlier_instances(key), settings.min_gain, settings.confidence)
+    ):
         return None
     return _known(key, space)
 
 
 def made(keeping: Keeping, space: Space, settings: Settings) -> dict[str, Value] | None:
     """The configuration that the study confirmed last, if it may still be tried and has not been now."""
-    tried = [dict(trial.config) for trial in keeping.trials if trial.stage == "confirm"]
+    ended = [trial for trial in keeping.trials if trial.stage == "confirm" and trial.cause != "killed"]
+    tried = [dict(trial.config) for trial in ended]
     for key in keeping.confirmations():
         instances = keeping.earlier_instances(key)
         decision = decided(instances, min_gain=settings.min_gain, level=settings.confidence)
@@ -43,6 +49,24 @@ def made(keeping: Keeping, space: Space, settings: Settings) -> dict[str, Value]
         if decision is not None and decision.verdict == "confirmed" and config and config not in tried:
             return config
     return None
+
+
+def standing(result: ResultData, keeping: Keeping, space: Space, settings: Settings) -> ResultData:
+    """A result of a study that came to no decision now, with what an earlier part of it recommended.
+
+    Args:
+        result: What is known now.
+        keeping: Of the resumed study.
+        space: What may be tried now.
+        settings: Level and least gain, by which the recommendation must still hold.
+    """
+    earlier = None if keeping.store is None else keeping.store.result(keeping.study)
+    if earlier is None or result.recommendation.verdict == "change":
+        return result
+    found = earlier.recommendation
+    if found.verdict != "change" or made(keeping, space, settings) != found.config:
+        return result
+    return result.model_copy(update={"recommendation": found, "planned": earlier.planned})
 
 
 def is_open(instances: Sequence[Sequence[float]], min_gain: float, level: float) -> bool:

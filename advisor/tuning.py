@@ -33,7 +33,7 @@ from advisor.settings import Progress, Settings
 from advisor.sharing import share
 from advisor.signals import StopRequests
 from advisor.study import Study
-from advisor.taken_up import left_open, made
+from advisor.taken_up import left_open, made, standing
 from advisor.tuners.duel import Arena
 from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import TrialFailed
@@ -123,7 +123,8 @@ class _Tuning:
             return self._result(study, arena, baseline, space, outcome, keeping, left, finished=finished)
 
         def partial() -> None:  # what `advisor report` shows if this process is killed
-            study.save_partial(so_far("the tuner ended before the confirmation", finished=False))
+            known = so_far("the tuner ended before the confirmation", finished=False)
+            study.save_partial(standing(known, keeping, space, self.settings))
 
         keeping.shared = share(
             study, baseline, self.settings, self.batches, self.stack, so_far, self._waiting, self._warn
@@ -132,7 +133,7 @@ class _Tuning:
         keeping.record(baseline.as_record(space.present), space.key(space.present))
         outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
         try:
-            begun = left_open(keeping, space, self.settings)
+            begun = self._weighed(left_open(keeping, space, self.settings), arena, space, baseline)
             if begun is not None:
                 self.progress.say("going on with the confirmation that was left open")
                 baseline.end()
@@ -146,6 +147,7 @@ class _Tuning:
                 nominee = self._with_batch(arena, baseline, search, nominee)
                 outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
             stood = made(keeping, space, self.settings) if outcome.verdict != "change" else None
+            stood = self._weighed(stood, arena, space, baseline)
             if stood is not None:
                 self.progress.say("going back to what was confirmed before")
                 outcome = self._confirm(arena, space, baseline, keeping, search, stood, reduced=True)
@@ -332,6 +334,15 @@ class _Tuning:
         finally:
             search.next_number = confirmation.next_number
 
+    def _weighed(
+        self, config: dict[str, Value] | None, arena: Arena, space: Space, baseline: Baseline
+    ) -> dict[str, Value] | None:
+        """A configuration whose confirmation goes on, if what its samples are worth can be told."""
+        end = self.began + self.settings.budget_s
+        if config is None or self.batches.can_weigh(arena, space, baseline.profile, config, end):
+            return config
+        return None
+
     def _with_batch(
         self, arena: Arena, baseline: Baseline, search: Search, nominee: dict[str, Value]
     ) -> dict[str, Value]:
@@ -357,6 +368,7 @@ class _Tuning:
         for effect in side_effects(arena.launcher):
             self._warn(effect)
         result = self._result(study, arena, baseline, space, outcome, keeping, not_tried)
+        result = standing(result, keeping, space, self.settings)
         study.save(result)
         if self.settings.out is not None:
             write_report(result, self.settings.out)

@@ -370,3 +370,20 @@ def test_the_time_that_it_takes_grows_with_the_step_and_the_start() -> None:
     machine.step_s = 0.4
     assert expected_s(cast(Arena, machine), 0.1) > 10 * short
     assert expected_s(cast(Arena, machine), 5.0) > expected_s(cast(Arena, machine), 0.1) + 20
+
+
+@pytest.mark.parametrize("noise", [SMALL_NOISE, None])
+def test_a_confirmation_goes_on_where_its_samples_can_be_weighed(
+    monkeypatch: pytest.MonkeyPatch, noise: NoiseScale | None
+) -> None:
+    """Otherwise what is measured now would count as throughput beside what counted as goodput."""
+    asked = list[Any]()
+    monkeypatch.setattr(
+        batches_module, "measure_noise_scale", lambda *given, **more: asked.append(given) or noise
+    )
+    batches = Batches(Settings(target=TargetRequest(kind="script", name="train.py")), cast(Any, Silent()))
+    space, arena = a_space(), cast(Arena, None)
+    assert batches.can_weigh(arena, space, PROFILE, dict(space.present), math.inf) and not asked
+    larger: dict[str, Value] = {"batch_size": 64, "lr_scaling": "sqrt"}
+    assert batches.can_weigh(arena, space, PROFILE, larger, math.inf) is (noise is not None)
+    assert (batches.sure_worth(larger, space.present) < 0) is (noise is not None) and len(asked) == 1

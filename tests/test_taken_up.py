@@ -7,13 +7,26 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import a_profile
+from result_builder import a_ratio, a_recommendation, a_result, a_trial
 
-from advisor.taken_up import is_open
+from advisor.keeping import Keeping
+from advisor.progress import progress_here
+from advisor.result import PlannedRun, ResultData
+from advisor.settings import Settings, TargetRequest
+from advisor.storage_url import parse_storage
+from advisor.store import Store
+from advisor.taken_up import is_open, left_open, made, standing
+from advisor.tuners.failures import Cause
+from advisor.tuners.knob import Value
 from advisor.tuners.measure import MOST_INSTANCES
+from advisor.tuners.space import Space
 
 GAIN = math.log(1.1)
 DEBUGGED = """
@@ -51,6 +64,91 @@ def test_a_confirmation_is_open_while_it_speaks_for_a_gain_and_not_surely(
     medians: list[float], is_left_open: bool
 ) -> None:
     assert is_open([[value] for value in medians], min_gain=0.02, level=0.99) is is_left_open
+
+
+PRESENT: dict[str, Value] = {"amp": "off"}
+CHANGED: dict[str, Value] = {"amp": "bf16"}
+SETTINGS = Settings(target=TargetRequest(kind="script", name="train.py"))
+CONFIRMED = [[GAIN], [1.01 * GAIN], [GAIN], [0.99 * GAIN], [GAIN], [GAIN]]
+HALF = CONFIRMED[:3]
+
+
+def a_space() -> Space:
+    return Space(PRESENT, PRESENT, {"amp": ["off", "bf16"]}, [], a_profile())
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Iterator[Keeping]:
+    """A study that is taken up again."""
+    url = parse_storage(f"sqlite:///{tmp_path / 'studies.db'}")
+    with Store.open(url, create=True, warn=lambda text: None) as store:
+        store.create_study("train", {"target": "train.py"})
+        yield Keeping(progress_here(quiet=True), float, 0.0, store, "train", baseline=PRESENT)
+
+
+def was_confirmed(keeping: Keeping, space: Space, instances: list[list[float]], **trial: Any) -> None:
+    """By an earlier part of the study, in trial 1."""
+    assert keeping.store is not None
+    key = space.key(CHANGED)
+    keeping.store.begin("train", 1, CHANGED, key, "confirm")
+    for ratios in instances:
+        keeping.keep_instance(1, key, ratios)
+    ended = a_trial(1, a_ratio(1.1, 1.09, 1.11), config=CHANGED, stage="confirm", **trial)
+    keeping.store.record("train", ended, key)
+
+
+def recommended(keeping: Keeping) -> ResultData:
+    """What the earlier part left."""
+    assert keeping.store is not None
+    found = a_recommendation(config=CHANGED, speedup=a_ratio(1.1, 1.09, 1.11))
+    result = a_result(recommendation=found, planned=PlannedRun(changed_seconds=None, seconds=7.0))
+    keeping.store.save_result("train", result)
+    return result
+
+
+def undecided() -> ResultData:
+    found = a_recommendation(verdict="keep", config=PRESENT, changes=[], reason="interrupted")
+    return a_result(recommendation=found, planned=None)
+
+
+def test_a_run_that_was_stopped_takes_nothing_back(keeping: Keeping) -> None:
+    space = a_space()
+    was_confirmed(keeping, space, CONFIRMED)
+    earlier = recommended(keeping)
+    result = standing(undecided(), keeping, space, SETTINGS)
+    assert result.recommendation == earlier.recommendation and result.planned == earlier.planned
+    killed = a_trial(2, config=CHANGED, stage="confirm", state="failed", cause="killed")
+    keeping.trials.append(killed)  # it was being looked at once more
+    assert standing(undecided(), keeping, space, SETTINGS).recommendation.verdict == "change"
+
+
+def test_what_was_looked_at_again_and_does_not_stand_is_taken_back(keeping: Keeping) -> None:
+    space = a_space()
+    was_confirmed(keeping, space, CONFIRMED)
+    recommended(keeping)
+    keeping.trials.append(a_trial(2, config=CHANGED, stage="confirm"))
+    assert standing(undecided(), keeping, space, SETTINGS).recommendation.verdict == "keep"
+
+
+def test_nothing_stands_by_a_larger_gain_asked_for_now(keeping: Keeping) -> None:
+    space = a_space()
+    was_confirmed(keeping, space, CONFIRMED)
+    recommended(keeping)
+    asked = replace(SETTINGS, min_gain=0.5)
+    assert made(keeping, space, SETTINGS) == CHANGED and made(keeping, space, asked) is None
+    assert standing(undecided(), keeping, space, asked).recommendation.verdict == "keep"
+
+
+@pytest.mark.parametrize(
+    ("cause", "goes_on"),
+    [(None, True), ("killed", True), ("non_finite", False), ("compile_fell_back", False)],
+)
+def test_a_confirmation_that_failed_by_itself_is_not_gone_on_with(
+    keeping: Keeping, cause: Cause | None, goes_on: bool
+) -> None:
+    space = a_space()
+    was_confirmed(keeping, space, HALF, state="complete" if cause is None else "failed", cause=cause)
+    assert (left_open(keeping, space, SETTINGS) == CHANGED) is goes_on
 
 
 def start(folder: Path, *more: str) -> "subprocess.Popen[str]":
