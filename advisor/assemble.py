@@ -11,7 +11,7 @@ from advisor.advise import in_order, summary
 from advisor.baseline import Baseline
 from advisor.batches import NAMES as OF_THE_BATCH
 from advisor.batches import Batches
-from advisor.confirmation import Outcome, break_even_steps
+from advisor.confirmation import Outcome
 from advisor.finding import Finding
 from advisor.findings import as_data, phases_ms, profile_summary, replays
 from advisor.guidance import with_outcomes
@@ -159,7 +159,7 @@ def _recommendation(
         memory_ratio=None if kept else _memory_ratio(outcome),
         numerics=whole.verdict if whole is not None else "not_checked",
         numerics_reason=whole.reason if whole is not None else "",
-        break_even_steps=None if kept else break_even_steps(outcome, baseline),
+        break_even_steps=None if kept else outcome.break_even_steps(baseline.step_s),
         compile_cold_s=outcome.compile_s,
         compile_warm_s=outcome.compile_warm_s,
         cpu_speedup=None if outcome.cpu is None else as_ratio(outcome.cpu),
@@ -256,7 +256,10 @@ def _proposals(outcome: Outcome, batches: Batches) -> list[Proposal]:
     learning_rate = KNOBS["lr_scaling"].change(best.lr_scaling).snippet
     chosen = batches.advice.chosen
     better = taken if chosen is None and batches.is_changed(taken) else chosen and chosen.batch_size
-    why = f"by goodput batch size {better} is better" if better else "convergence unverified"
+    if better == best.batch_size:
+        why = outcome.reason or "it was not confirmed"
+    else:
+        why = f"by goodput batch size {better} is better" if better else "convergence unverified"
     why = batches.advice.reason or why
     return [
         Proposal(

@@ -58,6 +58,7 @@ class NumericsCheck:
     clock: Callable[[], float] = time.monotonic
     reference: gate.Reference | None = None
     _nudged: gate.Nudged | None = None
+    _alone: set[str] = field(default_factory=set)  # changes that were judged by themselves
 
     def run(self, winner: Config) -> Numerics:
         """Judge a nominee, and leave out what drifts."""
@@ -79,10 +80,16 @@ class NumericsCheck:
         if drift is not None and found.config == winner:  # none of them alone
             self._take_out(found, changed if whole is drift else self._comparable(winner), drift)
         if found.config != winner and self._changed(found.config):
-            whole, drift = self._together(found.config, found, steps)
+            reduced = found.config
+            whole, drift = self._together(reduced, found, steps)
             if drift is not None:
-                self._take_out(found, self._changed(found.config), drift)
-        found.reason = whole.reason if drift is None else drift.reason
+                self._take_out(
+                    found, self._changed(reduced) if whole is drift else self._comparable(reduced), drift
+                )
+        if drift is None and not self._changed(found.config):
+            found.reason = next(reversed(found.rejected.values()), "")
+        else:
+            found.reason = whole.reason if drift is None else drift.reason
         found.verdicts[""] = whole
         return found
 
@@ -103,7 +110,7 @@ class NumericsCheck:
         if not self._changed(rest):  # it has no effect without the others
             return whole, None
         beside, _ = self._judge(rest, found, steps)
-        found.verdicts = {**dict.fromkeys(comparable, beside), **found.verdicts}
+        found.verdicts.update({name: beside for name in comparable if name not in self._alone})
         return whole, beside if beside.verdict == "drifts" else None
 
     def _each_alone(self, winner: Config, found: Numerics, steps: int) -> None:
@@ -113,13 +120,15 @@ class NumericsCheck:
                 continue
             verdict, _ = self._judge(single, found, steps)
             found.verdicts[name] = verdict
+            self._alone.add(name)
             if verdict.verdict == "drifts":
                 self._take_out(found, [name], verdict)
 
     def _take_out(self, found: Numerics, names: Sequence[str], drift: gate.Verdict) -> None:
         found.rejected.update(dict.fromkeys(names, drift.reason))
         for name in names:
-            found.config = ablate.without(found.config, self.space.present, name)
+            reduced = ablate.without(found.config, self.space.present, name)
+            found.config = self.space.complete(reduced)  # what acts only beside it goes as well
 
     def _judge(self, config: Config, found: Numerics, steps: int) -> tuple[gate.Verdict, int]:
         """The verdict on one configuration, and its peak of memory in bytes."""

@@ -17,13 +17,17 @@ RIGHT = (2.30, 2.20, 2.11, 2.05)
 WRONG = (2.40, 2.31, 2.22, 2.16)
 OTHER_SEED = (2.31, 2.19, 2.12, 2.04)
 PRESENT: dict[str, Value] = {
-    "batch_size": 16, "lr_scaling": "none", "mkldnn": "on", "channels_last": "off",
+    "batch_size": 16, "lr_scaling": "none", "mkldnn": "on", "channels_last": "off", "flush_denormal": "off",
 }  # fmt: skip
 Losses = Callable[[Mapping[str, Value]], tuple[float, ...]]
 
 
 def checked(
-    monkeypatch: pytest.MonkeyPatch, nominee: dict[str, Value], losses: Losses, left_s: float = 1000.0
+    monkeypatch: pytest.MonkeyPatch,
+    nominee: dict[str, Value],
+    losses: Losses,
+    complete: Callable[[Mapping[str, Value]], dict[str, Value]] = lambda changed: {**PRESENT, **changed},
+    left_s: float = 1000.0,
 ) -> Numerics:
     """Judge a nominee whose losses follow from its configuration."""
 
@@ -38,7 +42,7 @@ def checked(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="workload")), step_s=0.01,
         max_steps=None,
     )  # fmt: skip
-    space: Any = SimpleNamespace(present=PRESENT, complete=lambda changed: {**PRESENT, **changed})
+    space: Any = SimpleNamespace(present=PRESENT, complete=complete)
     baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)))
     settings: Any = SimpleNamespace(budget_s=100.0)
     quiet: Any = SimpleNamespace(say=lambda text: None)
@@ -91,3 +95,45 @@ def test_the_peak_told_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_a_batch_one_run_judges_all(monkeypatch: pytest.MonkeyPatch) -> None:
     found = checked(monkeypatch, {**PRESENT, "mkldnn": "off"}, lambda config: RIGHT)
     assert found.verdicts.keys() == {""} and found.verdicts[""].verdict == "identical"
+
+
+def test_what_acts_only_beside_a_change_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    nominee = {**PRESENT, "mkldnn": "off", "channels_last": "on"}
+
+    def complete(changed: Mapping[str, Value]) -> dict[str, Value]:
+        full = {**PRESENT, **changed}
+        return full if full["mkldnn"] == "off" else {**full, "channels_last": "off"}
+
+    found = checked(monkeypatch, nominee, lambda c: WRONG if c["mkldnn"] == "off" else RIGHT, complete)
+    assert found.config == PRESENT
+    assert found.reason and found.reason == found.rejected["mkldnn"]
+
+
+def only_beside_flushing(changed: Mapping[str, Value]) -> dict[str, Value]:
+    full = {**PRESENT, **changed}
+    return full if full["flush_denormal"] == "on" else {**full, "channels_last": "off"}
+
+
+MANY: dict[str, Value] = {
+    "batch_size": 64, "lr_scaling": "none", "mkldnn": "off", "channels_last": "on", "flush_denormal": "on",
+}  # fmt: skip
+
+
+def test_a_verdict_on_several_is_forgotten_once_one_of_them_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checked(
+        monkeypatch, MANY, lambda c: WRONG if c["mkldnn"] == "off" else RIGHT, only_beside_flushing
+    )
+    assert found.config == {**MANY, "mkldnn": "on"}
+    assert found.verdicts["mkldnn"].verdict == "drifts"
+    assert found.verdicts["channels_last"].verdict == "identical"
+
+
+def test_a_batch_is_not_rejected_for_what_drifts_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """channels_last, which cannot be judged alone, drifts once more when mkldnn is out."""
+
+    def losses(config: Mapping[str, Value]) -> tuple[float, ...]:
+        return WRONG if config["mkldnn"] == "off" or config["channels_last"] == "on" else RIGHT
+
+    found = checked(monkeypatch, MANY, losses, only_beside_flushing)
+    assert found.config == {**PRESENT, "batch_size": 64}
+    assert found.rejected.keys() == {"mkldnn", "channels_last", "flush_denormal"}
