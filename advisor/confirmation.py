@@ -11,6 +11,7 @@ from typing import Literal
 from advisor import unconfirmed, wording
 from advisor.baseline import Baseline
 from advisor.clock_ratios import cpu_log_ratios, wall_log_ratios
+from advisor.compile_cost import break_even_steps
 from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.numerics import OVERRUN, NumericsCheck
 from advisor.settings import Progress, Settings
@@ -85,6 +86,12 @@ class Outcome:
     longer: LongerRun | None = None
     unchanged_ms: list[float] = field(default_factory=list)
 
+    def break_even_steps(self, step_s: float) -> int | None:
+        """Steps of ``step_s`` seconds after which compiling is paid back; ``None`` when it never is."""
+        alone = None if self.time is not None else self.contributions.get("execution")
+        ratio = None if alone is None else math.exp(alone.estimate)
+        return break_even_steps(self.compile_s, step_s, whole=self.step_ratio, alone=ratio)
+
 
 @dataclass
 class Confirmation:
@@ -139,7 +146,9 @@ class Confirmation:
             if not self._changed(winner):
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
-            winner = self._gate(winner, outcome)
+            winner = self._paid_back(winner, outcome)
+            if self._changed(winner):
+                winner = self._gate(winner, outcome)
             if self._changed(winner):
                 self._confirm(winner, outcome)
         except TrialFailed as failed:
@@ -175,6 +184,24 @@ class Confirmation:
                 outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
         return winner
 
+    def _paid_back(self, winner: Config, outcome: Outcome) -> Config:
+        """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
+        planned, alone = self._planned_steps, outcome.contributions.get("execution")
+        cost_s = self.compiled_s(winner) if self._adds_compiling(winner) else None
+        if self._for_memory or planned is None or alone is None or cost_s is None:
+            return winner
+        gains = [
+            outcome.contributions[name].estimate
+            for name in outcome.contributions
+            if name in self._changed(winner)
+        ]
+        ratio, whole = math.exp(alone.estimate), math.exp(sum(gains))
+        steps = break_even_steps(cost_s, self.baseline.step_s, whole=whole, alone=ratio)
+        if steps is not None and steps <= planned:
+            return winner
+        outcome.reason = outcome.rejected["execution"] = f"{wording.UNPAID} within {planned} steps"
+        return self.space.complete(ablate.without(winner, self.space.present, "execution"))
+
     def _gate(self, winner: Config, outcome: Outcome) -> Config:
         """Leave out changes whose numbers drift; the rest goes on."""
         check = NumericsCheck(
@@ -187,13 +214,15 @@ class Confirmation:
             found.peaks,
         )
         outcome.rejected.update(found.rejected)
-        outcome.compile_s = found.compile_s
+        if self._adds_compiling(found.config):
+            outcome.compile_s = found.compile_s
         if not self._changed(found.config):
             outcome.reason = f"{self._described(winner)}: the numbers drift: {found.reason}"
         return found.config
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
-        outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
+        if self._adds_compiling(winner):
+            outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
         limit = self._memory_problem(outcome.winner_peaks)
         if limit is not None:
             outcome.reason = limit
@@ -236,6 +265,11 @@ class Confirmation:
                 decision, collected = extend(earlier, instance, min_gain=gain, level=level)
             else:
                 decision, collected = confirm(instance, min_gain=gain, level=level)
+        except TrialFailed as failed:
+            record.state, record.cause = "failed", failed.failure.cause
+            record.message, record.log = failed.failure.message, self.arena.log
+            self.recorder.record(record, key)
+            raise
         finally:
             self.arena.ahead.drop()
         outcome.decision = decision
@@ -257,6 +291,8 @@ class Confirmation:
         self.recorder.record(record, key)
         gained = outcome.time if self._for_memory else record.against_baseline
         outcome.step_ratio = None if gained is None else math.exp(gained.estimate)
+        if record.against_baseline is not None and len(leading := self._leading(winner)) == 1:
+            outcome.contributions[leading[0]] = decision.estimate
         if decision.verdict != "confirmed":
             outcome.reason = unconfirmed.why(self._described(winner), decision, gain)
         elif record.state == "failed":
@@ -264,10 +300,7 @@ class Confirmation:
         elif self._unpaid_compile(winner, outcome):
             outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
         else:
-            outcome.verdict, outcome.config = "change", dict(winner)
-            leading = self._leading(winner)
-            if len(leading) == 1:
-                outcome.contributions[leading[0]] = decision.estimate
+            outcome.verdict, outcome.config, outcome.reason = "change", dict(winner), ""
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
         """What is to be recommended must also last; the record says why it does not."""
@@ -293,7 +326,8 @@ class Confirmation:
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
             check_outcome(record)
-            seconds = float(duel.second_outcome["compile"]["seconds"])
+            adds = self._adds_compiling(record.config)
+            seconds = float(duel.second_outcome["compile"]["seconds"]) if adds else 0.0
             if outcome.compile_s and seconds:  # the gate's run has filled the cache
                 outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)
             outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
@@ -335,20 +369,17 @@ class Confirmation:
         planned = self._planned_steps
         if self._for_memory:  # which is bought with time
             return False
-        if planned is None or not str(winner.get("execution", "")).startswith("compile"):
+        if planned is None or not self._adds_compiling(winner):
             return False
-        steps = break_even_steps(outcome, self.baseline)
+        steps = outcome.break_even_steps(self.baseline.step_s)
         return steps is None or steps > planned
+
+    def _adds_compiling(self, config: Config) -> bool:
+        """Whether it compiles what the baseline does not."""
+        return any(self.arena.knobs[name].compiles for name in self._changed(config))
 
     def _described(self, config: Config) -> str:
         return ", ".join(f"{name}={config[name]}" for name in self._changed(config))
-
-
-def break_even_steps(outcome: Outcome, baseline: Baseline) -> int | None:
-    """Steps after which the time spent compiling is won back; ``None`` when it never is."""
-    if not outcome.compile_s or not outcome.step_ratio or outcome.step_ratio <= 1:
-        return None
-    return math.ceil(outcome.compile_s / (baseline.step_s * (1 - 1 / outcome.step_ratio)))
 
 
 def instance_quads(arena: Arena, settings: Settings) -> int:

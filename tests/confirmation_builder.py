@@ -25,6 +25,7 @@ from advisor.tuners.measure import Slot, within
 Objective = Literal["goodput", "throughput", "memory"]
 EAGER: dict[str, Value] = {"execution": "eager"}
 COMPILED: dict[str, Value] = {"execution": "compile"}
+OFF: dict[str, Value] = {"amp": "off"}
 STEP_S = 0.1
 COMPILE_S = 30.0
 SAVED = 1.5  # of memory
@@ -52,8 +53,9 @@ def confirmed(
     peak_bytes: int = 1,
     gate_s: float = COMPILE_S,
     compiled_s: Callable[[dict[str, Value]], float | None] = lambda config: None,
+    nominee: dict[str, Value] | None = None,
 ) -> Outcome:
-    """What comes of compiling, which takes ``gate_s`` in the gate's run and saves memory."""
+    """What comes of compiling, or of a nominee, which takes ``gate_s`` in the gate's run and saves memory."""
     ratio = math.log(SAVED if settings.objective == "memory" else STEP_S / changed_step_s)
 
     def duel(*of: Any, **how: Any) -> Duel:
@@ -67,14 +69,15 @@ def confirmed(
         how=lambda *configs, **options: WINDOWS, queue_depth=lambda config: 0,
         window_steps=lambda config: (3, 5),
     )  # fmt: skip
+    present = EAGER if nominee is None else {**EAGER, **OFF}
     space = SimpleNamespace(
-        present=EAGER, complete=lambda changed: {**EAGER, **changed}, key=str, named=named
+        present=present, complete=lambda changed: {**present, **changed}, key=str, named=named
     )  # fmt: skip
     quiet = SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
     return Confirmation(
         cast(Any, arena), cast(Any, space), a_baseline(run), settings, cast(Any, quiet), cast(Any, quiet),
         deadline=math.inf, next_number=1, clock=lambda: 0.0, compiled_s=compiled_s,
-    ).decide(COMPILED)  # fmt: skip
+    ).decide(nominee or COMPILED)  # fmt: skip
 
 
 def told(
