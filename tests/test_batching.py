@@ -378,9 +378,12 @@ def test_a_confirmation_goes_on_where_its_samples_can_be_weighed(
 ) -> None:
     """Otherwise what is measured now would count as throughput beside what counted as goodput."""
     asked = list[Any]()
-    monkeypatch.setattr(
-        batches_module, "measure_noise_scale", lambda *given, **more: asked.append(given) or noise
-    )
+
+    def measure(*given: Any, **more: Any) -> NoiseScale | None:
+        asked.append(given)
+        return noise
+
+    monkeypatch.setattr(batches_module, "measure_noise_scale", measure)
     batches = Batches(Settings(target=TargetRequest(kind="script", name="train.py")), cast(Any, Silent()))
     space, arena = a_space(), cast(Arena, None)
     assert batches.can_weigh(arena, space, PROFILE, dict(space.present), math.inf) and not asked

@@ -9,9 +9,10 @@ from confirmation_builder import COMPILE_S, STEP_S, confirmed, some_settings
 from advisor import wording
 from advisor.compile_cost import break_even_steps
 from advisor.tuners import ablate
+from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate
 
-BESIDE = {"execution": "compile", "amp": "bf16"}
+BESIDE: dict[str, Value] = {"execution": "compile", "amp": "bf16"}
 
 
 def test_a_second_that_each_step_saves_pays_for_one_of_compiling() -> None:
@@ -59,7 +60,7 @@ def test_nothing_is_left_to_confirm_where_all_that_helps_is_compiling(
 ) -> None:
     estimate = Estimate(math.log(1.1), 0.08, 0.11, 0.99, 4, 1)
     removals = [ablate.Removal("execution", estimate, needed=True)]
-    reduced = {**BESIDE, "amp": "off"}
+    reduced: dict[str, Value] = {**BESIDE, "amp": "off"}
     monkeypatch.setattr(ablate, "removals", lambda *of, **how: (reduced, removals))
     settings = some_settings("throughput", steps_planned=3000)
     outcome = confirmed(
