@@ -186,15 +186,12 @@ class Confirmation:
 
     def _paid_back(self, winner: Config, outcome: Outcome) -> Config:
         """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
-        planned, alone = self._planned_steps, outcome.contributions.get("execution")
+        alone = outcome.contributions.get("execution")
         cost_s = self.compiled_s(winner) if self._adds_compiling(winner) else None
-        if self._for_memory or planned is None or alone is None or cost_s is None:
+        if alone is None or cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
             return winner
-        gains = [
-            outcome.contributions[name].estimate
-            for name in outcome.contributions
-            if name in self._changed(winner)
-        ]
+        changed, known = self._changed(winner), outcome.contributions
+        gains = [each.estimate for name, each in known.items() if name in changed]
         ratio, whole = math.exp(alone.estimate), math.exp(sum(gains))
         steps = break_even_steps(cost_s, self.baseline.step_s, whole=whole, alone=ratio)
         if steps is not None and steps <= planned:

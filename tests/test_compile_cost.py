@@ -68,3 +68,21 @@ def test_nothing_is_left_to_confirm_where_all_that_helps_is_compiling(
     )
     assert outcome.verdict == "keep" and outcome.reason == f"{wording.UNPAID} within 3000 steps"
     assert outcome.decision is None
+
+
+def test_the_first_compilation_that_the_search_saw_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate's run finds its cache filled."""
+    settings = some_settings("throughput")
+    assert confirmed(monkeypatch, settings, STEP_S / 2, gate_s=2.0).compile_s == 2.0
+    seen = confirmed(monkeypatch, settings, STEP_S / 2, gate_s=2.0, compiled_s=lambda config: 28.3)
+    assert seen.compile_s == 28.3
+
+
+def test_what_compiles_anyway_is_charged_to_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    nominee: dict[str, Value] = {"execution": "eager", "amp": "bf16"}  # as under --fix, where all compile
+    outcome = confirmed(
+        monkeypatch, some_settings("throughput", steps_planned=10), STEP_S / 2, nominee=nominee,
+        compiled_s=lambda config: 28.3,
+    )  # fmt: skip
+    assert outcome.verdict == "change" and outcome.compile_s is None
+    assert outcome.break_even_steps(STEP_S) is None

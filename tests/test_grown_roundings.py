@@ -58,7 +58,7 @@ def quiet() -> Any:
     return SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
 
 
-def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float, **options: Any) -> tuple[Outcome, list[int]]:
+def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome, list[int]]:
     present: dict[str, Value] = {"channels_last": "off"}
     nominee: dict[str, Value] = {"channels_last": "on"}
     learning = Learning(nominee)
@@ -70,7 +70,7 @@ def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float, **options: Any) -
     arena, baseline = a_program()
     confirmation = Confirmation(
         arena, space, baseline, settings, quiet(), quiet(),  # type: ignore[arg-type]  # stand-ins
-        deadline=BUDGET_S, next_number=1, clock=lambda: spent_s, **options,
+        deadline=BUDGET_S, next_number=1, clock=lambda: spent_s,
     )  # fmt: skip
     return confirmation.decide(nominee), learning.nudges
 
@@ -79,14 +79,6 @@ def test_a_confirmation_asks_before_it_refuses(monkeypatch: pytest.MonkeyPatch) 
     outcome, nudges = confirmed(monkeypatch, 0.0)
     assert outcome.numerics[""].verdict == "within_noise" and nudges == [1]
     assert "grows from roundings" in outcome.numerics[""].reason and not outcome.rejected
-
-
-def test_a_confirmation_counts_the_first_compilation_that_the_search_saw(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    outcome, _ = confirmed(monkeypatch, 0.0, compiled_s=lambda config: 28.3)
-    assert outcome.compile_s == 28.3
-    assert confirmed(monkeypatch, 0.0)[0].compile_s is None
 
 
 def test_without_time_to_ask_a_confirmation_refuses_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
