@@ -22,12 +22,12 @@ class GivenToWorkers:
     """
 
     def __init__(self, iterator: Iterator[Any]) -> None:
-        self._state = _state(iterator)
         self._readings = 0
         self._items = self._read(iterator)
         again = self._read(iterator) if self._items else None
         if not _alike(self._items, again):  # it draws random numbers of its own
             self._items = None
+        self._state = _state(iterator)  # now, for reading may have filled a cache of the dataset's own
 
     def change(self, iterator: Iterator[Any]) -> str | None:
         """What the program has changed since, such as ``dataset.epoch``; ``None`` if nothing was seen."""
@@ -35,6 +35,7 @@ class GivenToWorkers:
         if attribute is not None or not self._items or self._readings > MOST_READ:
             return attribute
         now = self._read(iterator)
+        self._state = _state(iterator)
         return None if _alike(self._items, now) else "the items of its dataset"
 
     def _read(self, iterator: Iterator[Any]) -> dict[int, Any] | None:

@@ -108,6 +108,19 @@ class OwnNoise(Rows):
         return torch.full((4,), self.own.random())
 
 
+class Caching(Rows):
+    """Keeps what was read once, as many do; only workers read here, but for those who look at items."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = dict[int, torch.Tensor]()
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index not in self.cache:
+            self.cache[index] = super().__getitem__(index)
+        return self.cache[index]
+
+
 class Unreadable(Rows):
     def __getitem__(self, index: int) -> torch.Tensor:
         assert get_worker_info() is not None
@@ -158,7 +171,7 @@ def test_items_that_change_without_an_attribute_are_refused_though_they_draw_ran
 
 
 @pytest.mark.parametrize(
-    "dataset", [Rows(), OwnNoise(), Unreadable(), Stream()], ids=lambda each: type(each).__name__
+    "dataset", [Rows(), OwnNoise(), Caching(), Unreadable(), Stream()], ids=lambda each: type(each).__name__
 )
 def test_what_stays_as_it_is_or_cannot_be_compared_is_left_alone(dataset: Dataset[Any]) -> None:
     assert refused_after(dataset, id, epochs=4) is None
