@@ -284,6 +284,7 @@ class _Tuning:
         least = spent + LEAST_SEARCH_SHARE * self.settings.budget_s
         end = max(least, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
         optuna_study = study.optuna()
+        limit = memory_limit(baseline.profile, self.settings.max_memory)
         return Search(
             arena,
             space,
@@ -298,7 +299,8 @@ class _Tuning:
             priorities=priorities(self.findings),
             worth=lambda config: self.batches.worth(config, space.present),
             allow_training=self.settings.allow_training,
-            limit_bytes=memory_limit(baseline.profile, self.settings.max_memory),
+            # one change alone need not bring a program that uses more than it may below the limit
+            limit_bytes=None if limit is None else max(limit, baseline.profile.peak_bytes),
             next_number=study.next_number(),
         )
 
