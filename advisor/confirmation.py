@@ -16,6 +16,7 @@ from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.numerics import OVERRUN, NumericsCheck
 from advisor.settings import Progress, Settings
 from advisor.tuners import ablate, gate
+from advisor.tuners.compiled import compiles
 from advisor.tuners.duel import Arena, Duel
 from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
 from advisor.tuners.failures import TrialFailed
@@ -373,7 +374,7 @@ class Confirmation:
 
     def _adds_compiling(self, config: Config) -> bool:
         """Whether it compiles what the baseline does not."""
-        return any(self.arena.knobs[name].compiles for name in self._changed(config))
+        return compiles(config) and any(self.arena.knobs[name].compiles for name in self._changed(config))
 
     def _described(self, config: Config) -> str:
         return ", ".join(f"{name}={config[name]}" for name in self._changed(config))

@@ -86,3 +86,10 @@ def test_what_compiles_anyway_is_charged_to_no_change(monkeypatch: pytest.Monkey
     )  # fmt: skip
     assert outcome.verdict == "change" and outcome.compile_s is None
     assert outcome.break_even_steps(STEP_S) is None
+
+
+def test_a_trace_has_no_compilation_to_win_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    nominee: dict[str, Value] = {"execution": "jit_trace", "amp": "off"}
+    settings = some_settings("throughput", steps_planned=10)
+    outcome = confirmed(monkeypatch, settings, STEP_S / 2, nominee=nominee, gate_s=0.0)
+    assert outcome.verdict == "change" and outcome.compile_s is None
