@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from advisor.tuners.knob import Config, Knob, Refused
+from advisor.tuners.knob import Knob, Refused
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -17,7 +17,8 @@ class WorkerSetting(Knob[V]):
     """One setting of loaders with workers; what it does to their arguments is told by ``_set``.
 
     A loader without workers, such as one for evaluation, is left alone. Whether any has some is known at the
-    first update, since its batch came from a loader.
+    first update, since its batch came from a loader. Loaders are counted over the whole process, which makes
+    one run: live switches of other knobs forget none.
     """
 
     loading = True
@@ -26,10 +27,6 @@ class WorkerSetting(Knob[V]):
 
     _loaders = 0
     _acts = False
-
-    def prepare(self, config: Config, present: Config) -> None:
-        """Loaders are counted from here on."""
-        self._loaders, self._acts = 0, False
 
     def loader(self, arguments: dict[str, Any], value: V) -> None:
         """Set it for one loader, if that has workers."""

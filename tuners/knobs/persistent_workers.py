@@ -6,7 +6,7 @@ from typing import Any
 
 from advisor.profiles.profile import Profile
 from advisor.tuners.kept_workers import GivenToWorkers
-from advisor.tuners.knob import Change, Config, Refused, Semantics
+from advisor.tuners.knob import Change, Refused, Semantics
 from advisor.tuners.worker_setting import WorkerSetting
 
 MOST_ITERATORS = 2  # frameworks build a second loader from the first; a third means one per epoch
@@ -53,12 +53,6 @@ class PersistentWorkers(WorkerSetting[str]):
         changed = None if loader is None else loader.dataset_changes
         if value == "on" != present and changed is not None:
             raise Refused(_stale(changed))
-
-    def prepare(self, config: Config, present: Config) -> None:
-        """Iterators are counted from here on."""
-        super().prepare(config, present)
-        self._iterators.clear()
-        self._count = 0
 
     def batches(self, iterator: Iterator[Any], value: str) -> Iterator[Any]:
         """The iterator as it is; a loader with persistent workers gives the same one in every epoch.
