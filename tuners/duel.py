@@ -337,11 +337,12 @@ class Arena:
             windows[arm] = self._window(second if arm else first, number, between)
         base, candidate = windows[0], windows[1]
         ratio = self._gain(base, candidate, by_work(first, second))
+        slots = [of_steps_alone([each.slot]) if between else [each.slot] for each in (base, candidate)]
         return Duel(
             WINDOWS,
             [ratio],
-            [base.slot],
-            [candidate.slot],
+            slots[0],
+            slots[1],
             base.outcome,
             candidate.outcome,
             candidate.message,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.measure import Slot
 
@@ -31,9 +32,14 @@ def seconds(slot: Slot, message: Mapping[str, Any], between: str | None, by_work
     """What a comparison takes of a slot: seconds per step, or per sample where steps differ in their work.
 
     Where the slot holds whole intervals that is all their time over their steps.
+
+    Raises:
+        TrialFailed: ``interference``; evaluations came, but too late for whole intervals.
     """
     spent_s = slot.mean_s
     if between is not None and not message["all_flagged"]:
+        if message["flagged_ns"] and not message["whole"]:
+            raise TrialFailed(Failure("interference", f"no whole interval of evaluation in {LIMIT_S:.0f} s"))
         whole = [*message["wall_ns"], *message["flagged_ns"]]
         spent_s = sum(whole) / len(whole) / 1e9
     return spent_s / slot.work if by_work else spent_s

@@ -385,14 +385,16 @@ def answered(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_slot(message: Mapping[str, Any]) -> Slot:
-    """The numbers of a slot message that comparisons use."""
+    """The numbers of a slot message that comparisons use; of other load the part of the steps that count."""
     steps = len(message["wall_ns"]) or 1
+    counted, apart = sum(message["wall_ns"]), 0 if message["all_flagged"] else sum(message["flagged_ns"])
+    share = counted / max(1, counted + apart)
     samples = message["loader_samples"] or message["root_samples"]
     return Slot(
         step_s=tuple(value / 1e9 for value in message["wall_ns"]),
         work=samples / steps if samples else 1.0,
         cpu_s=message["cpu_ns"] / 1e9,
-        other_cpu_s=message["other_cpu_s"],
-        throttled_s=message["throttled_s"],
+        other_cpu_s=share * message["other_cpu_s"],
+        throttled_s=share * message["throttled_s"],
         flags=tuple(sorted(message["flags"].items())),
     )

@@ -24,7 +24,7 @@ class SlotTask:
     kind: ranks that wait for each other must take equally many, and a program that ends has no others.
 
     ``between`` names a flag: then the slot begins after a step with it (``aligned``: the last one had it) and
-    ends with another, so that it holds whole intervals.
+    ends with another, so that it holds whole intervals. One in which no such step came in time does not.
     """
 
     event = "slot"
@@ -46,6 +46,7 @@ class SlotTask:
         self._wanted = steps
         self._limit_s = limit_s
         self._between = between
+        self._aligned = aligned
         self._waits = between is not None and not aligned
         self._drop = 0 if aligned else drop
         self._keep = keep
@@ -54,6 +55,7 @@ class SlotTask:
         self._clean: list[Step] = []
         self._flagged: list[Step] = []
         self._read_counters()
+        self._whole = True
         self._all_ns = 0
         self._end_sync_ns = 0
 
@@ -68,24 +70,40 @@ class SlotTask:
         if self._clean and step.kind != self._clean[0].kind and not self._exact:
             self._clean.clear()
             self._flagged.clear()
-        late = time.perf_counter() - self._began > self._limit_s
-        if self._drop > 0 or (self._waits and not late):
-            self._drop = max(0, self._drop - 1)
-            self._waits = self._waits and (self._drop > 0 or self._between not in step.flags)
-            if self._drop == 0 and not self._waits:
-                self.begin()
-                self._read_counters()
+            self._waits = self._between is not None
+        if self._drop > 0 or self._waits:
+            self._pass(step)
             return False
+        late = self._late()
         self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
-        whole = self._between is None or self._between in step.flags
+        self._whole = self._between is None or (self._aligned and self._between in step.flags)
         if self._exact:
             enough = len(self._clean) + len(self._flagged) >= self._wanted
         else:
             enough = (
                 len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
             )
-        return (enough and whole) or (bool(self._clean) and late)
+        return (enough and self._whole) or (bool(self._clean) and late)
+
+    def _pass(self, step: Step) -> None:
+        """A step before those that are measured."""
+        dropped, self._drop = self._drop > 0, max(0, self._drop - 1)
+        if self._drop > 0:
+            return
+        came = self._between in step.flags
+        late = self._waits and not (dropped or came) and self._late()
+        self._aligned = came
+        self._waits = self._waits and not (came or late)
+        if late:
+            self._limit_s = 0.0  # one step tells that none came
+        if not self._waits:
+            self.begin()
+        if dropped or not self._waits:
+            self._read_counters()
+
+    def _late(self) -> bool:
+        return time.perf_counter() - self._began >= self._limit_s
 
     def _read_counters(self) -> None:
         self._began = time.perf_counter()
@@ -133,6 +151,7 @@ class SlotTask:
             "flags": flags,
             "flagged_ns": [step.wall_ns for step in self._flagged],
             "all_flagged": not self._clean,
+            "whole": self._whole,
             "loader_samples": sum(step.loader_samples for step in steps),
             "root_samples": sum(step.root_samples for step in steps),
             "sequence": "".join(step.sequence for step in steps),

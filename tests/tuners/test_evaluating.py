@@ -9,9 +9,11 @@ from builders import a_run
 from advisor.profiles.hooks.clock import Step
 from advisor.tuners.duel import BATON, LIVE, WINDOWS, Arena, Duel
 from advisor.tuners.evaluating import EVALUATION, flag_between, seconds
+from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher
 from advisor.tuners.measure import Slot
+from advisor.tuners.session import as_slot
 from advisor.tuners.slot import SlotTask
 from advisor.tuners.spec import Target
 
@@ -84,7 +86,8 @@ def test_a_slot_in_which_no_evaluation_comes_ends_late(monkeypatch: pytest.Monke
     task.begin()
     assert not task.take(a_step(1))
     monkeypatch.setattr("advisor.tuners.slot.time.perf_counter", lambda: 1e9)
-    assert task.take(a_step(2))
+    assert not task.take(a_step(2))
+    assert task.take(a_step(3))
     assert len(task.finish()["wall_ns"]) == 1
 
 
@@ -92,10 +95,40 @@ def test_of_an_interval_all_counts() -> None:
     task = a_slot(1, aligned=True)
     taken(task, every=4, first=5)
     message, slot = task.finish(), Slot((TRAIN_MS / 1000,) * 3, work=8.0)
+    assert message["whole"]
     whole = (3 * TRAIN_MS + EVALUATE_MS) / 4 / 1000
     assert seconds(slot, message, EVALUATION, by_work=False) == pytest.approx(whole)
     assert seconds(slot, message, EVALUATION, by_work=True) == pytest.approx(whole / 8)
     assert seconds(slot, message, None, by_work=False) == TRAIN_MS / 1000
+
+
+def test_time_counts_from_the_end_of_what_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = SlotTask(a_run(), 3, 2, frozenset(), 60.0, "cpu", between=EVALUATION)
+    task.begin()
+    monkeypatch.setattr("advisor.tuners.slot.time.perf_counter", lambda: 1e9)  # a first step that compiled
+    assert taken(task, every=4, first=1) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert task.finish()["whole"]
+
+
+def test_a_part_of_an_interval_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = a_slot(10, aligned=True)
+    task.begin()
+    steps = [a_step(1), a_step(2), a_step(3, "evaluation")]
+    assert not any(task.take(step) for step in steps)
+    monkeypatch.setattr("advisor.tuners.slot.time.perf_counter", lambda: 1e9)
+    assert task.take(a_step(4))
+    message = task.finish()
+    with pytest.raises(TrialFailed, match="no whole interval") as raised:
+        seconds(as_slot(message), message, EVALUATION, by_work=False)
+    assert raised.value.failure.cause == "interference"
+
+
+def test_of_other_load_the_part_of_the_steps_alone_counts() -> None:
+    task = a_slot(1, aligned=True)
+    taken(task, every=4, first=5)
+    slot = as_slot({**task.finish(), "other_cpu_s": 0.7, "throttled_s": 0.07})
+    part = 3 * TRAIN_MS / (3 * TRAIN_MS + EVALUATE_MS)
+    assert (slot.other_cpu_s, slot.throttled_s) == pytest.approx((0.7 * part, 0.07 * part))
 
 
 def test_only_what_acts_in_evaluations_is_compared_so() -> None:
@@ -117,7 +150,7 @@ def compared(folder: Path, how: str, *, last: str, quads: int = 1) -> Duel:
     grad: dict[str, int | str] = {"inference_mode": "grad"}
     target = Target("script", str(folder / "train.py"), cwd=str(folder))
     with Launcher(target, folder / "trials") as launcher:
-        arena = Arena(launcher, KNOBS, grad, step_s=0.002, fixed_steps=10, fixed_warmup=3)
+        arena = Arena(launcher, KNOBS, grad, step_s=0.002, fixed_steps=40, fixed_warmup=3)
         return arena.duel(grad, {"inference_mode": "no_grad"}, how=how, quads=quads)
 
 
@@ -129,6 +162,7 @@ def test_the_time_of_evaluations_is_what_is_compared(how: str, tmp_path: Path) -
     assert duel.second_message["applied"] == ["inference_mode"]
     assert duel.second_message["refused"] == {}
     assert all(slot.mean_s < 0.006 for slot in duel.second)  # a step is told as it is elsewhere
+    assert not any(slot.cpu_s for slot in [*duel.first, *duel.second])  # the steps' alone is no clock for it
 
 
 @pytest.mark.slow
