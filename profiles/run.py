@@ -151,12 +151,16 @@ class Run:
     @property
     def declined(self) -> dict[str, str]:
         """Why knobs asked for did nothing so far: those refused, and those whose rare event did not come."""
-        unmet = {
+        return {**self.refused, **self.unmet}
+
+    @property
+    def unmet(self) -> dict[str, str]:
+        """Knobs asked for whose rare event did not come so far, and what is said of them."""
+        return {
             name: " and ".join(RARE[event] for event in events)
             for name, events in self._rare().items()
             if name not in self.applied
         }
-        return {**self.refused, **unmet}
 
     def measure_anew(self) -> None:
         """From now on a rare event has to come again before what acts at it alone counts as applied."""

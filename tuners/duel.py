@@ -43,6 +43,7 @@ class Duel:
     second: list[Slot] = field(default_factory=list)
     first_outcome: dict[str, Any] | None = None
     second_outcome: dict[str, Any] | None = None
+    first_message: dict[str, Any] = field(default_factory=dict)
     second_message: dict[str, Any] = field(default_factory=dict)
     startup_s: float | None = None
     seconds: float = 0.0
@@ -312,6 +313,7 @@ class Arena:
             slots[order[1]],
             outcomes[order[0]],
             outcomes[order[1]],
+            messages[order[0]],
             messages[order[1]],
             startup[0],
         )
@@ -345,6 +347,7 @@ class Arena:
             slots[1],
             base.outcome,
             candidate.outcome,
+            base.message,
             candidate.message,
             candidate.startup_s,
         )

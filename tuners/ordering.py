@@ -1,4 +1,4 @@
-"""In which order a search tries knobs."""
+"""In which order a search tries knobs, and which of them it tries once more beside others."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +10,24 @@ from advisor.tuners.space import largest_share
 LOADING_PRICE, RESTART_PRICE = 3.0, 8.0  # of a trial, in trials of a live knob: windows, starts
 COMPILING_PRICE = 20.0  # the same where the first trial compiles, for tens of seconds
 MUCH = 4  # times the present number: enough for what depends on it to show
+
+INTERACTING = (
+    "amp",
+    "matmul_precision",
+    "batch_size",
+    "optimizer_implementation",
+    "channels_last",
+    "execution",
+    "compile_region",
+    "dynamic",
+    "sparse_embedding",
+    "num_threads",
+)
+
+PAIRS = (
+    ("batch_size", "amp"), ("batch_size", "num_workers"), ("amp", "channels_last"), ("execution", "amp"),
+)  # fmt: skip
+# whose gain may need both (measurement.md, section 5)
 
 
 def by_expected_gain(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.tuners.compiled import compiles
@@ -29,17 +29,27 @@ CLEAR = 0.2  # log ratio that needs no second look while screening
 Config = dict[str, Value]
 
 
+class SettingLost(Exception):
+    """Settings of the incumbent turned out not to act, by knob with the reason: it is to do without them."""
+
+    def __init__(self, refused: Mapping[str, str]) -> None:
+        super().__init__(", ".join(refused))
+        self.refused = dict(refused)
+
+
 @dataclass
 class Race:
     """Measures candidates of a search; live knobs share one process for as long as they can.
 
     Attributes:
         limit_bytes: Of memory, that a candidate with a process of its own may use.
+        base: The baseline; a setting that it has, such as a fixed one, is never lost.
     """
 
     arena: Arena
     clock: Callable[[], float] = time.monotonic
     limit_bytes: int | None = None
+    base: Mapping[str, Value] = field(default_factory=dict)
     _shared: tuple[Config, Running] | None = None
 
     def adopt(self, config: Mapping[str, Value], session: Running) -> None:
@@ -68,6 +78,7 @@ class Race:
 
         Raises:
             TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice.
+            SettingLost: A knob of the incumbent declined, which may happen as late as in a second epoch.
         """
         return once_more(lambda: self._once(incumbent, config, record, deadline), record.begin_again)
 
@@ -95,7 +106,7 @@ class Race:
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
             record.applied = duel.second_message.get("applied", [])
-            record.refused = duel.second_message.get("refused", {})
+            record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
             ambiguous = WORTH < median(duel.log_ratios) < CLEAR
             if record.refused or not ambiguous or self.clock() > deadline:
                 break
@@ -111,12 +122,13 @@ class Race:
         ratios: list[float] = []
         estimate: Estimate | None = None
         for quads in LIVE_LOOKS:
-            more, (first, slots), message = self._live_quads(incumbent, config, quads - len(ratios), deadline)
+            more, (first, slots), messages = self._live_quads(incumbent, config, quads - len(ratios), deadline)
             ratios += more
             _mark(record, first, slots)
             refuse_collapse((incumbent, config), (first, slots))
             record.slots += slots
-            record.applied, record.refused = message["applied"], message["refused"]
+            record.applied = messages[1]["applied"]
+            record.refused = self._refused(incumbent, config, *messages)
             if ratios[0] < HOPELESS:
                 break
             if len(ratios) >= 2:
@@ -129,12 +141,12 @@ class Race:
 
     def _live_quads(
         self, incumbent: Config, config: Config, quads: int, deadline: float
-    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], dict[str, Any]]:
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
         """Quads in the shared process; a program that came to its end is started again once."""
         for attempt in (0, 1):
             session = self._session(incumbent)
             try:
-                ratios, slots, (_, message) = self.arena.quads(
+                ratios, slots, messages = self.arena.quads(
                     (session, session), (incumbent, config), quads, deadline
                 )
             except SessionEnded as ended:
@@ -143,8 +155,26 @@ class Race:
                         Failure("user_error", "the program ended before one comparison")
                     ) from ended
             else:
-                return ratios, slots, message
+                return ratios, slots, messages
         raise AssertionError("the second attempt returns or raises")
+
+    def _refused(
+        self, incumbent: Config, config: Config, first: Mapping[str, Any], second: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """What declined because of the candidate: not what the incumbent's side declines just so."""
+        of_incumbent = first.get("refused", {})
+        lost = {
+            name: why for name, why in of_incumbent.items()
+            if self.base.get(name, incumbent.get(name)) != incumbent.get(name)
+            and name not in first.get("unmet", ())  # its event may come yet
+        }  # fmt: skip
+        if lost:
+            self.close()
+            raise SettingLost(lost)
+        return {
+            name: why for name, why in second.get("refused", {}).items()
+            if name not in of_incumbent or config.get(name) != incumbent.get(name)
+        }  # fmt: skip
 
     def _session(self, incumbent: Config) -> Running:
         """A running process whose settings are the incumbent's, but for live knobs."""

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from advisor.profiles.profile import Profile
@@ -18,8 +18,8 @@ from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import USER_CAUSES, Cause, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
-from advisor.tuners.ordering import by_expected_gain, telling
-from advisor.tuners.race import WORTH, Race
+from advisor.tuners.ordering import INTERACTING, PAIRS, by_expected_gain, telling
+from advisor.tuners.race import WORTH, Race, SettingLost
 from advisor.tuners.record import Recorder, Stage, TrialRecord
 from advisor.tuners.space import NotTried, Space
 from advisor.tuners.too_much import TooMuch
@@ -33,23 +33,6 @@ FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 NEAR = 0.05  # log ratio below the best within which a configuration takes part in the last race
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 FAILURES_IN_A_ROW = 5
-INTERACTING = (
-    "amp",
-    "matmul_precision",
-    "batch_size",
-    "optimizer_implementation",
-    "channels_last",
-    "execution",
-    "compile_region",
-    "dynamic",
-    "sparse_embedding",
-    "num_threads",
-)
-
-PAIRS = (
-    ("batch_size", "amp"), ("batch_size", "num_workers"), ("amp", "channels_last"), ("execution", "amp"),
-)  # fmt: skip
-# whose gain may need both (measurement.md, section 5)
 
 Config = dict[str, Value]
 
@@ -117,7 +100,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.incumbent = dict(self.space.present)
-        self._race = Race(self.arena, self.clock, self.limit_bytes)
+        self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present)
         self._too_much = TooMuch(self.space.present)
         self._asking = Asking(self.study, self.space, self.sampler)
         self._seen = {self.space.key(self.incumbent): 0.0}
@@ -143,7 +126,7 @@ class Search:
             self.stopped_by = spent.by if self.stopped_by == "converged" else self.stopped_by
         finally:
             self._race.close()
-        return self.incumbent
+        return self.space.complete(self.incumbent)
 
     def screen_at(self, config: Config, score: float, deadline: float) -> Config:
         """Try once more, from another configuration, the knobs that interact; the best is what to confirm.
@@ -161,10 +144,10 @@ class Search:
         try:
             self._screen_again()
         except BudgetSpent:
-            return self.incumbent
+            pass  # what was found before counts
         finally:
             self._race.close()
-        return self.incumbent
+        return self.space.complete(self.incumbent)
 
     def _explore(self) -> None:
         order = by_expected_gain(self.space.choices, self.arena.knobs, self.profile, self.priorities)
@@ -208,21 +191,23 @@ class Search:
 
     def _screen(self, name: str) -> None:
         """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
-        start = dict(self.incumbent)
-        best, worse_in_a_row = (self.score, start), 0
+        start, worse_in_a_row = dict(self.incumbent), 0
+        best: tuple[float, Config] | None = None
         try:
             for value in self._values(name, start):
                 config = self.space.complete({**start, name: value})
                 score = self._measure(config, "screen")
                 if score is None:
                     continue
-                worse_in_a_row = 0 if score > best[0] + WORTH else worse_in_a_row + 1
+                most = self.score if best is None else best[0]
+                worse_in_a_row = 0 if score > most + WORTH else worse_in_a_row + 1
                 if worse_in_a_row == 0:
                     best = (score, config)
-                elif isinstance(value, int) and best[1] != start and worse_in_a_row == PAST_THE_PEAK:
+                elif isinstance(value, int) and best is not None and worse_in_a_row == PAST_THE_PEAK:
                     break
         finally:  # the budget may end in between; what was found before counts
-            self.score, self.incumbent = best
+            if best is not None:
+                self.score, self.incumbent = best
 
     def _try_pairs(self) -> None:
         """Known pairs: both at once where neither gained alone, one beside the other where one did."""
@@ -308,6 +293,10 @@ class Search:
             proposal: Where Optuna's sampler proposed this.
             again: Measure it although it was measured before.
         """
+        if self.space.withdrawn:
+            config, self.incumbent = self.space.complete(config), self.space.complete(self.incumbent)
+            if config == self.incumbent:
+                return self.score
         key = self.space.key(config)
         if proposal is None:
             reason = self.space.check(config)
@@ -340,6 +329,11 @@ class Search:
                 self._asking.fail(asked)
             self._note_failure(key, config, failure.cause)
             return None
+        except SettingLost as lost:
+            if asked is not None:
+                self._asking.refuse(asked)
+            self._withdraw(lost.refused)
+            return self._measure(config, stage, again=again)
         if record.refused:
             if asked is not None:
                 self._asking.refuse(asked)
@@ -406,12 +400,25 @@ class Search:
         """A refusal in the process counts neither as a trial nor as a failure."""
         self.next_number -= 1
         for name, reason in record.refused.items():
-            self.not_tried.append(NotTried(name, record.config[name], reason))
+            self._leave_out(NotTried(name, record.config[name], reason))
         self._seen[self.space.key(record.config)] = float("-inf")
+
+    def _withdraw(self, refused: Mapping[str, str]) -> None:
+        """Do without settings of the incumbent that do not act; the trial that showed it counts nowhere."""
+        self.next_number -= 1
+        lost = [NotTried(name, self.incumbent[name], reason) for name, reason in refused.items()]
+        self.not_tried += lost
+        self.space = replace(self.space, withdrawn=(*self.space.withdrawn, *lost))
+        self.incumbent = self.space.complete(self.incumbent)
+        key = self.space.key(self.incumbent)
+        known = self._seen.get(key, -math.inf)
+        self._seen[key] = self.score = known if math.isfinite(known) else self.score
 
     def _drop(self, config: Config, reason: str) -> None:
         for name, value in config.items():
             if value != self.incumbent[name]:
-                entry = NotTried(name, value, reason)
-                if entry not in self.not_tried:
-                    self.not_tried.append(entry)
+                self._leave_out(NotTried(name, value, reason))
+
+    def _leave_out(self, entry: NotTried) -> None:
+        if entry not in self.not_tried:
+            self.not_tried.append(entry)

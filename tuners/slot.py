@@ -163,6 +163,7 @@ class SlotTask:
             "throttled_s": throttled_s() - self._throttled_before,
             "applied": sorted(run.applied),
             "refused": run.declined,
+            "unmet": sorted(run.unmet),
             "unanswered": run.unanswered(),
         }
 

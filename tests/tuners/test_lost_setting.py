@@ -1,0 +1,81 @@
+"""A setting of the incumbent that declines late is given up alone; what is tried beside it still counts."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from test_search import Kept, ScriptedArena, a_search
+
+from advisor.tuners.knob import Value
+from advisor.tuners.measure import Slot
+from advisor.tuners.search import Search
+
+CHOICES: dict[str, list[Value]] = {
+    "num_threads": [1, 2],
+    "amp": ["off", "bf16"],
+    "optimizer_implementation": ["default", "fused"],
+}
+GAINS = {("num_threads", 2): 1.3, ("amp", "bf16"): 1.2, ("optimizer_implementation", "fused"): 1.1}
+ADOPTED = 4  # comparisons until num_threads=2 belongs to the incumbent, beside amp=bf16
+WHY = "the program changes its dataset between epochs"
+
+
+def speed(config: Mapping[str, Value]) -> float:
+    return math.prod(gain for (name, value), gain in GAINS.items() if config.get(name) == value)
+
+
+def declining(
+    name: str, value: Value, *, after: int, unmet: bool = False, also: dict[str, Value] | None = None
+) -> tuple[Search, ScriptedArena, Kept]:
+    """A search in whose live comparisons a setting declines wherever it is set, after so many of them."""
+    search, arena, kept = a_search(speed, CHOICES, also)
+    asked = [0]
+
+    def quads(sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
+        asked[0] += 1
+        late = asked[0] > after
+        messages = [
+            {
+                "applied": [],
+                "refused": {name: WHY} if late and config.get(name) == value else {},
+                "unmet": [name] if unmet else [],
+            }
+            for config in configs
+        ]
+        ratio = arena.ratio(*configs)
+        return [ratio + 0.0001 * index for index in range(quads)], ([], [Slot((0.1,))]), tuple(messages)
+
+    arena.quads = quads  # type: ignore[method-assign]
+    return search, arena, kept
+
+
+@pytest.mark.parametrize("after", range(ADOPTED, ADOPTED + 5))
+def test_what_declines_late_is_given_up_and_the_rest_is_found(after: int) -> None:
+    search, _, kept = declining("num_threads", 2, after=after)
+    assert search.run(None) == {"num_threads": 1, "amp": "bf16", "optimizer_implementation": "fused"}
+    assert ("num_threads", 2, WHY) in [(each.knob, each.value, each.reason) for each in search.not_tried]
+    assert [trial.number for trial in kept.trials] == list(range(1, len(kept.trials) + 1))
+    assert search.score == pytest.approx(math.log(1.2 * 1.1), abs=0.3)
+
+
+def test_it_is_not_proposed_again() -> None:
+    search, arena, _ = declining("num_threads", 2, after=ADOPTED)
+    search.run(None)
+    tried = [config["num_threads"] for config in arena.measured]
+    assert tried[: ADOPTED + 1] == [1, 1, 2, 2, 2]  # the last one showed it
+    assert set(tried[ADOPTED + 1 :]) == {1}
+
+
+def test_an_event_that_has_not_come_yet_says_nothing_about_others() -> None:
+    search, _, _ = declining("num_threads", 2, after=ADOPTED, unmet=True)
+    assert search.run(None) == {"num_threads": 2, "amp": "bf16", "optimizer_implementation": "fused"}
+    assert search.not_tried == []
+
+
+def test_what_the_baseline_has_by_itself_is_never_given_up() -> None:
+    search, _, _ = declining("gc_freeze", "on", after=0, also={"gc_freeze": "on"})
+    assert search.run(None) == {
+        "num_threads": 2, "amp": "bf16", "optimizer_implementation": "fused", "gc_freeze": "on",
+    }  # fmt: skip
+    assert search.not_tried == []
