@@ -12,6 +12,7 @@ from advisor import unconfirmed, wording
 from advisor.baseline import Baseline
 from advisor.clock_ratios import cpu_log_ratios, wall_log_ratios
 from advisor.compile_cost import break_even_steps
+from advisor.instances import instance_quads
 from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.numerics import OVERRUN, NumericsCheck
 from advisor.settings import Progress, Settings
@@ -19,7 +20,7 @@ from advisor.tuners import ablate, gate
 from advisor.tuners.compiled import compiles
 from advisor.tuners.duel import Arena, Duel
 from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
-from advisor.tuners.failures import TrialFailed
+from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import (
     MIN_INSTANCES,
@@ -30,22 +31,13 @@ from advisor.tuners.measure import (
     extend,
     instance_spread,
     median,
-    planned_quads,
     with_instance_bias,
 )
 from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.race import check_outcome
 from advisor.tuners.record import Recorder, TrialRecord
-from advisor.tuners.retrying import once_more
+from advisor.tuners.retrying import undisturbed
 from advisor.tuners.space import Space
-
-INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
-INSTANCE_S = (0.5, 2.0)  # its bounds
-LONG_QUAD_S = 2.0  # beyond this, instances make do with fewer quads
-MIN_QUADS, MAX_QUADS = 3, 12
-RESERVE_SHARE = 0.7
-END_S = 0.3  # to end a process tree
-LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
 
 Config = dict[str, Value]
 
@@ -240,14 +232,23 @@ class Confirmation:
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
         earlier = self.earlier(key)
+        disturbed: list[str] = []
+
+        def note(failure: Failure) -> None:
+            record.cut_off(failure)
+            disturbed.append(failure.message)
 
         def instance(index: int) -> Sequence[float] | None:
             allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
             self.progress.say(f"confirming {self._described(winner)}: process {index + 1}")
-            if self.clock() + max(last_s, default=0.0) > self.deadline + allowed:
-                return None
             swapped = index % 2 == 1
-            duel = once_more(lambda: pair(swapped=swapped, followed=not swapped), record.cut_off)
+            duel = undisturbed(
+                lambda: pair(swapped=swapped, followed=not swapped),
+                lambda: self.clock() + max(last_s, default=0.0) > self.deadline + allowed,
+                note,
+            )
+            if duel is None:
+                return None
             last_s.append(duel.seconds)
             self._keep(record, duel, outcome)
             worth = self.worth(winner)
@@ -283,7 +284,7 @@ class Confirmation:
             }
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:
-            record.state, record.message = "pruned", "the budget ended before its first process"
+            record.state, record.message = "pruned", unconfirmed.why_never(disturbed)
         if decision.verdict == "confirmed":
             self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
         self.recorder.record(record, key)
@@ -292,7 +293,7 @@ class Confirmation:
         if record.against_baseline is not None and len(leading := self._leading(winner)) == 1:
             outcome.contributions[leading[0]] = decision.estimate
         if decision.verdict != "confirmed":
-            outcome.reason = unconfirmed.why(self._described(winner), decision, gain)
+            outcome.reason = unconfirmed.why(self._described(winner), decision, gain, disturbed)
         elif record.state == "failed":
             outcome.reason = record.message
         elif self._unpaid_compile(winner, outcome):
@@ -378,27 +379,3 @@ class Confirmation:
 
     def _described(self, config: Config) -> str:
         return ", ".join(f"{name}={config[name]}" for name in self._changed(config))
-
-
-def instance_quads(arena: Arena, settings: Settings) -> int:
-    """Quads of one instance of a confirmation: what the noise asks for, up to two measured seconds."""
-    shortest, longest = INSTANCE_S
-    wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
-    slot_s = arena.steps() * arena.step_s
-    least = MIN_QUADS if arena.quad_s < LONG_QUAD_S else 1 if arena.quad_s > 2 * LONG_QUAD_S else 2
-    planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / MIN_INSTANCES)
-    return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
-
-
-def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
-    """Seconds that reduction, gate and confirmation of an average nominee will need, at most 70 %."""
-    launch = baseline.startup_s + END_S + 8 * arena.step_s
-    slot = (arena.steps() + 1) * arena.step_s
-    instance = 1.5 * launch + 4 * instance_quads(arena, settings) * slot
-    if arena.queue_depth(arena.present) > 0:
-        instance = max(instance, 2 * (launch + sum(arena.window_steps(arena.present)) * arena.step_s))
-    gate_s = 5 * (launch + min(gate.STEPS, 10) * arena.step_s)
-    reduction_s = 2 * launch + 16 * slot
-    longer_s = TIMES / 2 * instance  # one of its two arms
-    needed_s = MIN_INSTANCES * instance + gate_s + reduction_s + longer_s
-    return min(RESERVE_SHARE * settings.budget_s, needed_s)

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from advisor.confirmation import END_S
 from advisor.durations import write_duration
+from advisor.instances import END_S
 from advisor.tuners.duel import BATON, LIVE, Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.race import DUEL_QUADS

@@ -13,13 +13,14 @@ from advisor import assemble, expected
 from advisor.advise import advise
 from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.batches import Batches
-from advisor.confirmation import Confirmation, Outcome, reserve_s
+from advisor.confirmation import Confirmation, Outcome
 from advisor.diagnosis import Diagnosis
 from advisor.durations import write_duration
 from advisor.errors import NoValidTrial, TargetError
 from advisor.finding import Finding
 from advisor.first_line import first_line
 from advisor.guidance import priorities
+from advisor.instances import reserve_s
 from advisor.keeping import Keeping
 from advisor.launching import make_launcher, side_effects
 from advisor.profiles.machine import read_machine

@@ -1,6 +1,7 @@
 """What is said where a confirmation did not confirm: also that it ended before it measured anything."""
 
 import math
+from collections.abc import Sequence
 
 from advisor import wording
 from advisor.keeping import as_ratio
@@ -12,17 +13,24 @@ def measured(decision: Decision | None) -> Estimate | None:
     return None if decision is None or decision.estimate.instances == 0 else decision.estimate
 
 
-def why(described: str, decision: Decision, min_gain: float) -> str:
+def why_never(disturbed: Sequence[str]) -> str:
+    """Why a confirmation measured nothing: the budget ended, with what cut its processes off until then."""
+    cause = f" that was not disturbed ({disturbed[-1]})" if disturbed else ""
+    return f"the budget ended before its first process{cause}"
+
+
+def why(described: str, decision: Decision, min_gain: float, disturbed: Sequence[str] = ()) -> str:
     """Why a nominee is not recommended.
 
     Args:
         described: Its changes.
         decision: Anything but ``confirmed``.
         min_gain: Relative gain that is asked for.
+        disturbed: What cut processes off.
     """
     found = measured(decision)
     if found is None:
-        return f"{described} was not confirmed: the budget ended before that could begin"
+        return f"{described} was not confirmed: {why_never(disturbed)}"
     if found.instances == 1:
         return (
             f"{described} gave {found.ratio[0]:.2f}x in one process: the budget ended before there were more"

@@ -17,9 +17,9 @@ from advisor.apply_result import Verdict, Verification
 from advisor.applying import Patch, legal_value
 from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.comparability import machine_differences, refuse
-from advisor.confirmation import instance_quads
 from advisor.durations import write_duration
 from advisor.errors import AdvisorError, TargetError, UsageError
+from advisor.instances import instance_quads
 from advisor.keeping import as_ratio
 from advisor.launching import make_launcher, until_stopped
 from advisor.profiles.machine import Machine

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from advisor.baseline import FLOOR, run_baseline
-from advisor.confirmation import Confirmation, instance_quads, reserve_s
+from advisor.confirmation import Confirmation
+from advisor.instances import instance_quads, reserve_s
 from advisor.progress import PlainProgress
 from advisor.settings import Settings, TargetRequest
 from advisor.tuners.duel import BATON, LIVE, WINDOWS

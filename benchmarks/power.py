@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.baseline import FLOOR, run_baseline, start_at_once
-from advisor.confirmation import instance_quads
+from advisor.instances import instance_quads
 from advisor.settings import Settings, TargetRequest
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.knob import Value

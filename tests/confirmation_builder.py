@@ -1,7 +1,7 @@
 """A confirmation of ``execution=compile`` that starts nothing: its windows and the gate's runs are given."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -18,6 +18,7 @@ from advisor.settings import Settings, TargetRequest
 from advisor.tuners import gate
 from advisor.tuners.ahead import Ahead
 from advisor.tuners.duel import WINDOWS, Duel
+from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.measure import Slot, within
@@ -54,11 +55,20 @@ def confirmed(
     gate_s: float = COMPILE_S,
     compiled_s: Callable[[dict[str, Value]], float | None] = lambda config: None,
     nominee: dict[str, Value] | None = None,
+    cut_off: Sequence[Failure] = (),
+    seconds: Iterator[float] | None = None,
 ) -> Outcome:
-    """What comes of compiling, or of a nominee, which takes ``gate_s`` in the gate's run and saves memory."""
+    """What comes of compiling, or of a nominee, which takes ``gate_s`` in the gate's run and saves memory.
+
+    The first processes are ``cut_off``; ``seconds`` are told by the clock, of 1,000 in all.
+    """
     ratio = math.log(SAVED if settings.objective == "memory" else STEP_S / changed_step_s)
 
+    failures = iter(cut_off)
+
     def duel(*of: Any, **how: Any) -> Duel:
+        for failure in failures:
+            raise TrialFailed(failure)
         return Duel(WINDOWS, [ratio], [Slot((STEP_S,) * 5)], [Slot((changed_step_s,) * 5)])
 
     monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
@@ -76,7 +86,7 @@ def confirmed(
     quiet = SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
     return Confirmation(
         cast(Any, arena), cast(Any, space), a_baseline(run), settings, cast(Any, quiet), cast(Any, quiet),
-        deadline=math.inf, next_number=1, clock=lambda: 0.0, compiled_s=compiled_s,
+        deadline=1000.0, next_number=1, clock=lambda: next(seconds or iter([0.0])), compiled_s=compiled_s,
     ).decide(nominee or COMPILED)  # fmt: skip
 
 

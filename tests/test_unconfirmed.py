@@ -19,7 +19,7 @@ def told(*instances: list[float]) -> str:
 def test_without_a_process_no_ratio_is_made_up() -> None:
     decision, _ = confirm(lambda index: None, min_gain=0.02, level=0.99)
     assert unconfirmed.measured(decision) is None
-    assert told() == "amp=bf16 was not confirmed: the budget ended before that could begin"
+    assert told() == "amp=bf16 was not confirmed: the budget ended before its first process"
 
 
 def test_one_process_gives_a_ratio_without_an_interval() -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from advisor.tuners.disturbed import refuse_collapse
 from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
@@ -137,11 +138,12 @@ class _Bench:
             self._session.first_step()
             self._arena.warm_up(self._session, config=winner)
         try:
-            ratios, _, _ = self._arena.quads(
+            ratios, slots, _ = self._arena.quads(
                 (self._session, self._session), (reduced, winner), quads, self._deadline
             )
         except SessionEnded as ended:
             raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
+        refuse_collapse((reduced, winner), slots)
         return ratios
 
     def _apart(

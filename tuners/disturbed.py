@@ -73,8 +73,10 @@ def refuse_collapse(
     if numbers[0] == numbers[1]:
         return
     room = len(os.sched_getaffinity(0)) if cpus is None else cpus
-    for threads, slots in zip(numbers, arms, strict=True):
-        if threads < 2 or not all(slot.cpu_s for slot in slots):  # not known of slots with more than steps
+    ranks = [int(config.get("ranks", 1)) for config in configs]
+    for each, of, slots in zip(numbers, ranks, arms, strict=True):
+        threads = each * of  # CPU time is that of all ranks
+        if each < 2 or not all(slot.cpu_s for slot in slots):  # not known of slots with more than steps
             continue
         least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))
         busy, other = sum(slot.cpu_s for slot in slots) / _seconds(slots), _other_cpus(slots)

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from advisor.tuners.ahead import Ahead, all_started
 from advisor.tuners.disturbed import disturbance, more_disturbed, refuse_collapse, set_apart
@@ -71,6 +71,8 @@ class Arena:
         never_stable: Processes whose step time had not settled when warm-up was cut short.
         excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
     """
+
+    timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
 
     launcher: Launcher
     knobs: Mapping[str, AnyKnob]
@@ -151,7 +153,8 @@ class Arena:
             followed = followed and how == LIVE and self.two_fit and self.at_once
             result = self._turns(arms, how, quads, swapped, number, deadline, followed)
         result.seconds = time.monotonic() - began
-        refuse_collapse((first, second), (result.first, result.second))
+        if self.timed:
+            refuse_collapse((first, second), (result.first, result.second))
         return result
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:
@@ -333,7 +336,7 @@ class Arena:
             kept = self._kept.of(config) if reuse and arm == 0 and not between else None
             windows[arm] = kept or self._window(config, number, between)
         reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
-        if reason is not None:  # once: where all are disturbed, they are taken as they come
+        if self.timed and reason is not None:  # once: where all are disturbed, they are taken as they come
             self.excluded[reason] += 1
             arm = more_disturbed([windows[0].slot], [windows[1].slot])
             windows[arm] = self._window(second if arm else first, number, between)

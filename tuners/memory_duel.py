@@ -14,6 +14,8 @@ class MemoryArena(Arena):
     Peaks of two settings in one process cannot be told apart, so no setting is switched live.
     """
 
+    timed = False
+
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
         """Always in processes of their own."""
         return WINDOWS

@@ -43,7 +43,9 @@ class TrialRecord:
 
     def cut_off(self, failure: Failure) -> None:
         """Mark that something from outside cut a measurement off, which was then taken once more."""
-        self.marks.append(f"measured once more: {failure.cause}, {failure.message}")
+        mark = f"measured once more: {failure.cause}, {failure.message}"
+        if mark not in self.marks:
+            self.marks.append(mark)
 
 
 class Recorder(Protocol):

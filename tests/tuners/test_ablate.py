@@ -1,6 +1,7 @@
 """Changes taken out one by one: what each is worth, and which are needed."""
 
 import math
+import os
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from advisor.tuners import ablate
-from advisor.tuners.duel import Arena
+from advisor.tuners.duel import LIVE, Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.measure import Estimate
+from advisor.tuners.measure import Estimate, Slot
 
 BASE: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "off", "gc_freeze": "off"}
 WINNER: dict[str, Value] = {"batch_size": 256, "lr_scaling": "linear", "amp": "bf16", "gc_freeze": "on"}
@@ -57,3 +58,27 @@ def test_a_batch_that_is_faster_and_worth_less_goes_with_its_learning_rate(
     fifth = {32: 0.0, 256: -math.log(5)}
     config, _ = removed(monkeypatch, worth=lambda config: fifth[config["batch_size"]])
     assert config == {**BASE, "amp": "bf16"}
+
+
+def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None:
+    base: dict[str, Value] = {"num_threads": 1, "gc_freeze": "off"}
+    winner: dict[str, Value] = {"num_threads": 2, "gc_freeze": "on"}
+    alone, collapsed = (
+        Slot((0.5,) * 2, cpu_s=1.0),
+        Slot((0.5,) * 2, cpu_s=1.1, other_cpu_s=0.9 * len(os.sched_getaffinity(0))),
+    )
+
+    def quads(sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
+        slots = [[collapsed if config["num_threads"] == 2 else alone] for config in configs]
+        return [-0.5] * quads, (slots[0], slots[1]), ({}, {})
+
+    session = SimpleNamespace(alive=True, first_step=lambda: 0.1, kill=lambda: None)
+    arena = SimpleNamespace(
+        knobs=KNOBS, how=lambda *configs, **options: LIVE, start=lambda *of: session, sigma=0.01,
+        warm_up=lambda *of, **options: None, quads=quads,
+    )  # fmt: skip
+    config, removals = ablate.removals(
+        cast(Arena, arena), winner, base, detectable=0.02, level=0.99, number=0, deadline=math.inf
+    )
+    assert config == {"num_threads": 2, "gc_freeze": "off"}
+    assert [each.knob for each in removals] == ["gc_freeze"]

@@ -62,3 +62,14 @@ def test_without_a_collapse_numbers_of_threads_are_compared(
     configs: tuple[Config, Config], second: dict[str, float], cpus: int
 ) -> None:
     refuse_collapse(configs, (slots(**BUSY), slots(**second)), cpus=cpus)
+
+
+@pytest.mark.parametrize(("cpu_s", "refused"), [(3.4, False), (1.9, True)])
+def test_of_several_ranks_the_threads_of_all_count(cpu_s: float, refused: bool) -> None:
+    two = {**TWO, "ranks": 2}
+    arms = (slots(**ALONE), slots(cpu_s=cpu_s, other_cpu_s=0.9))
+    if not refused:
+        refuse_collapse((ONE, two), arms, cpus=4)
+        return
+    with pytest.raises(TrialFailed, match="4 threads had"):
+        refuse_collapse((ONE, two), arms, cpus=4)

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from advisor.tuners.failures import Cause, Failure, TrialFailed
-from advisor.tuners.retrying import once_more
+from advisor.tuners.retrying import once_more, undisturbed
 from advisor.tuners.session import Interrupted
+
+DISTURBED: tuple[Cause, ...] = ("interference",) * 9
 
 
 def measuring(*causes: Cause) -> tuple[Callable[[], int], list[int]]:
@@ -50,3 +52,24 @@ def test_an_interrupt_is_not_taken_for_one() -> None:
     with pytest.raises(Interrupted):
         once_more(measure)
     assert taken == [1]
+
+
+def test_other_load_is_waited_for_while_there_is_time() -> None:
+    told: list[Failure] = []
+    measure, _ = measuring(*DISTURBED[:4])
+    assert undisturbed(measure, lambda: False, told.append) == 5
+    assert [failure.cause for failure in told] == ["interference"] * 4
+
+
+def test_without_time_nothing_is_given() -> None:
+    told: list[Failure] = []
+    measure, taken = measuring(*DISTURBED)
+    assert undisturbed(measure, lambda: len(taken) > 3, told.append) is None
+    assert len(taken) == len(told) == 4
+
+
+def test_what_fails_by_itself_is_not_waited_for() -> None:
+    measure, taken = measuring("interference", "user_error")
+    with pytest.raises(TrialFailed):
+        undisturbed(measure, lambda: False, lambda failure: None)
+    assert len(taken) == 2
