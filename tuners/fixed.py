@@ -8,6 +8,7 @@ from advisor.profiles.profile import Profile
 from advisor.tuners.constraints import (
     CONSTRAINTS,
     Constraint,
+    copies_need_pinned_memory,
     cpu_demand_fits,
     few_workers_per_cpu,
     learning_rate_waits_for_batch,
@@ -26,6 +27,9 @@ FOR_A_SEARCH: tuple[Constraint, ...] = (
     learning_rate_waits_for_batch,
 )
 """What is not worth trying, or not expected to fit: it takes effect all the same, as the baseline shows."""
+
+OF_WHAT_IS_FIXED: tuple[Constraint, ...] = (copies_need_pinned_memory,)
+"""What is asked of fixed settings alone: the program's own one does nothing beside them, which is no fault."""
 
 
 def check_fixed(knobs: Mapping[str, AnyKnob], fixed: Config, own: Config, profile: Profile) -> None:
@@ -48,7 +52,7 @@ def check_fixed(knobs: Mapping[str, AnyKnob], fixed: Config, own: Config, profil
         except Refused as refusal:
             _refuse(name, value, str(refusal))
     for rule in CONSTRAINTS:
-        reason = rule({**own, **fixed}, profile)
+        reason = rule(fixed if rule in OF_WHAT_IS_FIXED else {**own, **fixed}, profile)
         if rule in FOR_A_SEARCH or reason is None or reason == rule(own, profile):
             continue
         name = _culprit(rule, reason, fixed, own, profile)

@@ -1,5 +1,7 @@
 """Quads that something else has falsified."""
 
+import math
+import os
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from advisor.tuners.disturbed import disturbance, more_disturbed, set_apart
 from advisor.tuners.duel import WINDOWS, Arena, Duel
 from advisor.tuners.measure import Slot
+from advisor.tuners.memory_duel import MemoryArena
 from advisor.tuners.windows import Window
 
 
@@ -84,3 +87,17 @@ def test_load_beside_every_window_of_one_arm_is_taken_as_it_comes(monkeypatch: p
 def test_windows_in_quiet_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     _, arena, of = compared(monkeypatch, (0.1, 0.0), (0.1, 0.05))
     assert of == ["off", "on"] and not arena.excluded
+
+
+def test_peaks_of_memory_are_the_same_beside_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    arena, of = MemoryArena(None, {}, {}), list[int]()  # type: ignore[arg-type]  # nothing is started
+
+    def window(config: dict[str, int], number: int, between: str | None) -> Window:
+        of.append(threads := config["num_threads"])
+        slot = Slot((0.1,) * 10, cpu_s=1.1, other_cpu_s=float(len(os.sched_getaffinity(0))) * (threads - 1))
+        return Window(slot, {}, {"device_peak_bytes": None, "peak_bytes": threads * 1000}, 0.0)
+
+    monkeypatch.setattr(arena, "_window", window)
+    duel = arena.duel({"num_threads": 1}, {"num_threads": 2}, how=WINDOWS, quads=1)
+    assert of == [1, 2] and not arena.excluded
+    assert duel.log_ratios == [pytest.approx(-math.log(2))]

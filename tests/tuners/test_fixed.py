@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
-from builders import a_loader, a_machine, a_rich_profile
+from builders import a_device, a_gpu_profile, a_loader, a_machine, a_rich_profile, a_window
 
 from advisor.errors import UsageError
+from advisor.profiles.profile import Profile
+from advisor.profiles.recorded import Copies
 from advisor.tuners.fixed import check_applied
 from advisor.tuners.knob import Config
 from advisor.tuners.knobs import KNOBS
@@ -51,6 +53,25 @@ def test_what_cannot_act_beside_the_rest_is_an_error(fixed: Config, message: str
 def test_what_takes_effect_may_be_fixed_though_no_search_would_try_it(fixed: Config) -> None:
     space = build_space(KNOBS, a_rich_profile(TWO_CPUS), fixed=fixed)
     assert fixed.items() <= space.present.items()
+
+
+def copying(pinned: bool, synchronous: float) -> Profile:
+    """A program on a GPU: whether it pins its batches, and the share of copies that is waited for."""
+    copies = Copies("h2d", count=1.0, ms=1.0, bytes=2.0**20, synchronous=synchronous)
+    window = a_window(device=a_device(copies=(copies,)))
+    return a_gpu_profile(loader=a_loader(pin_memory=pinned), window=window)
+
+
+def test_the_programs_own_copies_need_not_have_what_is_fixed_away() -> None:
+    profile = copying(pinned=True, synchronous=0.0)
+    space = build_space(KNOBS, profile, fixed={"pin_memory": "off"})
+    assert (space.own["non_blocking"], space.present["pin_memory"]) == ("on", "off")
+
+
+def test_copies_without_waiting_cannot_be_fixed_where_nothing_is_pinned() -> None:
+    with pytest.raises(UsageError) as raised:
+        build_space(KNOBS, copying(pinned=False, synchronous=1.0), fixed={"non_blocking": "on"})
+    assert raised.value.cause == "non_blocking needs pin_memory"
 
 
 def test_what_the_program_does_already_is_no_error() -> None:
