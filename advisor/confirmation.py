@@ -18,6 +18,7 @@ from advisor.numerics import OVERRUN, NumericsCheck
 from advisor.settings import Progress, Settings
 from advisor.tuners import ablate, gate
 from advisor.tuners.compiled import compiles
+from advisor.tuners.declined import Declined, refuse_declined
 from advisor.tuners.duel import Arena, Duel
 from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
 from advisor.tuners.failures import Failure, TrialFailed
@@ -140,10 +141,12 @@ class Confirmation:
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
             winner = self._paid_back(winner, outcome)
-            if self._changed(winner):
-                winner = self._gate(winner, outcome)
-            if self._changed(winner):
-                self._confirm(winner, outcome)
+            while self._changed(winner) and self._changed(winner := self._gate(winner, outcome)):
+                try:
+                    self._confirm(winner, outcome)
+                    break
+                except Declined as lost:
+                    winner = self._left(winner, lost, outcome)
         except TrialFailed as failed:
             outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
         return outcome
@@ -209,6 +212,18 @@ class Confirmation:
         if not self._changed(found.config):
             outcome.reason = f"{self._described(winner)}: the numbers drift: {found.reason}"
         return found.config
+
+    def _left(self, winner: Config, lost: Declined, outcome: Outcome) -> Config:
+        """The winner without what declined late; what was measured with it holds for neither."""
+        self.progress.say(f"going on without {', '.join(lost.refused)}, which declined late")
+        outcome.rejected.update(lost.refused)
+        outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
+        outcome.unchanged_ms.clear()
+        outcome.reason = lost.failure.message
+        for name in lost.refused:
+            outcome.contributions.pop(name, None)
+            winner = ablate.without(winner, self.space.present, name)
+        return self.space.complete(winner)
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
         if self._adds_compiling(winner):
@@ -285,9 +300,12 @@ class Confirmation:
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:
             record.state, record.message = "pruned", unconfirmed.why_never(disturbed)
+        lost = None
         if decision.verdict == "confirmed":
-            self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
+            lost = self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
         self.recorder.record(record, key)
+        if lost is not None:
+            raise lost
         gained = outcome.time if self._for_memory else record.against_baseline
         outcome.step_ratio = None if gained is None else math.exp(gained.estimate)
         if record.against_baseline is not None and len(leading := self._leading(winner)) == 1:
@@ -301,27 +319,30 @@ class Confirmation:
         else:
             outcome.verdict, outcome.config, outcome.reason = "change", dict(winner), ""
 
-    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
-        """What is to be recommended must also last; the record says why it does not."""
+    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> Declined | None:
+        """What is to be recommended must also last; the record says why it does not. What declined late."""
         described = f"{self._described(record.config)}, run {TIMES} times as long,"
         self.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
         try:
-            outcome.longer = longer = run_longer(self.arena, record.config, steps, record.number)
+            changed = self._changed(record.config)
+            outcome.longer = longer = run_longer(self.arena, record.config, steps, record.number, changed)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message = f"{described} failed: {failed.failure.message}"
             record.log = self.arena.log
-            return
+            return failed if isinstance(failed, Declined) else None
         problem = self._memory_problem((longer.peak_bytes,))
         if problem is not None:
             record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
             record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
+        return None
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second
         outcome.unchanged_ms.append(1e3 * median([slot.mean_s for slot in duel.first]))
         record.startup_s = duel.startup_s
         record.applied = duel.second_message.get("applied", record.applied)
+        refuse_declined(duel.second_message, self._changed(record.config))
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
             check_outcome(record)

@@ -1,9 +1,10 @@
 """A winner runs three times as long as it was measured: memory that only grows shows itself late."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.tuners.declined import refuse_declined
 from advisor.tuners.duel import HOPELESS, WINDOWS, Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.session import SessionEnded
@@ -34,7 +35,9 @@ def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int)
     return 2 * quads * (arena.steps() + 1)
 
 
-def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: int) -> LongerRun:
+def run_longer(
+    arena: Arena, config: Mapping[str, Value], steps: int, number: int, changed: Collection[str] = ()
+) -> LongerRun:
     """Run ``TIMES`` times as many steps in a process of its own, and look at its memory.
 
     Args:
@@ -42,9 +45,11 @@ def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: in
         config: What is to be recommended.
         steps: The usual ones.
         number: Of the trial.
+        changed: What differs from the baseline.
 
     Raises:
         TrialFailed: It failed, which is what is to be found out.
+        Declined: One of the changes no longer acts.
     """
     session = arena.start(config, number)
     peaks: list[tuple[int, int]] = []
@@ -53,6 +58,7 @@ def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: in
         session.first_step()
         for count in (steps, (TIMES - 1) * steps):
             session.slot(count, drop=0, limit_s=LEAST_S + HOPELESS / 2 * count * arena.step_s)
+            refuse_declined(session.last, changed)
             taken += len(session.last["wall_ns"])
             peaks.append((taken, peak_of(session.facts())))
         outcome = session.stop()

@@ -106,11 +106,15 @@ class Run:
         """Take a configuration. Called before the program starts, and at a live switch between steps.
 
         Knobs that return to the present setting at a switch are called once more at ``process`` and
-        ``optimizer`` with that value; at the other events they simply stop acting.
+        ``optimizer`` with that value; at the other events they simply stop acting. A live one that was
+        refused is asked again: what stands beside it now may suit it.
         """
         before = self.config
         self.config = {**self._present, **config}
-        switched = [name for name in self._knobs if self.config.get(name) != before.get(name)]
+        again = {name for name in self.refused if getattr(self._knobs.get(name), "live", False)}
+        switched = [
+            name for name in self._knobs if name in again or self.config.get(name) != before.get(name)
+        ]
         self._changed = {
             name: value for name, value in self.config.items()
             if name in self._knobs and value != self._present.get(name)

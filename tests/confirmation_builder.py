@@ -57,10 +57,12 @@ def confirmed(
     nominee: dict[str, Value] | None = None,
     cut_off: Sequence[Failure] = (),
     seconds: Iterator[float] | None = None,
+    refused: dict[str, str] | None = None,
 ) -> Outcome:
     """What comes of compiling, or of a nominee, which takes ``gate_s`` in the gate's run and saves memory.
 
-    The first processes are ``cut_off``; ``seconds`` are told by the clock, of 1,000 in all.
+    The first processes are ``cut_off``; ``seconds`` are told by the clock, of 1,000 in all. Knobs of the
+    nominee that are ``refused`` decline in every process.
     """
     ratio = math.log(SAVED if settings.objective == "memory" else STEP_S / changed_step_s)
 
@@ -69,7 +71,9 @@ def confirmed(
     def duel(*of: Any, **how: Any) -> Duel:
         for failure in failures:
             raise TrialFailed(failure)
-        return Duel(WINDOWS, [ratio], [Slot((STEP_S,) * 5)], [Slot((changed_step_s,) * 5)])
+        message = {"refused": {name: why for name, why in (refused or {}).items() if of[1][name] != "off"}}
+        slots = [Slot((STEP_S,) * 5)], [Slot((changed_step_s,) * 5)]
+        return Duel(WINDOWS, [ratio], *slots, second_message=message)
 
     monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
     monkeypatch.setattr(Confirmation, "_run_longer", lambda *of: None)

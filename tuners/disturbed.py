@@ -75,7 +75,7 @@ def refuse_collapse(
     room = len(os.sched_getaffinity(0)) if cpus is None else cpus
     ranks = [int(config.get("ranks", 1)) for config in configs]
     for each, of, slots in zip(numbers, ranks, arms, strict=True):
-        threads = each * of  # CPU time is that of all ranks
+        threads = each if of == 1 else of * max(1, room // of)  # CPU time is that of all ranks, which share
         if each < 2 or not all(slot.cpu_s for slot in slots):  # not known of slots with more than steps
             continue
         least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))

@@ -34,12 +34,12 @@ def seconds(slot: Slot, message: Mapping[str, Any], between: str | None, by_work
     Where the slot holds whole intervals that is all their time over their steps.
 
     Raises:
-        TrialFailed: ``interference``; evaluations came, but too late for whole intervals.
+        TrialFailed: ``timeout``; evaluations came, but too late for a whole interval.
     """
     spent_s = slot.mean_s
     if between is not None and not message["all_flagged"]:
-        if message["flagged_ns"] and not message["whole"]:
-            raise TrialFailed(Failure("interference", f"no whole interval of evaluation in {LIMIT_S:.0f} s"))
+        if message["flags"].get(between) and not message["whole"]:
+            raise TrialFailed(Failure("timeout", f"no whole interval of evaluation in {2 * LIMIT_S:.0f} s"))
         whole = [*message["wall_ns"], *message["flagged_ns"]]
         spent_s = sum(whole) / len(whole) / 1e9
     return spent_s / slot.work if by_work else spent_s

@@ -29,7 +29,7 @@ FOR_A_SEARCH: tuple[Constraint, ...] = (
 """What is not worth trying, or not expected to fit: it takes effect all the same, as the baseline shows."""
 
 OF_WHAT_IS_FIXED: tuple[Constraint, ...] = (copies_need_pinned_memory,)
-"""What is asked of fixed settings alone: the program's own one does nothing beside them, which is no fault."""
+"""What is asked of fixed settings alone: the program's own may do nothing beside them."""
 
 
 def check_fixed(knobs: Mapping[str, AnyKnob], fixed: Config, own: Config, profile: Profile) -> None:

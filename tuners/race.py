@@ -122,7 +122,9 @@ class Race:
         ratios: list[float] = []
         estimate: Estimate | None = None
         for quads in LIVE_LOOKS:
-            more, (first, slots), messages = self._live_quads(incumbent, config, quads - len(ratios), deadline)
+            more, (first, slots), messages = self._live_quads(
+                incumbent, config, quads - len(ratios), deadline
+            )
             ratios += more
             _mark(record, first, slots)
             refuse_collapse((incumbent, config), (first, slots))
@@ -171,9 +173,10 @@ class Race:
         if lost:
             self.close()
             raise SettingLost(lost)
+        unmet = second.get("unmet", ())
         return {
             name: why for name, why in second.get("refused", {}).items()
-            if name not in of_incumbent or config.get(name) != incumbent.get(name)
+            if config.get(name) != incumbent.get(name) or name not in {*of_incumbent, *unmet}
         }  # fmt: skip
 
     def _session(self, incumbent: Config) -> Running:

@@ -30,6 +30,7 @@ LEFT_OUT: dict[tuple[str, str], tuple[tuple[str, tuple[str, ...]], ...]] = {
     ("strategy", "pipeline"): (("amp", ("fp16",)), ("low_precision_parameters", ("bf16",))),
     ("fsdp_precision", "bf16"): (("amp", ("bf16", "fp16")),),
     ("parameters_as_bucket_view", "on"): (("channels_last", ("on", "3d")),),
+    ("communication_hook", "powersgd"): (("amp", ("fp16",)), ("channels_last", ("on", "3d"))),
     ("overlap_with_ddp", "on"): (
         ("amp", ("fp16",)),
         ("lr_scaling", ("linear", "sqrt")),

@@ -197,6 +197,8 @@ class Search:
             for value in self._values(name, start):
                 config = self.space.complete({**start, name: value})
                 score = self._measure(config, "screen")
+                if best is not None and self.space.complete(best[1]) != best[1]:
+                    best = None  # part of it was withdrawn meanwhile
                 if score is None:
                     continue
                 most = self.score if best is None else best[0]
@@ -409,10 +411,17 @@ class Search:
         lost = [NotTried(name, self.incumbent[name], reason) for name, reason in refused.items()]
         self.not_tried += lost
         self.space = replace(self.space, withdrawn=(*self.space.withdrawn, *lost))
-        self.incumbent = self.space.complete(self.incumbent)
-        key = self.space.key(self.incumbent)
-        known = self._seen.get(key, -math.inf)
-        self._seen[key] = self.score = known if math.isfinite(known) else self.score
+        self.score, self.incumbent = self._best_left()
+
+    def _best_left(self) -> tuple[float, Config]:
+        """The best that was measured and is still possible; the baseline where nothing is better."""
+        present = self.space.key(self.space.present)
+        known = [(self._seen[key], key) for key in self._nominees if math.isfinite(self._seen[key])]
+        for score, key in sorted([*known, (0.0, present)], reverse=True):
+            config: Config = json.loads(key)
+            if self.space.complete(config) == config and self.space.check(config) is None:
+                return score, config
+        return 0.0, dict(self.space.present)
 
     def _drop(self, config: Config, reason: str) -> None:
         for name, value in config.items():

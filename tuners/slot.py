@@ -84,6 +84,8 @@ class SlotTask:
             enough = (
                 len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
             )
+        if late and self._between is not None and self._flagged and self._aligned and not self._late(2.0):
+            return self._whole and bool(self._clean)  # the interval may yet end
         return (enough and self._whole) or (bool(self._clean) and late)
 
     def _pass(self, step: Step) -> None:
@@ -102,8 +104,8 @@ class SlotTask:
         if dropped or not self._waits:
             self._read_counters()
 
-    def _late(self) -> bool:
-        return time.perf_counter() - self._began >= self._limit_s
+    def _late(self, times: float = 1.0) -> bool:
+        return time.perf_counter() - self._began >= times * self._limit_s
 
     def _read_counters(self) -> None:
         self._began = time.perf_counter()

@@ -64,6 +64,11 @@ def test_without_a_collapse_numbers_of_threads_are_compared(
     refuse_collapse(configs, (slots(**BUSY), slots(**second)), cpus=cpus)
 
 
+def test_ranks_share_the_cpus_whatever_number_of_threads_is_set() -> None:
+    arms = (slots(**ALONE), slots(cpu_s=1.8, other_cpu_s=0.2))
+    refuse_collapse((ONE, {**TWO, "ranks": 2}), arms, cpus=2)
+
+
 @pytest.mark.parametrize(("cpu_s", "refused"), [(3.4, False), (1.9, True)])
 def test_of_several_ranks_the_threads_of_all_count(cpu_s: float, refused: bool) -> None:
     two = {**TWO, "ranks": 2}

@@ -120,7 +120,32 @@ def test_a_part_of_an_interval_is_not_ranked(monkeypatch: pytest.MonkeyPatch) ->
     message = task.finish()
     with pytest.raises(TrialFailed, match="no whole interval") as raised:
         seconds(as_slot(message), message, EVALUATION, by_work=False)
-    assert raised.value.failure.cause == "interference"
+    assert raised.value.failure.cause == "timeout"
+
+
+def test_in_time_whole_intervals_are_enough_though_fewer_steps_than_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = a_slot(100, aligned=True)
+    task.begin()
+    assert not any(task.take(step) for step in (a_step(1), a_step(2, "evaluation"), a_step(3)))
+    late = task._began + 61.0
+    monkeypatch.setattr("advisor.tuners.slot.time.perf_counter", lambda: late)
+    assert not task.take(a_step(4))
+    assert task.take(a_step(5, "evaluation"))
+    assert task.finish()["whole"]
+
+
+def test_a_step_that_was_set_apart_for_something_else_is_no_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = a_slot(10, aligned=True)
+    task.begin()
+    assert not any(task.take(step) for step in (a_step(1), a_step(2, "save")))
+    monkeypatch.setattr("advisor.tuners.slot.time.perf_counter", lambda: 1e9)
+    assert task.take(a_step(3))
+    message = task.finish()
+    assert seconds(as_slot(message), message, EVALUATION, by_work=False) > 0  # refused: no evaluation came
 
 
 def test_of_other_load_the_part_of_the_steps_alone_counts() -> None:
