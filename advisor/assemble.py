@@ -11,11 +11,11 @@ from advisor.advise import in_order, summary
 from advisor.baseline import Baseline
 from advisor.batches import NAMES as OF_THE_BATCH
 from advisor.batches import Batches
-from advisor.confirmation import Outcome
 from advisor.finding import Finding
 from advisor.findings import as_data, phases_ms, profile_summary, replays
 from advisor.guidance import with_outcomes
 from advisor.keeping import as_loss, as_ratio, rate, spread, step_interval
+from advisor.outcome import Outcome
 from advisor.planned import planned_run
 from advisor.profiles.profile import Profile
 from advisor.redaction import without_secrets
@@ -120,6 +120,7 @@ def result(
             over_processes_ms=_over_processes(baseline, outcome, settings.confidence),
             throughput=rate(baseline.slots, sampled),
             peak_bytes=baseline.profile.peak_bytes,
+            steps_peak_bytes=baseline.steps_peak_bytes,
             **_losses(baseline, outcome, trials),
         ),
         profile=_profile(profile, findings, notes, after),

@@ -13,7 +13,7 @@ from advisor.durations import as_option
 from advisor.errors import TargetError, UsageError
 from advisor.profiles.profile import Profile, StepPhases
 from advisor.settings import Settings, Value
-from advisor.tuners.duel import MEMORY_SHARE_FOR_TWO, Arena
+from advisor.tuners.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.epochs import epochs_of
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.fixed import check_applied
@@ -59,6 +59,7 @@ class Baseline:
         max_steps: How many steps one launch has, when the program came to its end.
         applied: What of ``--fix`` took effect.
         refused: What of it did not, with the reason.
+        steps_peak_bytes: Peak memory after these steps; ``profile`` may have seen more, such as evaluation.
     """
 
     profile: Profile
@@ -70,7 +71,7 @@ class Baseline:
     contended: bool
     thread_collapse: bool
     losses: tuple[float, ...] = ()
-    peak_bytes: int = 0
+    steps_peak_bytes: int = 0
     max_steps: int | None = None
     seconds: float = 0.0
     startup_s: float = 0.0
@@ -81,8 +82,8 @@ class Baseline:
 
     @property
     def step_s(self) -> float:
-        """Median seconds of a step."""
-        return median([value for slot in self.slots for value in slot.step_s])
+        """Seconds of a step: median of the means of slots, in which steps of several kinds count whole."""
+        return median([slot.mean_s for slot in self.slots])
 
     @property
     def losses_finite(self) -> bool:
@@ -101,6 +102,12 @@ class Baseline:
         if memory is not None:
             free = self.profile.machine.memory_bytes
             arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
+            taken, there_is = (
+                memory.device_reserved_bytes or memory.device_peak_bytes,
+                memory.device_total_bytes,
+            )
+            if taken and there_is:
+                arena.two_fit = arena.two_fit and 2 * taken < DEVICE_SHARE_FOR_TWO * there_is
 
     def end(self) -> None:
         """End its process, if that still runs."""
@@ -155,7 +162,7 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
         raise target_error(failed.failure, session) from None
     except SessionEnded as ended:
         return _short(launcher, arena, settings, ended.outcome, began)
-    step_s = median(list(warm[-1].step_s))
+    step_s = warm[-1].mean_s
     _check_budget(settings, startup_s, step_s, time.monotonic() - began)
     try:
         return _measure(launcher, arena, settings, session, startup_s, step_s, began)
@@ -246,7 +253,7 @@ def _short(
         finally:
             session.kill()
     arena.max_steps, arena.fixed_steps = total, settings.steps
-    arena.step_s = median([value for slot in slots for value in slot.step_s])
+    arena.step_s = median([slot.mean_s for slot in slots])
     launcher.limits.step_s = arena.step_s
     pairs = zip(slots[::2], slots[1::2], strict=True)
     ratios = [math.log(a.seconds_per_unit / b.seconds_per_unit) for a, b in pairs]
@@ -296,6 +303,7 @@ def _baseline(
         detectable=max(FLOOR, smallest_detectable(sigma, PLANNED_QUADS)),
         contended=contended,
         thread_collapse=contended and threads >= 2 and cpu / max(wall, 1e-9) < COLLAPSED * threads,
+        steps_peak_bytes=profile.peak_bytes,
         max_steps=max_steps,
         seconds=seconds,
         startup_s=startup_s,

@@ -162,7 +162,8 @@ class Batches:
         chosen = self.advice.chosen
         if chosen is None:
             return nominee
-        return {**nominee, "batch_size": chosen.batch_size, "lr_scaling": chosen.lr_scaling}
+        rule = {"lr_scaling": chosen.lr_scaling} if "lr_scaling" in self._wide.present else {}
+        return {**nominee, "batch_size": chosen.batch_size, **rule}
 
     def _proven(self, batching: Batching, nominee: Config, own: Config) -> Config:
         """The nominee of a search by goodput: a larger batch must learn as much.
@@ -273,4 +274,5 @@ class Batches:
         if self.noise is None or not before or not after or before == after:
             return 0.0
         scaled = scale(self.noise, int(after) > int(before))
-        return math.log(efficiency(self._per_update * int(after), self._per_update * int(before), scaled))
+        worth = math.log(efficiency(self._per_update * int(after), self._per_update * int(before), scaled))
+        return min(0.0, worth)  # the noise scale of first steps is small: it would speak for smaller batches

@@ -11,10 +11,10 @@ from advisor import assemble
 from advisor.advise import advise
 from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.batches import Batches
-from advisor.confirmation import Outcome
 from advisor.errors import TargetError
 from advisor.keeping import as_trial
 from advisor.launching import make_launcher, request_digest
+from advisor.outcome import Outcome
 from advisor.profiles.machine import Machine
 from advisor.result import ResultData, Trial
 from advisor.rules import RULES

@@ -246,7 +246,8 @@ def _result(
         min_gain=settings.min_gain,
         floor=baseline.detectable,
     )
-    memory = check_memory(reference.baseline.peak_bytes, run.peaks, level=level, min_gain=settings.min_gain)
+    then = reference.baseline.steps_peak_bytes or reference.baseline.peak_bytes
+    memory = check_memory(then, run.peaks, level=level, min_gain=settings.min_gain)
     facts = _reference_facts(name, reference)
     digest = request_digest(request)
     return CheckData(

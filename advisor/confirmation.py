@@ -3,20 +3,21 @@
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any
 
 from advisor import unconfirmed, wording
 from advisor.baseline import Baseline
 from advisor.clock_ratios import cpu_log_ratios, wall_log_ratios
 from advisor.compile_cost import break_even_steps
 from advisor.instances import instance_quads
-from advisor.longer_run import TIMES, LongerRun, run_longer, usual_steps
+from advisor.longer_run import TIMES, run_longer, usual_steps
 from advisor.numerics import OVERRUN, NumericsCheck
+from advisor.outcome import Outcome
 from advisor.settings import Progress, Settings
-from advisor.tuners import ablate, gate
+from advisor.tuners import ablate
 from advisor.tuners.compiled import compiles
 from advisor.tuners.declined import Declined, refuse_declined
 from advisor.tuners.duel import Arena, Duel
@@ -25,8 +26,8 @@ from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import (
     MIN_INSTANCES,
-    Decision,
     Estimate,
+    Slot,
     between,
     confirm,
     extend,
@@ -41,50 +42,6 @@ from advisor.tuners.retrying import undisturbed
 from advisor.tuners.space import Space
 
 Config = dict[str, Value]
-
-
-@dataclass
-class Outcome:
-    """What is recommended and why.
-
-    Attributes:
-        config: The baseline's under ``keep``.
-        decision: The last confirmation; ``None`` when nothing came so far.
-        contributions: Log ratio that each change gives, by removal.
-        numerics: Per change and, under ``""``, for the whole.
-        reason: Why nothing is recommended, or what limits it.
-        rejected: Nominated changes that the gate or a limit took out, with the reason.
-        compile_s: Longest compilation seen, with an empty cache.
-        compile_warm_s: Shortest one, in later processes that found the cache filled.
-        step_ratio: Of the time of a step, its worth included; ``None`` where no confirmation measured it.
-        time: The confirmation by wall time, where it compares something else.
-        cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
-        longer: The recommendation run three times as long as it was measured.
-        unchanged_ms: Time of a step of the baseline in each process of the confirmation.
-    """
-
-    config: Config
-    verdict: Literal["change", "keep"] = "keep"
-    decision: Decision | None = None
-    contributions: dict[str, Estimate] = field(default_factory=dict)
-    numerics: dict[str, gate.Verdict] = field(default_factory=dict)
-    reason: str = ""
-    rejected: dict[str, str] = field(default_factory=dict)
-    reference: gate.Reference | None = None
-    winner_peaks: tuple[int, ...] = ()
-    compile_s: float | None = None
-    compile_warm_s: float | None = None
-    step_ratio: float | None = None
-    time: Estimate | None = None
-    cpu: Estimate | None = None
-    longer: LongerRun | None = None
-    unchanged_ms: list[float] = field(default_factory=list)
-
-    def break_even_steps(self, step_s: float) -> int | None:
-        """Steps of ``step_s`` seconds after which compiling is paid back; ``None`` when it never is."""
-        alone = None if self.time is not None else self.contributions.get("execution")
-        ratio = None if alone is None else math.exp(alone.estimate)
-        return break_even_steps(self.compile_s, step_s, whole=self.step_ratio, alone=ratio)
 
 
 @dataclass
@@ -184,8 +141,17 @@ class Confirmation:
         """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
         alone = outcome.contributions.get("execution")
         cost_s = self.compiled_s(winner) if self._adds_compiling(winner) else None
-        if alone is None or cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
+        if cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
             return winner
+        without = self.space.complete(ablate.without(winner, self.space.present, "execution"))
+        if (
+            alone is None
+        ):  # alone it is weighed once it is confirmed; among others it must not cost what they give
+            little = cost_s <= self.settings.min_gain * planned * self.baseline.step_s
+            if little or not self._changed(without):
+                return winner
+            outcome.reason = outcome.rejected["execution"] = f"{wording.UNWEIGHED} within {planned} steps"
+            return without
         changed, known = self._changed(winner), outcome.contributions
         gains = [each.estimate for name, each in known.items() if name in changed]
         ratio, whole = math.exp(alone.estimate), math.exp(sum(gains))
@@ -193,7 +159,7 @@ class Confirmation:
         if steps is not None and steps <= planned:
             return winner
         outcome.reason = outcome.rejected["execution"] = f"{wording.UNPAID} within {planned} steps"
-        return self.space.complete(ablate.without(winner, self.space.present, "execution"))
+        return without
 
     def _gate(self, winner: Config, outcome: Outcome) -> Config:
         """Leave out changes whose numbers drift; the rest goes on."""
@@ -339,7 +305,7 @@ class Confirmation:
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second
-        outcome.unchanged_ms.append(1e3 * median([slot.mean_s for slot in duel.first]))
+        outcome.unchanged_ms.append(1e3 * _step_s(duel.first, duel.first_message))
         record.startup_s = duel.startup_s
         record.applied = duel.second_message.get("applied", record.applied)
         refuse_declined(duel.second_message, self._changed(record.config))
@@ -400,3 +366,10 @@ class Confirmation:
 
     def _described(self, config: Config) -> str:
         return ", ".join(f"{name}={config[name]}" for name in self._changed(config))
+
+
+def _step_s(slots: Sequence[Slot], message: Mapping[str, Any]) -> float:
+    """Seconds of a step, without those that start an epoch: other measurements set them apart."""
+    kept = set(message.get("kept", ()))
+    walls = [wall / 1e9 for index, wall in enumerate(message["wall_ns"]) if index not in kept] if kept else []
+    return sum(walls) / len(walls) if walls else median([slot.mean_s for slot in slots])

@@ -93,6 +93,7 @@ class Baseline(Record):
     """The user's own setting, measured; ``losses`` as in a trial, where a trial has them.
 
     ``step_ms`` is of its first process, ``over_processes_ms`` of that and those of the confirmation.
+    ``peak_bytes`` holds all that was seen, such as evaluation, ``steps_peak_bytes`` the measured steps alone.
     """
 
     config: dict[str, Value]
@@ -100,6 +101,7 @@ class Baseline(Record):
     over_processes_ms: OverProcesses | None = None
     throughput: Rate
     peak_bytes: int = 0
+    steps_peak_bytes: int = 0
     loss: Loss = Loss()
     losses: Losses = []
 

@@ -13,7 +13,7 @@ from advisor import assemble, expected
 from advisor.advise import advise
 from advisor.baseline import Baseline, run_baseline, target_error
 from advisor.batches import Batches
-from advisor.confirmation import Confirmation, Outcome
+from advisor.confirmation import Confirmation
 from advisor.diagnosis import Diagnosis
 from advisor.durations import write_duration
 from advisor.errors import NoValidTrial, TargetError
@@ -23,6 +23,7 @@ from advisor.guidance import priorities
 from advisor.instances import reserve_s
 from advisor.keeping import Keeping
 from advisor.launching import make_launcher, side_effects
+from advisor.outcome import Outcome
 from advisor.profiles.machine import read_machine
 from advisor.profiles.profile import Profile
 from advisor.report import write_report

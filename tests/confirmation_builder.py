@@ -11,7 +11,8 @@ from builders import a_loader, a_profile, a_root
 from advisor.assemble import _planned, _recommendation
 from advisor.baseline import Baseline
 from advisor.batches import Batches
-from advisor.confirmation import Confirmation, Outcome
+from advisor.confirmation import Confirmation
+from advisor.outcome import Outcome
 from advisor.profiles.profile import RunFacts
 from advisor.result import PlannedRun, Recommendation
 from advisor.settings import Settings, TargetRequest

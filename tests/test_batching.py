@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,7 +16,7 @@ from advisor import batching
 from advisor.assemble import _proposals
 from advisor.batches import Batches
 from advisor.batching import BatchAdvice, Batching, expected_s
-from advisor.confirmation import Outcome
+from advisor.outcome import Outcome
 from advisor.profiles.profile import RunFacts
 from advisor.result import Trial
 from advisor.settings import Progress, Settings, TargetRequest
@@ -361,6 +362,28 @@ def test_what_a_sample_is_worth_needs_a_noise_scale() -> None:
     assert batches.worth({"batch_size": 64}, present) == pytest.approx(math.log(64 / 96))
     assert batches.sure_worth({"batch_size": 64}, present) < batches.worth({"batch_size": 64}, present)
     assert batches.worth(present, present) == 0.0
+
+
+def test_no_noise_scale_speaks_for_a_smaller_batch() -> None:
+    """That of the first steps is small, so it would: what it learns more from a sample need not last."""
+    batches, present = replace(a_run(), noise=NoiseScale(32.0, 16.0, 64.0)), {"batch_size": 256}
+    assert (
+        batches.worth({"batch_size": 64}, present) == batches.sure_worth({"batch_size": 64}, present) == 0.0
+    )
+
+
+def test_a_larger_batch_brings_no_rule_where_the_loss_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+    present: dict[str, Value] = {"batch_size": 32, "amp": "off"}
+    run._wide = Space(
+        present, present, {"batch_size": [32, 128]}, [], PROFILE
+    )  # no lr_scaling: losses are summed
+    chosen = SimpleNamespace(batch_size=128, lr_scaling="none")
+    advice = SimpleNamespace(noise=None, measured=(), chosen=chosen)
+    monkeypatch.setattr(Batching, "advise", lambda batching, nominee: advice)
+    monkeypatch.setattr(batches_module, "expected_s", lambda *of: 0.0)
+    found = run.extend(cast(Arena, None), PROFILE, {**present, "amp": "bf16"}, math.inf, 1.0)
+    assert found == {"batch_size": 128, "amp": "bf16"}
 
 
 def test_the_time_that_it_takes_grows_with_the_step_and_the_start() -> None:

@@ -93,3 +93,17 @@ def test_a_trace_has_no_compilation_to_win_back(monkeypatch: pytest.MonkeyPatch)
     settings = some_settings("throughput", steps_planned=10)
     outcome = confirmed(monkeypatch, settings, STEP_S / 2, nominee=nominee, gate_s=0.0)
     assert outcome.verdict == "change" and outcome.compile_s is None
+
+
+@pytest.mark.parametrize(("planned", "stays"), [(3000, False), (100_000, True)])
+def test_compiling_whose_own_gain_was_not_measured_must_cost_little(
+    monkeypatch: pytest.MonkeyPatch, planned: int, stays: bool
+) -> None:
+    """Others would pay for it: 30 s are a tenth of 3,000 steps of 0.1 s, and nothing of 100,000."""
+    monkeypatch.setattr(ablate, "removals", lambda *of, **how: (dict(BESIDE), []))
+    settings = some_settings("throughput", steps_planned=planned)
+    outcome = confirmed(
+        monkeypatch, settings, STEP_S / 2, nominee=BESIDE, compiled_s=lambda config: COMPILE_S
+    )
+    assert outcome.verdict == "change" and (outcome.config["execution"] == "compile") is stays
+    assert ("execution" in outcome.rejected) is not stays

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from advisor.assemble import _detectable, _over_processes
-from advisor.confirmation import Outcome
+from advisor.baseline import Baseline
+from advisor.confirmation import _step_s
+from advisor.outcome import Outcome
 from advisor.tuners.measure import Decision, Estimate, Slot
 
 
@@ -40,3 +42,16 @@ def test_a_step_over_processes_counts_the_first_one_and_those_of_the_confirmatio
 
 def test_two_processes_do_not_tell_how_much_processes_differ() -> None:
     assert _over_processes(a_baseline(0.01), Outcome({}, unchanged_ms=[10.2]), 0.99) is None
+
+
+def test_steps_that_start_an_epoch_are_no_part_of_the_step_that_is_kept() -> None:
+    window = [Slot((0.210, 0.010, 0.012))]
+    assert _step_s(window, {"wall_ns": [210_000_000, 10_000_000, 12_000_000], "kept": [0]}) == 0.011
+    assert _step_s(window, {"wall_ns": [210_000_000, 10_000_000, 12_000_000], "kept": []}) == window[0].mean_s
+    assert _step_s([Slot((0.01,)), Slot((0.03,)), Slot((0.02,))], {}) == 0.02
+
+
+def test_a_step_counts_those_of_every_kind() -> None:
+    """Five updates of a discriminator, then one of a generator that takes six times as long."""
+    slot = Slot((0.010, 0.010, 0.010, 0.010, 0.010, 0.060))
+    assert Baseline.step_s.fget(SimpleNamespace(slots=[slot] * 3)) == pytest.approx(0.110 / 6)  # type: ignore[attr-defined]

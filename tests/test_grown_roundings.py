@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from builders import a_profile, a_root
 
-from advisor.confirmation import Confirmation, Outcome
+from advisor.confirmation import Confirmation
+from advisor.outcome import Outcome
 from advisor.tuners import gate
 from advisor.tuners.ahead import Ahead
 from advisor.tuners.failures import Failure, TrialFailed

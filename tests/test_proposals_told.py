@@ -8,7 +8,7 @@ import pytest
 from advisor.assemble import _proposals
 from advisor.batches import Batches
 from advisor.batching import BatchAdvice
-from advisor.confirmation import Outcome
+from advisor.outcome import Outcome
 from advisor.settings import Settings, TargetRequest
 from advisor.tuners.measure import Estimate
 from advisor.tuners.proposals import Measured

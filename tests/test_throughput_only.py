@@ -8,7 +8,7 @@ from result_builder import a_result
 
 from advisor.assemble import _recommendation
 from advisor.batches import Batches
-from advisor.confirmation import Outcome
+from advisor.outcome import Outcome
 from advisor.report import render_html, render_markdown, render_text
 from advisor.result import Recommendation
 from advisor.settings import Objective, Settings, TargetRequest

@@ -10,7 +10,7 @@ from result_builder import a_ratio
 
 from advisor.assemble import _proposals
 from advisor.batches import Batches
-from advisor.confirmation import Outcome
+from advisor.outcome import Outcome
 from advisor.result import Trial
 from advisor.settings import Progress, Settings, TargetRequest
 from advisor.tried_batches import tried_batches

@@ -31,6 +31,7 @@ MAX_WARMUP_WINDOWS = 12
 SLOT_LIMIT_S = 0.5
 HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
+DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
 
 
 @dataclass

@@ -154,6 +154,7 @@ class SlotTask:
             "flagged_ns": [step.wall_ns for step in self._flagged],
             "all_flagged": not self._clean,
             "whole": self._whole,
+            "kept": [index for index, step in enumerate(steps) if step.flags & self._keep],
             "loader_samples": sum(step.loader_samples for step in steps),
             "root_samples": sum(step.root_samples for step in steps),
             "sequence": "".join(step.sequence for step in steps),

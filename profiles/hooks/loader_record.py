@@ -8,7 +8,7 @@ from advisor.profiles.hooks.batch_look import BatchLook
 from advisor.profiles.hooks.dataset_state import State, first_difference, state_of
 from advisor.profiles.hooks.first_turns import FirstTurns
 from advisor.profiles.hooks.item_timing import ItemTiming
-from advisor.profiles.hooks.tensors import leading_size
+from advisor.profiles.hooks.tensors import leading_sizes
 from advisor.profiles.profile import LoaderFacts, Location
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class LoaderRecord:
         self.effective = _effective(loader)
         own: int | None = loader.batch_size
         self.batch_size: int | None = own or (parent.batch_size if parent else None)
+        self._axis: int | None = None  # dimension of its batches that counts samples, once that is known
         self.timing = ItemTiming()
         self.first_turns = FirstTurns()
         self.opening: FirstTurns | None = None
@@ -193,8 +194,16 @@ class LoaderRecord:
         return samples
 
     def size_of(self, batch: Any) -> int:
-        """How many samples a batch of this loader has."""
-        return leading_size(batch) or self.batch_size or 0
+        """How many samples a batch of this loader has: dimension 0, or 1 where full batches lie so.
+
+        ``pad_sequence`` stacks along dimension 1 unless it is told ``batch_first``.
+        """
+        sizes = leading_sizes(batch)
+        if not sizes:
+            return self.batch_size or 0
+        if self._axis is None and len(sizes) > 1 and self.batch_size in sizes[:2] and sizes[0] != sizes[1]:
+            self._axis = sizes[:2].index(self.batch_size)  # the first batch of a loader is a full one
+        return sizes[self._axis] if self._axis is not None and self._axis < len(sizes) else sizes[0]
 
     def credit(self) -> None:
         """A step used what was delivered since the last one, if anything was."""

@@ -301,9 +301,8 @@ class Loaders:
                     self._credited = clock.updates
                     record.credit()
                 first = batch[0] if type(batch) is list and batch else batch
-                if type(first) is tensor and first.dim():
-                    samples: int = first.size(0)
-                else:
+                samples: int = first.size(0) if type(first) is tensor and first.dim() else 0
+                if samples != record.batch_size:
                     samples = record.size_of(batch)
                 record.batches += 1
                 record.samples += samples

@@ -22,19 +22,26 @@ def each_tensor(value: Any, depth: int = DEPTH) -> Iterator["Tensor"]:
         yield from each_tensor(part, depth - 1)
 
 
-def leading_size(value: Any, depth: int = DEPTH) -> int:
+def leading_size(value: Any) -> int:
     """Dimension 0 of the first tensor that has one; 0 without such a tensor."""
-    tensor = tensor_type()
-    # On every step: no recursion for a plain batch.
+    # On every step: no recursion for a plain batch, and no tuple.
     first = value[0] if type(value) in (list, tuple) and value else value
-    if isinstance(first, tensor) and first.dim():
+    if isinstance(first, tensor_type()) and first.dim():
         return int(first.size(0))
+    sizes = leading_sizes(value)
+    return sizes[0] if sizes else 0
+
+
+def leading_sizes(value: Any, depth: int = DEPTH) -> tuple[int, ...]:
+    """All dimensions of the first tensor that has any; none without such a tensor."""
+    if isinstance(value, tensor_type()):
+        return tuple(value.shape)
     if depth:
         for part in _parts(value):
-            size = leading_size(part, depth - 1)
-            if size:
-                return size
-    return 0
+            sizes = leading_sizes(part, depth - 1)
+            if sizes and sizes[0]:
+                return sizes
+    return ()
 
 
 def total_bytes(value: Any) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from advisor.profiles.hooks.clock import Clock
@@ -276,3 +277,29 @@ def test_nothing_is_probed_where_there_is_no_loader(program: Watched) -> None:
     program.train([torch.ones(1, 2)])
     program.loaders.probe()
     assert program.loaders.facts() is None and program.loaders.samples_in_steps() == 0
+
+
+def stacked(items: list[torch.Tensor]) -> torch.Tensor:
+    """Sequences of different lengths as a recurrent network takes them: (time, batch, features)."""
+    return pad_sequence([item.repeat(3 + len(items) % 3, 1) for item in items])
+
+
+@pytest.mark.parametrize("tuples", [False, True])
+def test_samples_are_counted_along_the_dimension_that_has_them(program: Watched, tuples: bool) -> None:
+    def collate(items: list[torch.Tensor]) -> Any:
+        batch = stacked(items)
+        return (batch, batch) if tuples else batch
+
+    for batch in DataLoader(Items(19), batch_size=8, collate_fn=collate):
+        program.train([batch[0] if tuples else batch])
+    (record,) = program.loaders.records
+    assert record.batches == 3 and record.samples == 19
+
+
+def test_a_feature_for_each_sample_is_no_second_batch(program: Watched) -> None:
+    """Rows of as many features as a batch has rows: the last, smaller batch still counts by its rows."""
+    program.train(DataLoader(Items(7), batch_size=2))
+    (record,) = program.loaders.records
+    assert record.samples in (7, 8)  # (2, 2) may lie either way
+    program.train(DataLoader(Items(7), batch_size=3))
+    assert program.loaders.records[-1].samples == 7
