@@ -144,9 +144,7 @@ class Confirmation:
         if cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
             return winner
         without = self.space.complete(ablate.without(winner, self.space.present, "execution"))
-        if (
-            alone is None
-        ):  # alone it is weighed once it is confirmed; among others it must not cost what they give
+        if alone is None:  # the only change is weighed once confirmed; among others it must not use up their gain
             little = cost_s <= self.settings.min_gain * planned * self.baseline.step_s
             if little or not self._changed(without):
                 return winner
