@@ -144,7 +144,7 @@ class Confirmation:
         if cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
             return winner
         without = self.space.complete(ablate.without(winner, self.space.present, "execution"))
-        if alone is None:  # the only change is weighed once confirmed; among others it must not use up their gain
+        if alone is None:  # the only change is weighed once confirmed; others must not pay for it
             little = cost_s <= self.settings.min_gain * planned * self.baseline.step_s
             if little or not self._changed(without):
                 return winner
