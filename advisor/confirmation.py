@@ -19,10 +19,8 @@ from advisor.outcome import Outcome
 from advisor.settings import Progress, Settings
 from advisor.tuners import ablate
 from advisor.tuners.compiled import compiles
-from advisor.tuners.declined import Declined, refuse_declined
 from advisor.tuners.duel import Arena, Duel
-from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
-from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.failures import Failure, TrialFailed, not_applied
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import (
     MIN_INSTANCES,
@@ -98,12 +96,7 @@ class Confirmation:
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
             winner = self._paid_back(winner, outcome)
-            while self._changed(winner) and self._changed(winner := self._gate(winner, outcome)):
-                try:
-                    self._confirm(winner, outcome)
-                    break
-                except Declined as lost:
-                    winner = self._left(winner, lost, outcome)
+            self._check_and_confirm(winner, outcome)
         except TrialFailed as failed:
             outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
         return outcome
@@ -177,17 +170,41 @@ class Confirmation:
             outcome.reason = f"{self._described(winner)}: the numbers drift: {found.reason}"
         return found.config
 
-    def _left(self, winner: Config, lost: Declined, outcome: Outcome) -> Config:
-        """The winner without what declined late; what was measured with it holds for neither."""
-        self.progress.say(f"going on without {', '.join(lost.refused)}, which declined late")
-        outcome.rejected.update(lost.refused)
+    def _check_and_confirm(self, winner: Config, outcome: Outcome, *, again: bool = True) -> None:
+        """Look at the numbers, then confirm; where a change declines, once more without it."""
+        if not self._changed(winner) or not self._changed(winner := self._gate(winner, outcome)):
+            return
+        try:
+            self._confirm(winner, outcome)
+        except TrialFailed as failed:
+            declined = [name for name in self._changed(winner) if name in outcome.rejected]
+            if not declined:
+                raise
+            left = self._without(winner, declined, outcome)
+            outcome.reason = failed.failure.message
+            if again:
+                self._check_and_confirm(left, outcome, again=False)
+
+    def _without(self, winner: Config, declined: Sequence[str], outcome: Outcome) -> Config:
+        """The winner without what declined; what was measured with it holds for neither."""
+        self.progress.say(f"leaving out {', '.join(declined)}, which declined late")
         outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
         outcome.unchanged_ms.clear()
-        outcome.reason = lost.failure.message
-        for name in lost.refused:
+        for name in declined:
             outcome.contributions.pop(name, None)
             winner = ablate.without(winner, self.space.present, name)
         return self.space.complete(winner)
+
+    def _refuse_declined(self, refused: Mapping[str, str], config: Config, outcome: Outcome) -> None:
+        """End the measurement of a configuration that does not hold: one of its changes declined.
+
+        Raises:
+            TrialFailed: ``not_applied``; ``rejected`` has them with their reasons.
+        """
+        declined = {name: why for name, why in refused.items() if name in self._changed(config)}
+        if declined:
+            outcome.rejected.update(declined)
+            raise not_applied(declined)
 
     def _confirm(self, winner: Config, outcome: Outcome) -> None:
         if self._adds_compiling(winner):
@@ -201,8 +218,6 @@ class Confirmation:
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, dict(winner), "confirm")
         key = self.space.key(winner)
-        if flag_between(self.space.present, winner, self.arena.knobs):
-            record.marks.append(TIMED_TOGETHER)
         self.recorder.begin(record, key, 0.0)
         self.keep_contributions(number, key, outcome.contributions)
         self.progress.say(f"confirming {self._described(winner)} on fresh processes")
@@ -264,12 +279,11 @@ class Confirmation:
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:
             record.state, record.message = "pruned", unconfirmed.why_never(disturbed)
-        lost = None
         if decision.verdict == "confirmed":
-            lost = self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
+            self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
         self.recorder.record(record, key)
-        if lost is not None:
-            raise lost
+        if record.cause == "not_applied":
+            raise TrialFailed(Failure("not_applied", record.message))
         gained = outcome.time if self._for_memory else record.against_baseline
         outcome.step_ratio = None if gained is None else math.exp(gained.estimate)
         if record.against_baseline is not None and len(leading := self._leading(winner)) == 1:
@@ -283,30 +297,29 @@ class Confirmation:
         else:
             outcome.verdict, outcome.config, outcome.reason = "change", dict(winner), ""
 
-    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> Declined | None:
-        """What is to be recommended must also last; the record says why it does not. What declined late."""
+    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
+        """What is to be recommended must also last; the record says why it does not."""
         described = f"{self._described(record.config)}, run {TIMES} times as long,"
         self.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
         try:
-            changed = self._changed(record.config)
-            outcome.longer = longer = run_longer(self.arena, record.config, steps, record.number, changed)
+            outcome.longer = longer = run_longer(self.arena, record.config, steps, record.number)
+            self._refuse_declined(longer.refused, record.config, outcome)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message = f"{described} failed: {failed.failure.message}"
             record.log = self.arena.log
-            return failed if isinstance(failed, Declined) else None
+            return
         problem = self._memory_problem((longer.peak_bytes,))
         if problem is not None:
             record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
             record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
-        return None
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second
         outcome.unchanged_ms.append(1e3 * _step_s(duel.first, duel.first_message))
         record.startup_s = duel.startup_s
         record.applied = duel.second_message.get("applied", record.applied)
-        refuse_declined(duel.second_message, self._changed(record.config))
+        self._refuse_declined(duel.second_message.get("refused", {}), record.config, outcome)
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
             check_outcome(record)

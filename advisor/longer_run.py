@@ -1,10 +1,9 @@
 """A winner runs three times as long as it was measured: memory that only grows shows itself late."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.tuners.declined import refuse_declined
 from advisor.tuners.duel import HOPELESS, WINDOWS, Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.session import SessionEnded
@@ -21,11 +20,13 @@ class LongerRun:
         steps: That it ran; fewer than asked for where the program came to its own end.
         peak_bytes: Of the device where there is one, else of the host.
         growth_bytes_per_step: Of the peak over the last two thirds; ``None`` where it ended before them.
+        refused: Settings that no longer acted at its end, by knob with the reason.
     """
 
     steps: int
     peak_bytes: int
     growth_bytes_per_step: float | None
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int) -> int:
@@ -35,9 +36,7 @@ def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int)
     return 2 * quads * (arena.steps() + 1)
 
 
-def run_longer(
-    arena: Arena, config: Mapping[str, Value], steps: int, number: int, changed: Collection[str] = ()
-) -> LongerRun:
+def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: int) -> LongerRun:
     """Run ``TIMES`` times as many steps in a process of its own, and look at its memory.
 
     Args:
@@ -45,11 +44,9 @@ def run_longer(
         config: What is to be recommended.
         steps: The usual ones.
         number: Of the trial.
-        changed: What differs from the baseline.
 
     Raises:
         TrialFailed: It failed, which is what is to be found out.
-        Declined: One of the changes no longer acts.
     """
     session = arena.start(config, number)
     peaks: list[tuple[int, int]] = []
@@ -58,7 +55,6 @@ def run_longer(
         session.first_step()
         for count in (steps, (TIMES - 1) * steps):
             session.slot(count, drop=0, limit_s=LEAST_S + HOPELESS / 2 * count * arena.step_s)
-            refuse_declined(session.last, changed)
             taken += len(session.last["wall_ns"])
             peaks.append((taken, peak_of(session.facts())))
         outcome = session.stop()
@@ -67,7 +63,7 @@ def run_longer(
     finally:
         session.kill()
     peak = int(outcome["device_peak_bytes"] or outcome["peak_bytes"])
-    return LongerRun(int(outcome["steps"]), peak, _growth(peaks))
+    return LongerRun(int(outcome["steps"]), peak, _growth(peaks), outcome["refused"])
 
 
 def peak_of(facts: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ from advisor.assemble import _planned, _recommendation
 from advisor.baseline import Baseline
 from advisor.batches import Batches
 from advisor.confirmation import Confirmation
+from advisor.longer_run import LongerRun
 from advisor.outcome import Outcome
 from advisor.profiles.profile import RunFacts
 from advisor.result import PlannedRun, Recommendation
@@ -59,25 +60,32 @@ def confirmed(
     cut_off: Sequence[Failure] = (),
     seconds: Iterator[float] | None = None,
     refused: dict[str, str] | None = None,
+    refused_later: dict[str, str] | None = None,
 ) -> Outcome:
     """What comes of compiling, or of a nominee, which takes ``gate_s`` in the gate's run and saves memory.
 
     The first processes are ``cut_off``; ``seconds`` are told by the clock, of 1,000 in all. Knobs of the
-    nominee that are ``refused`` decline in every process.
+    nominee that are ``refused`` decline in every process, those ``refused_later`` in the longer run.
     """
     ratio = math.log(SAVED if settings.objective == "memory" else STEP_S / changed_step_s)
 
     failures = iter(cut_off)
 
+    def declining(config: dict[str, Value], names: dict[str, str] | None) -> dict[str, str]:
+        return {name: why for name, why in (names or {}).items() if config[name] not in ("off", "eager")}
+
     def duel(*of: Any, **how: Any) -> Duel:
         for failure in failures:
             raise TrialFailed(failure)
-        message = {"refused": {name: why for name, why in (refused or {}).items() if of[1][name] != "off"}}
+        message = {"refused": declining(of[1], refused)}
         slots = [Slot((STEP_S,) * 5)], [Slot((changed_step_s,) * 5)]
         return Duel(WINDOWS, [ratio], *slots, second_message=message)
 
     monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
-    monkeypatch.setattr(Confirmation, "_run_longer", lambda *of: None)
+    monkeypatch.setattr(
+        "advisor.confirmation.run_longer",
+        lambda arena, config, *of: LongerRun(30, peak_bytes, 0.0, declining(config, refused_later)),
+    )
     arena = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=STEP_S,
         threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),

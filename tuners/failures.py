@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -56,6 +57,12 @@ class TrialFailed(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.cause}: {failure.message}")
         self.failure = failure
+
+
+def not_applied(refused: Mapping[str, str]) -> TrialFailed:
+    """The failure of a measurement in which these knobs declined, by id with the reason."""
+    told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    return TrialFailed(Failure("not_applied", told))
 
 
 def is_disruption(failure: Failure) -> bool:

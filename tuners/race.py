@@ -8,8 +8,7 @@ from typing import Any
 from advisor.tuners.compiled import compiles
 from advisor.tuners.disturbed import marks, refuse_collapse
 from advisor.tuners.duel import LIVE, Arena
-from advisor.tuners.evaluating import TIMED_TOGETHER, flag_between
-from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.failures import Failure, TrialFailed, not_applied
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot, between, median, single, within
@@ -29,14 +28,6 @@ CLEAR = 0.2  # log ratio that needs no second look while screening
 Config = dict[str, Value]
 
 
-class SettingLost(Exception):
-    """Settings of the incumbent turned out not to act, by knob with the reason: it is to do without them."""
-
-    def __init__(self, refused: Mapping[str, str]) -> None:
-        super().__init__(", ".join(refused))
-        self.refused = dict(refused)
-
-
 @dataclass
 class Race:
     """Measures candidates of a search; live knobs share one process for as long as they can.
@@ -44,12 +35,14 @@ class Race:
     Attributes:
         limit_bytes: Of memory, that a candidate with a process of its own may use.
         base: The baseline; a setting that it has, such as a fixed one, is never lost.
+        lost: Settings of the incumbent that declined in the last race, by knob with the reason.
     """
 
     arena: Arena
     clock: Callable[[], float] = time.monotonic
     limit_bytes: int | None = None
     base: Mapping[str, Value] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
     _shared: tuple[Config, Running] | None = None
 
     def adopt(self, config: Mapping[str, Value], session: Running) -> None:
@@ -77,15 +70,14 @@ class Race:
             deadline: Time of the clock after which no further look is taken.
 
         Raises:
-            TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice.
-            SettingLost: A knob of the incumbent declined, which may happen as late as in a second epoch.
+            TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice. Or a
+                setting of the incumbent declined (``not_applied``), which then is in ``lost``.
         """
+        self.lost = {}
         return once_more(lambda: self._once(incumbent, config, record, deadline), record.begin_again)
 
     def _once(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
         how = self.arena.how(incumbent, config)
-        if flag_between(incumbent, config, self.arena.knobs) and TIMED_TOGETHER not in record.marks:
-            record.marks.append(TIMED_TOGETHER)
         if how == LIVE:
             record.process = "shared"
             return self._live(incumbent, config, record, deadline)
@@ -163,20 +155,22 @@ class Race:
     def _refused(
         self, incumbent: Config, config: Config, first: Mapping[str, Any], second: Mapping[str, Any]
     ) -> dict[str, str]:
-        """What declined because of the candidate: not what the incumbent's side declines just so."""
+        """What declined because of the candidate: not what the incumbent's side declines just so.
+
+        Raises:
+            TrialFailed: A setting of the incumbent declined, which may come as late as in a second epoch.
+        """
         of_incumbent = first.get("refused", {})
-        lost = {
+        self.lost = {
             name: why for name, why in of_incumbent.items()
             if self.base.get(name, incumbent.get(name)) != incumbent.get(name)
-            and name not in first.get("unmet", ())  # its event may come yet
         }  # fmt: skip
-        if lost:
+        if self.lost:
             self.close()
-            raise SettingLost(lost)
-        unmet = second.get("unmet", ())
+            raise not_applied(self.lost)
         return {
             name: why for name, why in second.get("refused", {}).items()
-            if config.get(name) != incumbent.get(name) or name not in {*of_incumbent, *unmet}
+            if config.get(name) != incumbent.get(name) or name not in of_incumbent
         }  # fmt: skip
 
     def _session(self, incumbent: Config) -> Running:

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from advisor.profiles.profile import Profile
@@ -19,7 +19,7 @@ from advisor.tuners.failures import USER_CAUSES, Cause, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.ordering import INTERACTING, PAIRS, by_expected_gain, telling
-from advisor.tuners.race import WORTH, Race, SettingLost
+from advisor.tuners.race import WORTH, Race
 from advisor.tuners.record import Recorder, Stage, TrialRecord
 from advisor.tuners.space import NotTried, Space
 from advisor.tuners.too_much import TooMuch
@@ -92,6 +92,8 @@ class Search:
     _asking: Asking = field(init=False)
     _seen: dict[str, float] = field(default_factory=dict)
     _nominees: set[str] = field(default_factory=set)
+    _before: list[tuple[float, Config]] = field(default_factory=list)
+    _lost: list[NotTried] = field(default_factory=list)
     _failed_in_a_row: int = 0
     _failed: set[str] = field(default_factory=set)
     _too_much: TooMuch = field(init=False)
@@ -114,8 +116,11 @@ class Search:
         if session is not None:
             self._race.adopt(self.space.present, session)
         self._for_finals_s = FINALS_SHARE * max(0.0, self.deadline - self.clock())
+        explored = -1
         try:
-            self._explore()
+            while explored < len(self._lost):  # what was found beside a lost setting is looked for without it
+                explored = len(self._lost)
+                self._explore()
         except BudgetSpent as spent:
             self.stopped_by = spent.by
         self._for_finals_s = 0.0
@@ -126,7 +131,7 @@ class Search:
             self.stopped_by = spent.by if self.stopped_by == "converged" else self.stopped_by
         finally:
             self._race.close()
-        return self.space.complete(self.incumbent)
+        return self.incumbent
 
     def screen_at(self, config: Config, score: float, deadline: float) -> Config:
         """Try once more, from another configuration, the knobs that interact; the best is what to confirm.
@@ -139,7 +144,8 @@ class Search:
             score: Of it, as of all that was measured.
             deadline: Of the clock; what has no time left is not tried.
         """
-        self.incumbent, self.score, self.deadline, self._apart = dict(config), score, deadline, True
+        self._adopt(score, dict(config))
+        self.deadline, self._apart = deadline, True
         self._keep(self.space.key(config), config, score)
         try:
             self._screen_again()
@@ -147,7 +153,7 @@ class Search:
             pass  # what was found before counts
         finally:
             self._race.close()
-        return self.space.complete(self.incumbent)
+        return self.incumbent
 
     def _explore(self) -> None:
         order = by_expected_gain(self.space.choices, self.arena.knobs, self.profile, self.priorities)
@@ -169,9 +175,7 @@ class Search:
                 config = self.space.complete({**config, name: value})
         changed = [name for name, value in config.items() if value != self.incumbent[name]]
         if len(changed) > 1 and self.space.check(config) is None:
-            score = self._measure(config, "search")
-            if score is not None and score > self.score + WORTH:
-                self.score, self.incumbent = score, config
+            self._try(config)
 
     def _race_the_best(self) -> None:
         """The best of many noisy scores owes part of it to luck: those near it meet it on fresh data."""
@@ -184,10 +188,7 @@ class Search:
         for _, key in near[::-1][:FINALISTS]:
             if key == self.space.key(self.incumbent):
                 continue
-            config: Config = json.loads(key)
-            score = self._measure(config, "search", again=True)
-            if score is not None and score > self.score + WORTH:
-                self.score, self.incumbent = score, config
+            self._try(json.loads(key), again=True)
 
     def _screen(self, name: str) -> None:
         """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
@@ -197,8 +198,9 @@ class Search:
             for value in self._values(name, start):
                 config = self.space.complete({**start, name: value})
                 score = self._measure(config, "screen")
-                if best is not None and self.space.complete(best[1]) != best[1]:
-                    best = None  # part of it was withdrawn meanwhile
+                if self.incumbent != start:  # part of it declined: none of this counts
+                    best = None
+                    return
                 if score is None:
                     continue
                 most = self.score if best is None else best[0]
@@ -209,7 +211,7 @@ class Search:
                     break
         finally:  # the budget may end in between; what was found before counts
             if best is not None:
-                self.score, self.incumbent = best
+                self._adopt(*best)
 
     def _try_pairs(self) -> None:
         """Known pairs: both at once where neither gained alone, one beside the other where one did."""
@@ -230,13 +232,25 @@ class Search:
         config = self.space.complete({**self.incumbent, **found})
         if any(config[name] != value for name, value in found.items()) or not self._is_new(config):
             return
-        score = self._measure(config, "search")
-        if score is not None and score > self.score + WORTH:
-            self.score, self.incumbent = score, config
+        self._try(config)
+
+    def _try(self, config: Config, proposal: Proposal | None = None, *, again: bool = False) -> bool:
+        """Race a configuration against the incumbent; whether it took its place."""
+        score = self._measure(config, "search", proposal, again=again)
+        gained = score is not None and score > self.score + WORTH
+        if score is not None and gained:
+            self._adopt(score, config)
+        return gained
+
+    def _adopt(self, score: float, config: Config) -> None:
+        """Go on from this configuration."""
+        self._before.append((self.score, self.incumbent))
+        self.score, self.incumbent = score, config
 
     def _values(self, name: str, start: Config) -> Iterator[Value]:
         for value in self.space.choices[name]:
-            if value != start[name] and not self._too_much.holds({**start, name: value}, start):
+            config = {**start, name: value}
+            if value != start[name] and not self._too_much.holds(config, start) and not self._is_lost(config):
                 yield value
 
     def _screen_again(self) -> None:
@@ -259,25 +273,32 @@ class Search:
             if not self._is_new(config) or not self._is_allowed(config):
                 fruitless += 1
                 continue
-            score = self._measure(config, "search", proposal)
-            if score is not None and score > self.score + WORTH:
-                self.score, self.incumbent, fruitless = score, config, 0
-            else:
-                fruitless += 1
+            fruitless = 0 if self._try(config, proposal) else fruitless + 1
 
     def _is_new(self, config: Config) -> bool:
         return self.space.key(config) not in self._seen
 
     def _is_allowed(self, config: Config) -> bool:
-        return self.space.check(config) is None and not self._too_much.holds(config, self.incumbent)
+        if self._is_lost(config) or self._too_much.holds(config, self.incumbent):
+            return False
+        return self.space.check(config) is None
+
+    def _is_lost(self, config: Config) -> bool:
+        """Whether something in it declined late."""
+        return any(config.get(each.knob) == each.value for each in self._lost)
 
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""
         for key, score in self.earlier.rest().items():
             config: Config = json.loads(key)
             known = config.keys() == self.space.present.keys() and self.space.check(config) is None
-            if known and self._keep(key, config, score) is not None and score > self.score + WORTH:
-                self.score, self.incumbent = score, config
+            if (
+                known
+                and not self._is_lost(config)
+                and self._keep(key, config, score) is not None
+                and score > self.score + WORTH
+            ):
+                self._adopt(score, config)
 
     def _measure(
         self,
@@ -295,10 +316,8 @@ class Search:
             proposal: Where Optuna's sampler proposed this.
             again: Measure it although it was measured before.
         """
-        if self.space.withdrawn:
-            config, self.incumbent = self.space.complete(config), self.space.complete(self.incumbent)
-            if config == self.incumbent:
-                return self.score
+        if self._is_lost(config):
+            return None
         key = self.space.key(config)
         if proposal is None:
             reason = self.space.check(config)
@@ -329,13 +348,11 @@ class Search:
             self.recorder.record(record, key, asked=asked)
             if asked is not None:
                 self._asking.fail(asked)
-            self._note_failure(key, config, failure.cause)
+            if self._race.lost:
+                self._fall_back(self._race.lost)
+            else:
+                self._note_failure(key, config, failure.cause)
             return None
-        except SettingLost as lost:
-            if asked is not None:
-                self._asking.refuse(asked)
-            self._withdraw(lost.refused)
-            return self._measure(config, stage, again=again)
         if record.refused:
             if asked is not None:
                 self._asking.refuse(asked)
@@ -405,23 +422,14 @@ class Search:
             self._leave_out(NotTried(name, record.config[name], reason))
         self._seen[self.space.key(record.config)] = float("-inf")
 
-    def _withdraw(self, refused: Mapping[str, str]) -> None:
-        """Do without settings of the incumbent that do not act; the trial that showed it counts nowhere."""
-        self.next_number -= 1
-        lost = [NotTried(name, self.incumbent[name], reason) for name, reason in refused.items()]
-        self.not_tried += lost
-        self.space = replace(self.space, withdrawn=(*self.space.withdrawn, *lost))
-        self.score, self.incumbent = self._best_left()
-
-    def _best_left(self) -> tuple[float, Config]:
-        """The best that was measured and is still possible; the baseline where nothing is better."""
-        present = self.space.key(self.space.present)
-        known = [(self._seen[key], key) for key in self._nominees if math.isfinite(self._seen[key])]
-        for score, key in sorted([*known, (0.0, present)], reverse=True):
-            config: Config = json.loads(key)
-            if self.space.complete(config) == config and self.space.check(config) is None:
-                return score, config
-        return 0.0, dict(self.space.present)
+    def _fall_back(self, refused: Mapping[str, str]) -> None:
+        """Settings of the incumbent declined late: never try them again, go on from the last one without."""
+        for name, reason in refused.items():
+            self._lost.append(NotTried(name, self.incumbent[name], reason))
+            self._leave_out(self._lost[-1])
+        self._nominees = {key for key in self._nominees if not self._is_lost(json.loads(key))}
+        while self._is_lost(self.incumbent):
+            self.score, self.incumbent = self._before.pop()
 
     def _drop(self, config: Config, reason: str) -> None:
         for name, value in config.items():

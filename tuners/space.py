@@ -48,7 +48,6 @@ class Space:
         not_tried: What was left out.
         profile: The program as it is; constraints compare with it.
         named: Knobs whose values the user named, or the objective asks for: habits do not restrict those.
-        withdrawn: Settings that turned out not to act after they had been taken for good.
     """
 
     present: dict[str, Value]
@@ -57,7 +56,6 @@ class Space:
     not_tried: list[NotTried]
     profile: Profile
     named: frozenset[str] = frozenset()
-    withdrawn: tuple[NotTried, ...] = ()
 
     @property
     def size(self) -> int:
@@ -71,14 +69,11 @@ class Space:
         follows the batch size, whatever ``partial`` says, unless a user named the rules to try.
         """
         config = self._merged(partial, decided="lr_scaling" in self.named)
-        config.update({each.knob: self.present[each.knob] for each in self._withdrawn_of(config)})
         return {**config, **{name: self.present[name] for name in self._inert(config)}}
 
     def check(self, config: Config) -> str | None:
         """Why this configuration is not allowed as it is; ``None`` if it is. The present one always is."""
         full = self._merged(config, decided="lr_scaling" in config)
-        for each in self._withdrawn_of(full):
-            return each.reason
         habits = [
             rule for name, rule in UNLESS_NAMED.items() if name in self.choices and name not in self.named
         ]
@@ -101,9 +96,6 @@ class Space:
         if several and config.get("ranks") == 1 and "ranks" in self.choices:
             config["ranks"] = max(self.choices["ranks"])
         return config
-
-    def _withdrawn_of(self, config: Config) -> list[NotTried]:
-        return [each for each in self.withdrawn if config.get(each.knob) == each.value]
 
     def _inert(self, config: Config) -> list[str]:
         """Knobs of the configuration that do nothing beside the others."""

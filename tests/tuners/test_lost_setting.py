@@ -1,4 +1,4 @@
-"""A setting of the incumbent that declines late is given up alone; what is tried beside it still counts."""
+"""A setting of the incumbent that declines late is given up: the search goes on from the one before it."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from test_search import Kept, ScriptedArena, a_search
 
+from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Slot
 from advisor.tuners.search import Search
@@ -26,7 +27,7 @@ def speed(config: Mapping[str, Value]) -> float:
 
 
 def declining(
-    name: str, value: Value, *, after: int, unmet: bool = False, also: dict[str, Value] | None = None
+    name: str, value: Value, *, after: int, also: dict[str, Value] | None = None
 ) -> tuple[Search, ScriptedArena, Kept]:
     """A search in whose live comparisons a setting declines wherever it is set, after so many of them."""
     search, arena, kept = a_search(speed, CHOICES, also)
@@ -36,11 +37,7 @@ def declining(
         asked[0] += 1
         late = asked[0] > after
         messages = [
-            {
-                "applied": [],
-                "refused": {name: WHY} if late and config.get(name) == value else {},
-                "unmet": [name] if unmet else [],
-            }
+            {"applied": [], "refused": {name: WHY} if late and config.get(name) == value else {}}
             for config in configs
         ]
         ratio = arena.ratio(*configs)
@@ -55,8 +52,9 @@ def test_what_declines_late_is_given_up_and_the_rest_is_found(after: int) -> Non
     search, _, kept = declining("num_threads", 2, after=after)
     assert search.run(None) == {"num_threads": 1, "amp": "bf16", "optimizer_implementation": "fused"}
     assert ("num_threads", 2, WHY) in [(each.knob, each.value, each.reason) for each in search.not_tried]
-    assert [trial.number for trial in kept.trials] == list(range(1, len(kept.trials) + 1))
     assert search.score == pytest.approx(math.log(1.2 * 1.1), abs=0.01)
+    (failed,) = [trial for trial in kept.trials if trial.state == "failed"]
+    assert (failed.cause, failed.message) == ("not_applied", f"num_threads: {WHY}")
 
 
 def test_it_is_not_proposed_again() -> None:
@@ -67,12 +65,6 @@ def test_it_is_not_proposed_again() -> None:
     assert set(tried[ADOPTED + 1 :]) == {1}
 
 
-def test_an_event_that_has_not_come_yet_says_nothing_about_others() -> None:
-    search, _, _ = declining("num_threads", 2, after=ADOPTED, unmet=True)
-    assert search.run(None) == {"num_threads": 2, "amp": "bf16", "optimizer_implementation": "fused"}
-    assert search.not_tried == []
-
-
 def test_what_the_baseline_has_by_itself_is_never_given_up() -> None:
     search, _, _ = declining("gc_freeze", "on", after=0, also={"gc_freeze": "on"})
     assert search.run(None) == {
@@ -81,30 +73,25 @@ def test_what_the_baseline_has_by_itself_is_never_given_up() -> None:
     assert search.not_tried == []
 
 
-def test_without_it_the_best_that_was_measured_and_is_possible_is_gone_on_from() -> None:
-    """Of workers, kept workers and a cache in each the workers are not to be kept: no cache either."""
-    choices: dict[str, list[Value]] = {
-        "num_threads": [1, 2], "num_workers": [0, 2], "persistent_workers": ["off", "on"],
-        "in_memory_cache": ["off", "memory"],
-    }  # fmt: skip
-    search, _, _ = a_search(speed, choices)
-    kept: dict[str, Value] = {"num_threads": 1, "num_workers": 2, "persistent_workers": "on"}
-    cached: dict[str, Value] = {**kept, "in_memory_cache": "memory"}
-    alone: dict[str, Value] = {**search.space.present, "num_threads": 2}
-    for config, score in ((cached, 1.0), ({**kept, "in_memory_cache": "off"}, 0.8), (alone, 0.2)):
-        search._keep(search.space.key(config), config, score)
-    search.incumbent, search.score, search.next_number = cached, 1.0, 5
-    search._withdraw({"persistent_workers": WHY})
-    assert (search.incumbent, search.score, search.next_number) == (alone, 0.2, 4)
+def test_the_last_incumbent_without_it_takes_its_place_and_the_process_ends() -> None:
+    search, _, _ = a_search(speed, CHOICES)
+    alone: dict[str, Value] = {**search.space.present, "amp": "bf16"}
+    both = {**alone, "num_threads": 2}
+    search._adopt(0.2, alone)
+    search._adopt(0.4, both)
+    search._adopt(0.5, {**both, "optimizer_implementation": "fused"})
+    process = search._race._session(search.incumbent)
+    with pytest.raises(TrialFailed, match=WHY):
+        search._race._refused(search.incumbent, both, {"refused": {"num_threads": WHY}}, {})
+    assert not process.alive
+    search._fall_back(search._race.lost)
+    assert (search.incumbent, search.score) == (alone, 0.2)
 
 
-def test_what_the_candidate_alone_does_not_meet_is_no_refusal() -> None:
+def test_what_the_candidate_alone_declines_is_not_the_incumbents() -> None:
     race = a_search(speed, CHOICES)[0]._race
     config: dict[str, Value] = {**race.base, "num_threads": 2, "amp": "bf16"}
     said = {"applied": [], "refused": {"num_threads": WHY}}
-    incumbent = {**config, "amp": "off"}
-    assert race._refused(incumbent, config, {}, said | {"unmet": ["num_threads"]}) == {}
-    assert race._refused(incumbent, config, {}, said | {"unmet": []}) == {"num_threads": WHY}
-    assert race._refused(dict(race.base), config, {}, said | {"unmet": ["num_threads"]}) == {
-        "num_threads": WHY
-    }
+    assert race._refused({**config, "amp": "off"}, config, {}, said) == {"num_threads": WHY}
+    assert race._refused(dict(race.base), config, {}, said) == {"num_threads": WHY}
+    assert race.lost == {}
