@@ -113,7 +113,6 @@ class GridArena(Arena):
         quads: int,
         deadline: float = math.inf,
         by_work: bool = False,
-        between: str | None = None,
     ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[Message, Message]]:
         """Quads in one process; a candidate that failed in the grid ends it."""
         first, second = configs

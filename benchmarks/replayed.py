@@ -216,7 +216,6 @@ class ReplaySession:
         drop: int = 1,
         config: Mapping[str, Value] | None = None,
         limit_s: float = 60.0,
-        between: str | None = None,
     ) -> Slot:
         """The next steps after ``drop`` others: at least one, and no more than fit into ``limit_s``."""
         if config is not None:
@@ -232,7 +231,7 @@ class ReplaySession:
             spent += factor * self._steps.wall_s[place]
         return self._measured(places, factor)
 
-    def window(self, steps: int, *, drop: int, limit_s: float = 600.0, between: str | None = None) -> Slot:
+    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
         """The first steps of the process."""
         self._place = 0
         self.first_step()

@@ -16,7 +16,6 @@ Subscribers are knobs (and later strategies): a method named after an event is t
 ``optimizer``   ``(optimizer, value)``: before its first step, and again at a live switch
 ``step``        ``(optimizer, value) -> context manager | None``: around the update
 ``clear``       ``(optimizer, value)``: gradients are cleared
-``evaluation``  ``(root, value) -> context manager``: around a root forward in evaluation
 ==============  ==================================================================================
 
 ``environment`` is asked by the parent before the process exists. ``epoch``, ``save`` and ``stop`` are
@@ -35,13 +34,10 @@ if TYPE_CHECKING:
 
 EVENTS = (
     "environment", "process", "loader", "batches", "transfer", "model", "call", "forward", "output",
-    "backward", "gradients", "optimizer", "step", "clear", "evaluation",
+    "backward", "gradients", "optimizer", "step", "clear",
 )  # fmt: skip
 
 Config = Mapping[str, int | str]
-
-RARE = {"evaluation": "no evaluation ran in the measured steps"}
-"""Events that a step may lack, and what is said of a knob that acts at no other where none came."""
 
 NOTHING = nullcontext()  # may be entered many times, also inside itself
 
@@ -149,26 +145,7 @@ class Run:
 
     def unanswered(self) -> list[str]:
         """Knobs asked for that are neither applied nor refused: such a trial is invalid."""
-        answered = {*self.applied, *self.declined}
-        return [name for name in self._changed if name not in answered]
-
-    @property
-    def declined(self) -> dict[str, str]:
-        """Why knobs asked for did nothing so far: those refused, and those whose rare event did not come."""
-        return {**self.refused, **self.unmet}
-
-    @property
-    def unmet(self) -> dict[str, str]:
-        """Knobs asked for whose rare event did not come so far, and what is said of them."""
-        return {
-            name: " and ".join(RARE[event] for event in events)
-            for name, events in self._rare().items()
-            if name not in self.applied
-        }
-
-    def measure_anew(self) -> None:
-        """From now on a rare event has to come again before what acts at it alone counts as applied."""
-        self.applied.difference_update(self._rare())
+        return [name for name in self._changed if name not in self.applied and name not in self.refused]
 
     def refuse(self, name: str, reason: str) -> None:
         """A knob asked for turned out not to apply, outside its events."""
@@ -248,18 +225,6 @@ class Run:
         """Gradients are cleared."""
         for name, method, value in self._at("clear"):
             self._guard(name, method, optimizer, value)
-
-    def evaluation(self, root: "Module") -> AbstractContextManager[Any]:
-        """Around a root forward in evaluation."""
-        return self._contexts("evaluation", root)
-
-    def _rare(self) -> dict[str, list[str]]:
-        """Knobs asked for that act at rare events alone."""
-        events: dict[str, list[str]] = {}
-        for event, subscribers in self._subscribers.items():
-            for name, _, _ in subscribers:
-                events.setdefault(name, []).append(event)
-        return {name: found for name, found in events.items() if RARE.keys() >= set(found)}
 
     def _contexts(self, event: str, subject: Any) -> AbstractContextManager[Any]:
         subscribers = self._at(event)

@@ -220,8 +220,8 @@ def test_no_effect_of_another_knob_is_not_one_of_the_advice() -> None:
         (("fsdp", "ddp"), "", {"execution"}, "--knob left strategy out"),
         (("num_workers", "execution"), "", {"execution"}, "the search did not come to it"),
         (("num_workers",), "", (), "the search did not come to it"),
-        (("inference_mode",), "", (), "tried only when named: --knob inference_mode"),
-        (("inference_mode", "num_workers"), "", (), "the search did not come to it"),
+        (("in_order",), "", (), "tried only when named: --knob in_order"),
+        (("in_order", "num_workers"), "", (), "the search did not come to it"),
     ],
     ids=["advised", "only", "strategy", "one was named", "none named", "only when named", "one may be tried"],
 )  # fmt: skip

@@ -76,7 +76,7 @@ def refuse_collapse(
     ranks = [int(config.get("ranks", 1)) for config in configs]
     for each, of, slots in zip(numbers, ranks, arms, strict=True):
         threads = each if of == 1 else of * max(1, room // of)  # CPU time is that of all ranks, which share
-        if each < 2 or not all(slot.cpu_s for slot in slots):  # not known of slots with more than steps
+        if each < 2:
             continue
         least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))
         busy, other = sum(slot.cpu_s for slot in slots) / _seconds(slots), _other_cpus(slots)

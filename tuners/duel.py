@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from advisor.tuners.ahead import Ahead, all_started
 from advisor.tuners.disturbed import disturbance, more_disturbed, refuse_collapse, set_apart
 from advisor.tuners.epochs import Epochs, steps_before
-from advisor.tuners.evaluating import LIMIT_S, flag_between, of_steps_alone, seconds
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import AnyKnob, Value
@@ -111,8 +110,7 @@ class Arena:
         workers = self._depth(first) > 0 or self._depth(second) > 0
         if loading or (workers and (fresh or not self._live(different))):
             return WINDOWS
-        whole = flag_between(first, second, self.knobs) is None or self.max_steps is None
-        if self._live(different) and whole and self._long_enough():
+        if self._live(different) and self._long_enough():
             return LIVE
         return BATON if self.two_fit and self.max_steps is None else WINDOWS
 
@@ -196,7 +194,6 @@ class Arena:
         quads: int,
         deadline: float = math.inf,
         by_work: bool = False,
-        between: str | None = None,
     ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
         """Quads A B B A of running sessions: log ratios, and slots and last messages of both arms.
 
@@ -206,13 +203,11 @@ class Arena:
             quads: How many at most.
             deadline: Monotonic time after which no further quad is begun.
             by_work: Steps of the arms do different amounts of work: compare per sample, not per step.
-            between: A flag; compare whole intervals between steps with it. Known where configs are given.
 
         Raises:
             SessionEnded: The program came to its end before the first quad was complete.
         """
-        between = between or flag_between(configs[0], configs[1], self.knobs)
-        limit_s = LIMIT_S if between else max(SLOT_LIMIT_S, HOPELESS * self.steps() * self.step_s)
+        limit_s = max(SLOT_LIMIT_S, HOPELESS * self.steps() * self.step_s)
         ratios: list[float] = []
         slots: tuple[list[Slot], list[Slot]] = ([], [])
         messages: list[dict[str, Any]] = [{}, {}]
@@ -220,29 +215,25 @@ class Arena:
         while len(ratios) < quads and (not ratios or time.monotonic() < deadline):
             try:
                 collected: tuple[list[Slot], list[Slot]] = ([], [])
-                spent: tuple[list[float], list[float]] = ([], [])
                 for arm in (0, 1, 1, 0):
-                    slot = sessions[arm].slot(
-                        self.steps(), drop=1, config=configs[arm], limit_s=limit_s, between=between
+                    collected[arm].append(
+                        sessions[arm].slot(self.steps(), drop=1, config=configs[arm], limit_s=limit_s)
                     )
                     messages[arm] = sessions[arm].last
-                    collected[arm].append(slot)
-                    spent[arm].append(seconds(slot, messages[arm], between, by_work))
             except SessionEnded:
                 if not ratios:
                     raise
                 break
-            if not between:
-                self.excluded.update(set_apart([*collected[0], *collected[1]]))
+            self.excluded.update(set_apart([*collected[0], *collected[1]]))
             reason = disturbance(*collected, self.threads)
             if reason is not None and spoilt < max(1, quads // 2):
                 spoilt += 1
                 self.excluded[reason] += 4
                 continue
-            (a1, a2), (b1, b2) = spent
+            (a1, a2), (b1, b2) = ([_seconds(slot, by_work) for slot in arm] for arm in collected)
             ratios.append(quad_log_ratio(a1, b1, b2, a2))
             for arm in (0, 1):
-                slots[arm].extend(of_steps_alone(collected[arm]) if between else collected[arm])
+                slots[arm].extend(collected[arm])
         return ratios, slots, (messages[0], messages[1])
 
     def steps(self) -> int:
@@ -299,9 +290,8 @@ class Arena:
                 quads,
                 deadline,
                 by_work(arms[0], arms[1]),
-                flag_between(*arms, self.knobs),
             )
-            outcomes = [None, None] if live else [self._outcome(session) for session in sessions]
+            outcomes = [each.stop() if each.alive and not live else None for each in sessions]
             if live and sessions[0].alive:
                 sessions[0].stop()
         except SessionEnded as ended:
@@ -330,25 +320,23 @@ class Arena:
         number: int,
         reuse: bool,
     ) -> Duel:
-        between = flag_between(first, second, self.knobs)
         windows: dict[int, Window] = {}
         for arm in (1, 0) if swapped else (0, 1):
             config = second if arm else first
-            kept = self._kept.of(config) if reuse and arm == 0 and not between else None
-            windows[arm] = kept or self._window(config, number, between)
+            kept = self._kept.of(config) if reuse and arm == 0 else None
+            windows[arm] = kept or self._window(config, number)
         reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
         if self.timed and reason is not None:  # once: where all are disturbed, they are taken as they come
             self.excluded[reason] += 1
             arm = more_disturbed([windows[0].slot], [windows[1].slot])
-            windows[arm] = self._window(second if arm else first, number, between)
+            windows[arm] = self._window(second if arm else first, number)
         base, candidate = windows[0], windows[1]
         ratio = self._gain(base, candidate, by_work(first, second))
-        slots = [of_steps_alone([each.slot]) if between else [each.slot] for each in (base, candidate)]
         return Duel(
             WINDOWS,
             [ratio],
-            slots[0],
-            slots[1],
+            [base.slot],
+            [candidate.slot],
             base.outcome,
             candidate.outcome,
             base.message,
@@ -356,24 +344,21 @@ class Arena:
             candidate.startup_s,
         )
 
-    def _window(self, config: Mapping[str, Value], number: int, between: str | None = None) -> Window:
+    def _window(self, config: Mapping[str, Value], number: int) -> Window:
         drop, steps = self.window_steps(config)
-        steps = 1 if between and self.max_steps is not None else steps
         session = self.start(config, number)
-        limit_s = max(LIMIT_S if between else 10.0, HOPELESS * steps * self.step_s)
         try:
-            slot = session.window(steps, drop=drop, limit_s=limit_s, between=between)
+            slot = session.window(steps, drop=drop, limit_s=max(10.0, HOPELESS * steps * self.step_s))
             message, unseen = session.last, self._unseen(session, config, drop + steps, slot.mean_s)
-            window = Window(slot, message, session.stop(), session.startup_s or 0.0, unseen, between)
+            window = Window(slot, message, session.stop(), session.startup_s or 0.0, unseen)
         except SessionEnded as ended:
             raise TrialFailed(
                 Failure("user_error", f"the program ended before {drop + steps} steps")
             ) from ended
         finally:
             session.kill()
-        if not between:
-            self.excluded.update(set_apart([slot]))
-            self._kept.keep(config, window)
+        self.excluded.update(set_apart([slot]))
+        self._kept.keep(config, window)
         return window
 
     def forget_windows(self) -> None:
@@ -388,18 +373,12 @@ class Arena:
 
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""
-        first, second = (
-            seconds(each.slot, each.message, each.between, by_work) * (1 + each.unseen)
-            for each in (base, candidate)
-        )
+        first, second = (_seconds(each.slot, by_work) * (1 + each.unseen) for each in (base, candidate))
         return math.log(first / second)
 
     def _depth(self, config: Mapping[str, Value]) -> int:
         """How many batches workers can run ahead, also where nobody searches for their number."""
         return self.queue_depth({**self.present, **config})
-
-    def _outcome(self, session: Running) -> dict[str, Any] | None:
-        return session.stop() if session.alive else None
 
     def _long_enough(self) -> bool:
         """Whether one launch has the steps of a warm-up and of two quads."""
@@ -408,6 +387,11 @@ class Arena:
 
     def _live(self, names: list[str]) -> bool:
         return all(self.knobs[name].live for name in names)
+
+
+def _seconds(slot: Slot, by_work: bool) -> float:
+    """What a comparison takes of a slot: seconds per step, or per sample where steps differ in their work."""
+    return slot.seconds_per_unit if by_work else slot.mean_s
 
 
 def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:

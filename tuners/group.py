@@ -103,18 +103,16 @@ class RankGroup:
         drop: int = 1,
         config: Mapping[str, int | str] | None = None,
         limit_s: float = 60.0,
-        between: str | None = None,
     ) -> Slot:
         """Run ``drop`` steps unmeasured, then measure ``steps``, in all ranks.
 
-        Fewer are measured where that many would take longer than ``limit_s`` seconds. ``between`` is for one
-        process alone: what is compared so refuses several.
+        Fewer are measured where that many would take longer than ``limit_s`` seconds.
         """
         if self._step_s:
             steps = max(1, min(steps, int(limit_s / self._step_s)))
         return self._slot(steps, drop=drop, config=config, keep=())
 
-    def window(self, steps: int, *, drop: int, limit_s: float = 600.0, between: str | None = None) -> Slot:
+    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
         """Measure ``steps`` after the first ``drop`` of the program, without a pause before."""
         began = self._tell_slots(steps, drop=drop, config=None, keep=("epoch",))
         self.first_step()

@@ -119,17 +119,16 @@ class Session:
         drop: int = 1,
         config: Mapping[str, int | str] | None = None,
         limit_s: float = 60.0,
-        between: str | None = None,
     ) -> Slot:
         """Run ``drop`` steps unmeasured, then measure ``steps``; ``config`` switches live knobs before.
 
-        After ``limit_s`` seconds the slot ends with the steps it has, at least one. Whole intervals between
-        steps with the flag ``between`` are measured, if given. The full message is kept in ``last``.
+        After ``limit_s`` seconds the slot ends with the steps it has, at least one. The full message is kept
+        in ``last``.
 
         Raises:
             TrialFailed: Also when a knob asked for is neither applied nor refused (``not_applied``).
         """
-        self.tell_slot(steps, drop=drop, config=config, limit_s=limit_s, between=between)
+        self.tell_slot(steps, drop=drop, config=config, limit_s=limit_s)
         return self._measured(steps + drop)
 
     def tell_slot(
@@ -141,7 +140,6 @@ class Session:
         config: Mapping[str, int | str] | None = None,
         limit_s: float = 60.0,
         exact: bool = False,
-        between: str | None = None,
     ) -> None:
         """Have a slot begin; the message that ends it is ``slot``.
 
@@ -152,22 +150,20 @@ class Session:
             config: Live knobs to switch to before.
             limit_s: Seconds after which it ends with the steps it has.
             exact: Take just so many steps, whatever their flags and kind.
-            between: A flag; whole intervals between steps with it are taken, of at least so many steps.
         """
         changed = None if config is None else dict(config)
         self._channel_send(
-            do="slot", steps=steps, drop=drop, keep=list(keep), config=changed, limit_s=limit_s, exact=exact,
-            between=between,
-        )  # fmt: skip
+            do="slot", steps=steps, drop=drop, keep=list(keep), config=changed, limit_s=limit_s, exact=exact
+        )
 
-    def window(self, steps: int, *, drop: int, limit_s: float = 600.0, between: str | None = None) -> Slot:
+    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
         """Measure ``steps`` after the first ``drop`` steps of the program, without a pause before.
 
         Must be the first call: a program that pauses gives its loader workers time to run ahead.
         Steps in which an epoch starts are measured like others; those with an evaluation or a save count
         among ``steps``, though they are set apart: a program that ends soon has no others.
         """
-        self.tell_slot(steps, drop=drop, keep=["epoch"], limit_s=limit_s, exact=True, between=between)
+        self.tell_slot(steps, drop=drop, keep=["epoch"], limit_s=limit_s, exact=True)
         self.first_step()
         return self._measured(steps + drop)
 

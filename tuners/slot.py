@@ -22,9 +22,6 @@ class SlotTask:
     A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
     baseline is recognised by one step. An ``exact`` one takes the steps asked for, whatever their flags and
     kind: ranks that wait for each other must take equally many, and a program that ends has no others.
-
-    ``between`` names a flag: then the slot begins after a step with it (``aligned``: the last one had it) and
-    ends with another, so that it holds whole intervals. One in which no such step came in time does not.
     """
 
     event = "slot"
@@ -39,73 +36,42 @@ class SlotTask:
         device: str,
         *,
         exact: bool = False,
-        between: str | None = None,
-        aligned: bool = False,
     ) -> None:
         self._run = run
         self._wanted = steps
         self._limit_s = limit_s
-        self._between = between
-        self._aligned = aligned
-        self._waits = between is not None and not aligned
-        self._drop = 0 if aligned else drop
+        self._drop = drop
         self._keep = keep
         self._exact = exact
         self._cuda = device.startswith("cuda") or (device == "auto" and cuda_in_use())
         self._clean: list[Step] = []
         self._flagged: list[Step] = []
         self._read_counters()
-        self._whole = True
         self._all_ns = 0
         self._end_sync_ns = 0
 
     def begin(self) -> None:
         """At the step border before."""
         self.synchronise()
-        if self._between is not None:
-            self._run.measure_anew()
 
     def take(self, step: Step) -> bool:
         """Add a step; whether the slot is complete."""
         if self._clean and step.kind != self._clean[0].kind and not self._exact:
             self._clean.clear()
             self._flagged.clear()
-            self._waits = self._between is not None
-        if self._drop > 0 or self._waits:
-            self._pass(step)
+        if self._drop > 0:
+            self._drop -= 1
+            if self._drop == 0:
+                self.synchronise()
+                self._read_counters()
             return False
-        late = self._late()
         self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
-        self._whole = self._between is None or (self._aligned and self._between in step.flags)
+        if self._clean and time.perf_counter() - self._began >= self._limit_s:
+            return True
         if self._exact:
-            enough = len(self._clean) + len(self._flagged) >= self._wanted
-        else:
-            enough = (
-                len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
-            )
-        if late and self._between is not None and self._flagged and self._aligned and not self._late(2.0):
-            return self._whole and bool(self._clean)  # the interval may yet end
-        return (enough and self._whole) or (bool(self._clean) and late)
-
-    def _pass(self, step: Step) -> None:
-        """A step before those that are measured."""
-        dropped, self._drop = self._drop > 0, max(0, self._drop - 1)
-        if self._drop > 0:
-            return
-        came = self._between in step.flags
-        late = self._waits and not (dropped or came) and self._late()
-        self._aligned = came
-        self._waits = self._waits and not (came or late)
-        if late:
-            self._limit_s = 0.0  # one step tells that none came
-        if not self._waits:
-            self.begin()
-        if dropped or not self._waits:
-            self._read_counters()
-
-    def _late(self, times: float = 1.0) -> bool:
-        return time.perf_counter() - self._began >= times * self._limit_s
+            return len(self._clean) + len(self._flagged) >= self._wanted
+        return len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
 
     def _read_counters(self) -> None:
         self._began = time.perf_counter()
@@ -153,7 +119,6 @@ class SlotTask:
             "flags": flags,
             "flagged_ns": [step.wall_ns for step in self._flagged],
             "all_flagged": not self._clean,
-            "whole": self._whole,
             "kept": [index for index, step in enumerate(steps) if step.flags & self._keep],
             "loader_samples": sum(step.loader_samples for step in steps),
             "root_samples": sum(step.root_samples for step in steps),
@@ -165,8 +130,7 @@ class SlotTask:
             "own_cpu_s": own,
             "throttled_s": throttled_s() - self._throttled_before,
             "applied": sorted(run.applied),
-            "refused": run.declined,
-            "unmet": sorted(run.unmet),
+            "refused": dict(run.refused),
             "unanswered": run.unanswered(),
         }
 

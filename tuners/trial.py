@@ -182,8 +182,6 @@ class Trial:
             command["limit_s"],
             self._spec.device,
             exact=command["exact"],
-            between=command["between"],
-            aligned=self.clock.latest is not None and command["between"] in self.clock.latest.flags,
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -205,7 +203,7 @@ class Trial:
             "state": state,
             "failure": None if failure is None else asdict(failure),
             "applied": sorted(self.run.applied),
-            "refused": self.run.declined,
+            "refused": dict(self.run.refused),
             "unanswered": self.run.unanswered() if self.clock.steps else [],
             "steps": self.clock.steps,
             "startup_s": self._startup_s,

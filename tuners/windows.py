@@ -22,7 +22,6 @@ class Window:
     """What one process gave that was measured without a pause.
 
     ``unseen`` is what starting workers adds to the time of an epoch of which it holds no start, as a share.
-    ``between`` is the flag between which it holds whole intervals, if it was taken so.
     """
 
     slot: Slot
@@ -30,7 +29,6 @@ class Window:
     outcome: dict[str, Any]
     startup_s: float
     unseen: float = 0.0
-    between: str | None = None
 
 
 class KeptWindows:

@@ -20,7 +20,6 @@ class EvaluationBound(Rule):
     family = Family.HOST
     kind = Kind.WASTE
     threshold = "evaluation at least 10 % of the run's time (set by experiment)"
-    knobs = ("inference_mode",)
 
     def check(self, profile: Profile) -> Finding:
         run = profile.run
@@ -50,7 +49,6 @@ class EvaluationBound(Rule):
                 "evaluations": run.evaluations,
                 "steps_between": round(run.evaluation_every, 1),
             },
-            knobs=self.knobs if run.evaluation_records_graph else (),
         )
 
 

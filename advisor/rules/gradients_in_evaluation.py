@@ -17,7 +17,6 @@ class GradientsInEvaluation(Rule):
     family = Family.HOST
     kind = Kind.WASTE
     threshold = "outputs in evaluation carry a graph (PyTorch tuning guide)"
-    knobs = ("inference_mode",)
     explains = ("evaluation_bound",)
 
     def check(self, profile: Profile) -> Finding:

@@ -312,10 +312,7 @@ class Roots:
         self._clock.push("evaluation")
         self.busy = True
         try:
-            if "evaluation" in self._run.events and id(module) in self.known:
-                output = self._within(self._run.evaluation(module), function, args, kwargs)
-            else:
-                output = function(*args, **kwargs)
+            output = function(*args, **kwargs)
         finally:
             self.busy = False
             spent = self._clock.pop()

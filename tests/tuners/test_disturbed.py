@@ -63,7 +63,7 @@ def compared(monkeypatch: pytest.MonkeyPatch, *taken: tuple[float, float]) -> tu
     arena = Arena(None, {}, {})  # type: ignore[arg-type]  # nothing is started
     left, of = list(taken), []
 
-    def window(config: dict[str, str], number: int, between: str | None) -> Window:
+    def window(config: dict[str, str], number: int) -> Window:
         seconds, load = left.pop(0)
         of.append(config["knob"])
         return Window(Slot((seconds,) * 10, other_cpu_s=10 * seconds * load), {}, {}, 0.0)
@@ -92,7 +92,7 @@ def test_windows_in_quiet_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_peaks_of_memory_are_the_same_beside_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
     arena, of = MemoryArena(None, {}, {}), list[int]()  # type: ignore[arg-type]  # nothing is started
 
-    def window(config: dict[str, int], number: int, between: str | None) -> Window:
+    def window(config: dict[str, int], number: int) -> Window:
         of.append(threads := config["num_threads"])
         slot = Slot((0.1,) * 10, cpu_s=1.1, other_cpu_s=float(len(os.sched_getaffinity(0))) * (threads - 1))
         return Window(slot, {}, {"device_peak_bytes": None, "peak_bytes": threads * 1000}, 0.0)

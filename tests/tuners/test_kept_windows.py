@@ -15,7 +15,7 @@ class Paper:
     startup_s = 0.1
     last: dict[str, Any] = {}  # noqa: RUF012  never changed
 
-    def window(self, steps: int, *, drop: int, limit_s: float, between: str | None = None) -> Slot:
+    def window(self, steps: int, *, drop: int, limit_s: float) -> Slot:
         """What it was told to measure."""
         return Slot(step_s=(0.01,) * steps, work=1.0, cpu_s=0.0, other_cpu_s=0.0, throttled_s=0.0)
 

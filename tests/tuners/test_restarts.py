@@ -57,7 +57,7 @@ class Paper:
         self._workers = config.get("num_workers", 0)
         self.last: dict[str, Any] = {}
 
-    def window(self, steps: int, *, drop: int, limit_s: float, between: str | None = None) -> Slot:
+    def window(self, steps: int, *, drop: int, limit_s: float) -> Slot:
         return Slot((STEP_S / 1.3 if self._workers else STEP_S,) * steps)
 
     def facts(self) -> dict[str, Any]:
