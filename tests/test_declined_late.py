@@ -1,6 +1,7 @@
 """A change that declines once it is confirmed, or in the longer run after that, is left out, and told."""
 
 import math
+from typing import Any
 
 import pytest
 from confirmation_builder import STEP_S, confirmed, some_settings
@@ -14,7 +15,7 @@ BOTH: dict[str, Value] = {"execution": "compile", "amp": "bf16"}
 WHY = "it acts in the first epoch only"
 
 
-def told(monkeypatch: pytest.MonkeyPatch, nominee: dict[str, Value], **declining: dict[str, str]) -> Outcome:
+def told(monkeypatch: pytest.MonkeyPatch, nominee: dict[str, Value], **declining: Any) -> Outcome:
     estimate = Estimate(math.log(1.4), 0.3, 0.4, 0.99, 4, 1)
     removals = [ablate.Removal(name, estimate, needed=True) for name in BOTH]
     monkeypatch.setattr(ablate, "removals", lambda *of, **how: (dict(nominee), removals))
