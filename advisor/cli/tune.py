@@ -23,6 +23,7 @@ from advisor.cli.common import (
     report_folder,
 )
 from advisor.cli.completion import complete_file
+from advisor.cli.configuration import Form
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
     Fixed,
@@ -34,7 +35,7 @@ from advisor.cli.knob_options import (
     refuse_contradictions,
 )
 from advisor.cli.machine_checks import check_device, check_ranks
-from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
+from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting, typed_here
 from advisor.cli.output import tell, warn, width, write
 from advisor.cli.plan import plan
 from advisor.cli.problems import Problems
@@ -78,7 +79,7 @@ Examples:
     "--seed",
     read=values.seed,
     metavar="N",
-    file_types=(int,),
+    form=Form((int,)),
     group="What to run",
     default_text="0",
     help="Of the runs and of the search.",
@@ -96,7 +97,7 @@ Examples:
     "--price",
     read=values.price,
     metavar="PER_HOUR",
-    file_types=(int, float),
+    form=Form((int, float)),
     group="Limits",
     help="Price of the machine per hour, to tell what the planned steps cost.",
 )
@@ -104,7 +105,7 @@ Examples:
     "--max-memory",
     read=values.size,
     metavar="BYTES",
-    file_types=(int, str),
+    form=Form((int, str)),
     group="Limits",
     default_text="device memory less 8 %",
     help="Memory that may be used: 8GiB.",
@@ -117,7 +118,7 @@ Examples:
 @setting("--keep-batch", group="What is tried", help="Leave batch size and its learning rate as they are.")
 @setting(
     "--allow",
-    read=values.choice(("training",)),
+    type=values.Choice(("training",)),
     metavar="training",
     group="What is tried",
     help="Measure changes of what is learnt; they are never recommended.",
@@ -125,7 +126,7 @@ Examples:
 @OUT
 @setting(
     "--storage",
-    read=values.text,
+    type=str,
     metavar="URL",
     group="Output",
     default_text=DEFAULT_STORAGE,
@@ -161,7 +162,7 @@ def command(
     request = _target(problems, target, module, ctx.meta[SCRIPT_ARGUMENTS], launcher=launcher)
     machine = _machine(problems, ranks, device)
     typed = ctx.meta[TYPED]
-    url = _storage(problems, storage, is_typed=any(word.startswith("--storage") for word in typed))
+    url = _storage(problems, storage, is_typed=typed_here(ctx, "storage"))
     folder = _out(problems, out)
     knobs, fixed = _knobs(problems, knob, fix)
     if request is not None:
