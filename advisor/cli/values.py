@@ -39,9 +39,13 @@ class Reader(click.ParamType[Any]):
 
 
 class Count(click.IntRange):
-    """A whole number from ``min`` up."""
+    """A whole number from ``min`` to ``max``."""
 
     name = "integer"
+
+    def read(self, written: str) -> int:
+        """The number that is written."""
+        return int(self.convert(written, None, None))  # type: ignore[arg-type]  # its stub lacks text
 
 
 class Choice(click.Choice[str]):
@@ -69,7 +73,7 @@ def did_you_mean(written: str, known: Sequence[str]) -> str | None:
 
 def trials(written: str) -> int:
     """Number of trials."""
-    number = Count(1).convert(written, None, None)
+    number = Count(1).read(written)
     if number > MAX_TRIALS:
         raise UsageError(f"{MAX_TRIALS} is the limit", hint="bound the time: `--budget 10m`")
     return number
@@ -131,7 +135,7 @@ def device(written: str) -> str:
 
 def ranks(written: str) -> tuple[int, ...]:
     """Numbers of workers, separated by commas."""
-    numbers = tuple(Count(1, 10**6).convert(part.strip(), None, None) for part in written.split(","))
+    numbers = tuple(Count(1, 10**6).read(part.strip()) for part in written.split(","))
     if len(set(numbers)) < len(numbers):
         raise UsageError(f"a number is given twice in '{clean(written, 60)}'")
     return numbers
