@@ -117,7 +117,8 @@ class Command(click.Command):
     """
 
     def __init__(self, *arguments: Any, from_files: tuple[str, ...] | None = None, **attributes: Any) -> None:
-        super().__init__(*arguments, context_settings={"auto_envvar_prefix": PREFIX}, **attributes)
+        attributes["context_settings"] = {"auto_envvar_prefix": PREFIX}
+        super().__init__(*arguments, **attributes)
         self.tolerant = from_files is not None
         for param in settings_of(self):
             param.allow_from_autoenv = from_files is None or param.name in from_files

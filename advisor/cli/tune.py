@@ -9,6 +9,7 @@ import click
 
 from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
+    ALL,
     CONFIDENCE,
     DEBUG,
     DEVICE,
@@ -142,6 +143,7 @@ Examples:
 )
 @setting("--resume", group="Output", help="Go on with a stored study.")
 @FORMAT
+@ALL
 @DRY_RUN
 @QUIET
 @NO_COLOR
@@ -154,8 +156,8 @@ def command(
     max_memory: int | None, max_batch: int | None, price: float | None, objective: Objective | None,
     min_gain: float | None, confidence: float | None,
     knob: list[Wish], keep_batch: bool, allow: str | None, out: str | None, storage: str | None,
-    study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, dry_run: bool, quiet: bool,
-    no_color: bool, debug: bool,
+    study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, all: bool, dry_run: bool,
+    quiet: bool, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Check everything, run, print."""
     problems = problems_of(ctx)
@@ -196,16 +198,19 @@ def command(
 
     with progress_for(quiet=quiet, no_color=no_color) as progress:
         result = tune(settings, progress)
-    return show(result, settings, format or "text")
+    return show(result, settings, format or "text", everything=all)
 
 
-def show(result: ResultData, settings: Settings, format: Literal["text", "json", "md"]) -> int:
+def show(
+    result: ResultData, settings: Settings, format: Literal["text", "json", "md"], *, everything: bool = False
+) -> int:
     """Print a result, where its report lies, and how to go on; the exit code.
 
     Args:
         result: What was found, also when the run was interrupted.
         settings: What was asked for.
         format: ``text``, ``json`` or ``md``.
+        everything: As text, list rules that passed or do not apply, too.
     """
     from advisor.report import render_markdown, render_text
 
@@ -216,7 +221,7 @@ def show(result: ResultData, settings: Settings, format: Literal["text", "json",
             write(render_markdown(result))
         case "text":
             folder = None if settings.out is None else clean(str(settings.out), 1000)
-            write(render_text(result, width(), folder))
+            write(render_text(result, width(), folder, everything=everything))
     if settings.out is not None:
         tell(f"Report: {clean(str(settings.out / 'report.html'))}")
     if result.budget.stopped_by != "interrupted":
