@@ -241,6 +241,17 @@ def test_a_trace_is_read_and_its_report_written(here: Path, capsys: pytest.Captu
     assert (here / "advisor-report" / "result.json").read_text() == said.out
 
 
+def test_rules_that_found_nothing_are_counted_and_with_all_listed(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = say(capsys, "profile", "trace.json").out
+    assert "; `--all` lists them." in said and "Not applicable (" not in said
+    listed = say(capsys, "profile", "trace.json", "--all").out
+    assert "Not applicable (" in listed and "`--all` lists them" not in listed
+    monkeypatch.setenv("ADVISOR_ALL", "1")
+    assert say(capsys, "profile", "trace.json").out == said, "a variable is for `advisor tune` alone"
+
+
 def test_the_traces_of_all_ranks_are_one_profile(capsys: pytest.CaptureFixture[str]) -> None:
     said = say(capsys, "profile", "rank1.json", "rank0.json", "--format", "json")
     assert said.code == 0, said.err
