@@ -7,6 +7,7 @@ from advisor.cli.configuration import Form
 from advisor.cli.options import Decorator, setting
 from advisor.durations import parse_duration
 from advisor.errors import UsageError
+from advisor.settings import MAX_TRIALS
 
 DEFAULT_OUT = "advisor-report"
 
@@ -91,7 +92,7 @@ def whole_number(name: str, help: str, *, least: int = 1, default: str | None = 
     """A limit that is counted."""
     return setting(
         name,
-        type=values.Count(least, values.MAX_COUNT),
+        type=values.Count(least),
         metavar="N",
         form=Form((int,)),
         group="Limits",
@@ -102,7 +103,8 @@ def whole_number(name: str, help: str, *, least: int = 1, default: str | None = 
 
 def trials(help: str) -> Decorator:
     """``--trials``."""
-    return setting("--trials", read=values.trials, metavar="N", form=Form((int,)), group="Limits", help=help)
+    count = values.Count(1, MAX_TRIALS, hint="bound the time: `--budget 10m`")
+    return setting("--trials", type=count, metavar="N", form=Form((int,)), group="Limits", help=help)
 
 
 def objective(help: str) -> Decorator:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from advisor.errors import UsageError, clean
-from advisor.settings import MAX_SEED, MAX_TRIALS
+from advisor.settings import MAX_SEED
 
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {
@@ -39,13 +39,20 @@ class Reader(click.ParamType[Any]):
 
 
 class Count(click.IntRange):
-    """A whole number from ``min`` to ``max``."""
+    """A whole number from ``least`` to ``most``, with what to do instead of a larger one."""
 
     name = "integer"
 
-    def read(self, written: str) -> int:
+    def __init__(self, least: int, most: int = MAX_COUNT, *, hint: str | None = None) -> None:
+        super().__init__(least)
+        self.most, self.hint = most, hint
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number that is written."""
-        return int(self.convert(written, None, None))  # type: ignore[arg-type]  # its stub lacks text
+        number = int(super().convert(value, param, ctx))
+        if number > self.most:
+            raise UsageError(f"{self.most} is the limit", hint=self.hint)
+        return number
 
 
 class Choice(click.Choice[str]):
@@ -69,14 +76,6 @@ def did_you_mean(written: str, known: Sequence[str]) -> str | None:
     """The hint that names the nearest known word, if one is near."""
     near = difflib.get_close_matches(written, known, n=1)
     return f"did you mean {near[0]}?" if near else None
-
-
-def trials(written: str) -> int:
-    """Number of trials."""
-    number = Count(1).read(written)
-    if number > MAX_TRIALS:
-        raise UsageError(f"{MAX_TRIALS} is the limit", hint="bound the time: `--budget 10m`")
-    return number
 
 
 def seed(written: str) -> int:
@@ -135,7 +134,8 @@ def device(written: str) -> str:
 
 def ranks(written: str) -> tuple[int, ...]:
     """Numbers of workers, separated by commas."""
-    numbers = tuple(Count(1, 10**6).read(part.strip()) for part in written.split(","))
+    count = Count(1, 10**6)
+    numbers = tuple(count.convert(part.strip(), None, None) for part in written.split(","))
     if len(set(numbers)) < len(numbers):
         raise UsageError(f"a number is given twice in '{clean(written, 60)}'")
     return numbers

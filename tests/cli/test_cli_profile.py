@@ -155,8 +155,8 @@ def test_everything_that_is_wrong_is_told_at_once(capsys: pytest.CaptureFixture[
     assert said.code == 2
     assert said.err.splitlines() == [
         "error: 4 things have to be corrected",
-        "  --fix: no value in 'amp' (`--fix amp=off`)",
         "  --steps: 0 is not in the range x>=1.",
+        "  --fix: no value in 'amp' (`--fix amp=off`)",
         "  --out: mine exists and was not made by advisor (choose another --out)",
         "  no such file: trian.py (did you mean train.py?)",
     ]
