@@ -171,7 +171,7 @@ class _Run:
             if len(self.peaks) >= LEAST_PROCESSES and began + last_s > self.deadline:
                 self.stopped_by = "budget"
                 return
-            self.progress.say(f"measuring process {len(self.instances) + 1}")
+            self.progress.part(f"measuring process {len(self.instances) + 1}")
             slots, peak = self._instance()
             self.instances.append(slots)
             self.peaks.append(peak)

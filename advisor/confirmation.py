@@ -234,7 +234,7 @@ class Confirmation:
 
         def instance(index: int) -> Sequence[float] | None:
             allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
-            self.progress.say(f"confirming {self._described(winner)}: process {index + 1}")
+            self.progress.part(f"confirming {self._described(winner)}: process {index + 1}")
             swapped = index % 2 == 1
             duel = undisturbed(
                 lambda: pair(swapped=swapped, followed=not swapped),

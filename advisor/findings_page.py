@@ -66,6 +66,31 @@ def groups(findings: Sequence[Finding], result: ResultData | None = None) -> Fin
     )
 
 
+def rest_lines(found: FindingGroups, *, everything: bool, in_python: bool) -> list[str]:
+    """What rules said that found nothing, as text: how many there are, or each of them.
+
+    Args:
+        found: All findings.
+        everything: List them, as ``--all`` asks for.
+        in_python: There is no command line to ask on.
+    """
+    passed, abstained = found.passed, found.not_applicable
+    if not passed and not abstained:
+        return []
+    if not everything:
+        where = "`result.findings`" if in_python else "`--all`"
+        return [
+            "",
+            f"Rules that passed: {len(passed)}; that do not apply: {len(abstained)}; {where} lists them.",
+        ]
+    lines = (
+        ["", f"Passed ({len(passed)}):", *(f"  {row.rule}: {row.title}" for row in passed)] if passed else []
+    )
+    if abstained:
+        lines += ["", f"Not applicable ({len(abstained)}): {', '.join(row.rule for row in abstained)}"]
+    return lines
+
+
 def finding_row(finding: Finding, result: ResultData | None = None) -> FindingRow:
     """One finding as text; of a search with its ``result``."""
     return FindingRow(

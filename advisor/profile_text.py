@@ -5,7 +5,7 @@ import textwrap
 
 from advisor import wording
 from advisor.conditions import reproduce
-from advisor.findings_page import FindingRow, finding_row, groups
+from advisor.findings_page import FindingRow, finding_row, groups, rest_lines
 from advisor.next_step import tune_command
 from advisor.profile_page import tiles
 from advisor.rank_chart import lines as rank_lines
@@ -15,12 +15,13 @@ from advisor.wording import shown
 BAR = 24  # characters of the longest bar
 
 
-def render_profile(result: ProfileData, width: int) -> str:
+def render_profile(result: ProfileData, width: int, *, everything: bool = False) -> str:
     """The profile as plain text; no colour codes.
 
     Args:
         result: What ``profile`` found.
         width: Longest line, at least 20 characters.
+        everything: List rules that passed and that do not apply, too.
     """
     found = groups(result.findings)
     lines = [shown(result.profile.summary, 300) or "One run, looked at closely"]
@@ -32,12 +33,7 @@ def render_profile(result: ProfileData, width: int) -> str:
         lines += ["", *_finding(number, row)]
     if not fired:
         lines += ["", "No rule found anything to change."]
-    if found.passed:
-        lines += ["", f"Passed ({len(found.passed)}):"]
-        lines += [f"  {row.rule}: {row.title}" for row in found.passed]
-    abstained = [row.rule for row in found.not_applicable]
-    if abstained:
-        lines += ["", f"Not applicable ({len(abstained)}): {', '.join(abstained)}"]
+    lines += rest_lines(found, everything=everything, in_python=result.target.kind == "objects")
     said = [f"Failed while checking: {row.rule}: {row.title}" for row in found.errors]
     said += [f"warning: {shown(text, 500)}" for text in [*result.warnings, *result.profile.notes]]
     lines += ["", *said] if said else []

@@ -12,8 +12,7 @@ from advisor.durations import write_duration
 from advisor.errors import clean
 from advisor.settings import Clock
 
-LINE_EVERY_S = 10.0
-SILENT_S = 4.0  # after 5 s without a word a run looks as if it hung
+LINE_EVERY_S = 30.0  # often enough to see that a run goes on, seldom enough to read its log
 REDRAW_EVERY_S = 1.0
 STAGES = 6  # that stay to be seen in a notebook
 MAX_LINE = 500
@@ -21,7 +20,7 @@ PHASES = {"start": "starting the program", "compile": "compiling", "steps": "mea
 
 
 class PlainProgress:
-    """One line per trial and stage, at most one trial per 10 s, and what is waited for; no carriage returns.
+    """A line when a stage begins, and below it one every 30 s at most: what is tried or waited for.
 
     Args:
         stream: Where lines go; one that is closed is written to no more.
@@ -33,10 +32,9 @@ class PlainProgress:
         self._stream: TextIO | None = stream
         self._quiet = quiet
         self._clock = clock
-        self._last = self._told = float("-inf")  # any line, a stage or trial
-        self._began = clock()  # of the stage or trial
-        self._pending: str | None = None
-        self._current = ""
+        self._last = float("-inf")  # when a line was written
+        self._began = clock()  # of the stage, part or trial
+        self._pending = self._current = ""
 
     def __enter__(self) -> Self:
         return self
@@ -50,40 +48,40 @@ class PlainProgress:
 
     def say(self, text: str) -> None:
         """A stage has begun or ended."""
-        self._pending, self._current = None, ""
+        self._pending = self._current = ""
         self._began = self._clock()
         if not self._quiet:
             self._write(text)
-            self._told = self._last
+
+    def part(self, text: str) -> None:
+        """A part of the stage begins; told when the last line is old enough."""
+        self._pending = self._current = text
+        self._began = self._clock()
+        self._tell_seldom()
 
     def trial(self, number: int, text: str, best: str, left_s: float) -> None:
-        """A trial begins; its line waits until the last one is 10 s old."""
-        so_far = f"; best so far {best}" if best else ""
-        self._pending = f"trial {number}: {text}{so_far}; {write_duration(left_s)} left"
+        """A trial begins; told when the last line is old enough."""
+        self.part(_trial_line(number, text, best, left_s))
         self._current = f"trial {number}"
-        self._began = self._clock()
-        self._say_pending()
 
     def waiting(self, what: str, seconds: float) -> None:
-        """Still waiting; said when nothing was said for some seconds."""
-        if self._say_pending() or self._quiet or self._clock() - self._last < SILENT_S:
-            return
+        """Still waiting; told when the last line is old enough."""
         if what == "steps":  # one slot follows another: what counts is how long the stage takes
             seconds = max(seconds, self._clock() - self._began)
         doing = f"{PHASES.get(what, what)}, {write_duration(seconds)} so far"
-        self._write(f"{self._current}: {doing}" if self._current else doing)
+        self._tell_seldom(f"{self._current}: {doing}" if self._current else doing)
 
     def warn(self, text: str) -> None:
         """Something changes the meaning of the result; said even when quiet."""
         self._write(f"warning: {text}")
 
-    def _say_pending(self) -> bool:
-        if self._pending is None or self._quiet or self._clock() - self._told < LINE_EVERY_S:
-            return False
-        text, self._pending = self._pending, None
-        self._write(text)
-        self._told = self._last
-        return True
+    def _tell_seldom(self, text: str = "") -> None:
+        """Write what began last and is not told yet, else the text, if the last line is old enough."""
+        if self._quiet or self._clock() - self._last < LINE_EVERY_S:
+            return
+        if self._pending or text:
+            self._write(self._pending or text)
+            self._pending = ""
 
     def _write(self, text: str) -> None:
         if self._stream is None:
@@ -116,7 +114,7 @@ class LiveProgress:
         self._clock = clock
         self._drawn = float("-inf")
         self._kept: list[str] = []
-        self._trial = self._doing = ""
+        self._part = self._doing = ""
         self._tried = 0
 
     def __enter__(self) -> Self:
@@ -132,15 +130,18 @@ class LiveProgress:
 
     def say(self, text: str) -> None:
         """A stage has begun or ended."""
-        self._trial = self._doing = ""
+        self._part = self._doing = ""
         self._keep(text)
+
+    def part(self, text: str) -> None:
+        """A part of the stage begins."""
+        self._part, self._doing = text, ""
+        self._draw()
 
     def trial(self, number: int, text: str, best: str, left_s: float) -> None:
         """A trial begins."""
-        so_far = f"; best so far {best}" if best else ""
-        self._trial = f"trial {number}: {text}{so_far}; {write_duration(left_s)} left"
-        self._doing, self._tried = "", number
-        self._draw()
+        self._tried = number
+        self.part(_trial_line(number, text, best, left_s))
 
     def waiting(self, what: str, seconds: float) -> None:
         """Still waiting."""
@@ -163,8 +164,13 @@ class LiveProgress:
             return
         self._drawn = now
         self._screen.draw(
-            self._kept, "\n".join(clean(part, MAX_LINE) for part in (self._trial, self._doing) if part)
+            self._kept, "\n".join(clean(part, MAX_LINE) for part in (self._part, self._doing) if part)
         )
+
+
+def _trial_line(number: int, text: str, best: str, left_s: float) -> str:
+    so_far = f"; best so far {best}" if best else ""
+    return f"trial {number}: {text}{so_far}; {write_duration(left_s)} left"
 
 
 class NotebookScreen:

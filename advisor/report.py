@@ -16,6 +16,7 @@ from advisor.atomic_file import write_atomically
 from advisor.conditions import ended, quads, reproduce
 from advisor.disturbances import disturbances
 from advisor.errors import EnvironmentProblem, clean
+from advisor.findings_page import groups, rest_lines
 from advisor.next_step import next_step
 from advisor.page import change_row, page
 from advisor.patch import changes_patch, written
@@ -76,15 +77,19 @@ def render_markdown(result: ResultData | ProfileData) -> str:
     return digest.markdown(result)
 
 
-def render_text(result: ResultData, width: int, folder: str | None = None) -> str:
-    """The result for a terminal: verdict, changes, baseline and noise, next step; no colour codes.
+def render_text(
+    result: ResultData, width: int, folder: str | None = None, *, everything: bool = False
+) -> str:
+    """The result for a terminal, without colour codes: verdict, changes, what was found, baseline, next step.
 
     Args:
         result: What ``tune`` found.
         width: Longest line, at least 20 characters.
         folder: Where the report lies; by default where the command that made it wrote it.
+        everything: List rules that passed and that do not apply, too.
     """
     lines = [wording.verdict(result), *_reasons(result), *_changes(result)]
+    lines += _found(result, everything=everything)
     lines += [*strategies_page.lines(result), *groups_page.lines(result), ""]
     baseline = result.baseline
     lines += [
@@ -151,6 +156,16 @@ def _changes(result: ResultData) -> list[str]:
         lines += [f"      ({row.edit})"] if row.edit else []
         lines += [f"      export {variable}" for variable in row.environment]
     return ["", "Changes", *lines] if lines else []
+
+
+def _found(result: ResultData, *, everything: bool) -> list[str]:
+    found = groups(result.findings, result)
+    rows = [*found.opportunities, *found.diagnostics]
+    lines = ["", "Found"] if rows else []
+    for row in rows:
+        place = f" ({row.place})" if row.place and row.place not in row.title else ""
+        lines.append(f"  {row.title}{place}: {row.outcome}")
+    return lines + rest_lines(found, everything=everything, in_python=result.target.kind == "objects")
 
 
 def _wrapped(line: str, width: int) -> str:

@@ -119,6 +119,9 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """A stage has begun or ended."""
 
+    def part(self, text: str) -> None:
+        """A part of the stage begins, one of many alike."""
+
     def trial(self, number: int, text: str, best: str, left_s: float) -> None:
         """A trial begins: what is tried, the best so far with its interval, seconds left."""
 

@@ -263,7 +263,7 @@ class _Verifying:
             allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
             if index and time.monotonic() + last_s > deadline + allowed:
                 return None
-            self.progress.say(f"measuring pair {index + 1}")
+            self.progress.part(f"measuring pair {index + 1}")
             duel = arena.duel(first, second, how=how, quads=quads, swapped=index % 2 == 1)
             last_s = duel.seconds
             return duel.log_ratios

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from html_tree import controls
 from markdown_it import MarkdownIt
-from result_builder import a_harmless_twin, a_hostile_result, a_keep, a_result, many_trials
+from result_builder import a_harmless_twin, a_hostile_result, a_keep, a_profile_result, a_result, many_trials
 
 from advisor import report
+from advisor.result import Target
 
 
 def tokens(markdown: str) -> list[Any]:
@@ -85,6 +86,25 @@ def test_the_text_gives_verdict_changes_baseline_noise_and_what_to_do() -> None:
         "Again: advisor tune train.py --budget 10m -- --epochs 1",
     ):
         assert line in text.splitlines()
+
+
+def test_the_text_tells_what_was_found_and_lists_the_rest_only_when_asked() -> None:
+    result = a_result(findings=a_profile_result().findings)
+    text = report.render_text(result, 200)
+    assert (
+        "\nFound\n  41 % of each step waits for items that take 1.2 ms each (train.py:11): not tested\n"
+        in text
+    )
+    assert "\nRules that passed: 1; that do not apply: 1; `--all` lists them.\n" in text
+    assert "idle_device" not in text and "optimizer_bound" not in text
+    asked = report.render_text(result, 200, everything=True)
+    assert "\nPassed (1):\n  optimizer_bound: 4.2 % of each step updates parameters\n" in asked
+    assert "\nNot applicable (1): idle_device\n" in asked and "`--all`" not in asked
+
+
+def test_in_python_the_rest_is_named_by_its_attribute() -> None:
+    result = a_result(findings=a_profile_result().findings, target=Target(path="model", kind="objects"))
+    assert "`result.findings` lists them." in report.render_text(result, 200)
 
 
 def test_the_text_of_keep_asks_for_nothing() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from advisor.cli import Commands
 from advisor.cli.failures import Face
-from advisor.cli.options import TYPED, Setting
+from advisor.cli.options import TYPED, problems_of
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -72,10 +72,7 @@ def parse(line: str) -> click.Context:
         assert command is not None and name is not None
         ctx = command.make_context(name, list(rest), parent=ctx)
         rest = [*ctx._protected_args, *ctx.args] if isinstance(command, click.Group) else []
-    for param in ctx.command.params:
-        if isinstance(param, Setting) and param.read is not None and param.name:
-            for text in ctx.params[param.name]:
-                param.read(text)
+    problems_of(ctx).raise_any()
     return ctx
 
 

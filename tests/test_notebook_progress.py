@@ -65,6 +65,18 @@ def test_it_tells_the_trial_the_best_and_what_an_interrupt_keeps() -> None:
     assert "compiling, " in told and "an interrupt stops and keeps 2 trials" in told
 
 
+def test_parts_of_a_stage_replace_each_other() -> None:
+    clock = Clock()
+    screen = Drawn(clock)
+    with LiveProgress(screen, clock=clock) as live:
+        live.say("confirming amp=bf16")
+        for process in range(1, 41):
+            clock.now += 10
+            live.part(f"process {process}")
+    assert screen.frames[-2][1:] == (["confirming amp=bf16"], "process 40")
+    assert screen.frames[-1][1:] == (["confirming amp=bf16"], "")
+
+
 def test_text_of_a_program_controls_no_terminal() -> None:
     clock, stream = Clock(), io.StringIO()
     with LiveProgress(TerminalScreen(stream), clock=clock) as live:

@@ -301,10 +301,7 @@ One step:
    Keep numbers, not tensors.
    rule memory_growth
 
-Passed (1):
-  optimizer_bound: 4.2 % of each step updates parameters
-
-Not applicable (1): idle_device
+Rules that passed: 1; that do not apply: 1; `--all` lists them.
 
 Failed while checking: graph_breaks: KeyError: 'frames'
 warning: the program wrote 2 files in its working folder: runs/events.1, last.pt
@@ -318,6 +315,13 @@ Again: advisor profile train.py -- --epochs 1
 
 def test_the_text_of_every_state_reads_so() -> None:
     assert render_profile(a_profile_result(), 80) == GOLDEN
+
+
+def test_all_lists_the_rules_that_found_nothing() -> None:
+    text = render_profile(a_profile_result(), 80, everything=True)
+    listed = "Passed (1):\n  optimizer_bound: 4.2 % of each step updates parameters\n\n"
+    listed += "Not applicable (1): idle_device"
+    assert text == GOLDEN.replace("Rules that passed: 1; that do not apply: 1; `--all` lists them.", listed)
 
 
 def test_a_profile_without_findings_says_so() -> None:

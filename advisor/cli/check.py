@@ -70,7 +70,7 @@ Examples:
 @LAUNCHER
 @setting(
     "--against",
-    read=values.text,
+    type=str,
     metavar="RESULT",
     group="What to run",
     help="The earlier result: a result.json, or the folder of a report.",
@@ -83,7 +83,7 @@ Examples:
 @CONFIDENCE
 @setting(
     "--out",
-    read=values.text,
+    type=str,
     metavar="DIR",
     group="Output",
     default_text=f"{DEFAULT_OUT}/",
@@ -91,7 +91,7 @@ Examples:
 )
 @setting(
     "--annotate",
-    read=values.choice(("github",)),
+    type=values.Choice(("github",)),
     metavar="github",
     group="Output",
     help="In GitHub Actions, mark what got worse at the file; on stderr.",

@@ -3,16 +3,18 @@
 from pathlib import Path
 
 from advisor.cli import values
+from advisor.cli.configuration import Form
 from advisor.cli.options import Decorator, setting
 from advisor.durations import parse_duration
 from advisor.errors import UsageError
+from advisor.settings import MAX_TRIALS
 
 DEFAULT_OUT = "advisor-report"
 
 MODULE = setting(
     "-m",
     "module",
-    read=values.text,
+    type=str,
     metavar="MODULE",
     group="What to run",
     help="Run a module in place of a file.",
@@ -30,36 +32,35 @@ RANKS = setting(
     "--ranks",
     read=values.ranks,
     metavar="N,...",
-    file_types=(int, str),
+    form=Form((int, str)),
     group="What to run",
     help="Numbers of workers that strategies are tried with.",
 )
 SEED = setting(
-    "--seed", read=values.seed, metavar="N", file_types=(int,), group="What to run", default_text="0"
+    "--seed", read=values.seed, metavar="N", form=Form((int,)), group="What to run", default_text="0"
 )
 CONFIDENCE = setting(
     "--confidence",
     read=values.confidence,
     metavar="SHARE",
-    file_types=(float, str),
+    form=Form((float, str)),
     group="What counts",
     default_text="0.99",
     help="Of all intervals.",
 )
 OUT = setting(
     "--out",
-    read=values.text,
+    type=str,
     metavar="DIR",
     group="Output",
     default_text=f"{DEFAULT_OUT}/",
     help="Folder of the report; empty, new, or an earlier report.",
 )
-STORED = setting(
-    "--storage", read=values.text, metavar="URL", group="What to run", help="Where studies are stored."
-)
+STORED = setting("--storage", type=str, metavar="URL", group="What to run", help="Where studies are stored.")
 DRY_RUN = setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
 QUIET = setting("--quiet", group="Output", help="No progress.")
 NO_COLOR = setting("--no-color", group="Output", help="No colour.")
+ALL = setting("--all", group="Output", help="List the rules that passed or do not apply, too.")
 DEBUG = setting("--debug", group="Output", help="Show tracebacks of errors.")
 
 
@@ -68,7 +69,7 @@ def formats(*names: str) -> Decorator:
     listed = f"{', '.join(names[:-1])} or {names[-1]}, on stdout."
     return setting(
         "--format",
-        read=values.choice(names),
+        type=values.Choice(names),
         metavar="NAME",
         group="Output",
         default_text=names[0],
@@ -91,9 +92,9 @@ def whole_number(name: str, help: str, *, least: int = 1, default: str | None = 
     """A limit that is counted."""
     return setting(
         name,
-        read=values.whole_number(least),
+        type=values.Count(least),
         metavar="N",
-        file_types=(int,),
+        form=Form((int,)),
         group="Limits",
         default_text=default,
         help=help,
@@ -102,14 +103,15 @@ def whole_number(name: str, help: str, *, least: int = 1, default: str | None = 
 
 def trials(help: str) -> Decorator:
     """``--trials``."""
-    return setting("--trials", read=values.trials, metavar="N", file_types=(int,), group="Limits", help=help)
+    count = values.Count(1, MAX_TRIALS, hint="bound the time: `--budget 10m`")
+    return setting("--trials", type=count, metavar="N", form=Form((int,)), group="Limits", help=help)
 
 
 def objective(help: str) -> Decorator:
     """``--objective``."""
     return setting(
         "--objective",
-        read=values.choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
+        type=values.Choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
         metavar="NAME",
         group="What counts",
         default_text="goodput",
@@ -123,7 +125,7 @@ def min_gain(help: str) -> Decorator:
         "--min-gain",
         read=values.min_gain,
         metavar="SHARE",
-        file_types=(float, int, str),
+        form=Form((float, int, str)),
         group="What counts",
         default_text="2%",
         help=help,

@@ -1,10 +1,9 @@
-"""What a shell is told when a word is to be completed: choices, knobs with their values, studies, files.
+"""What a shell is told when a word is to be completed: knobs with their values, studies, files.
 
 It is asked on every press of a key, so nothing heavy is imported, no server is asked, and what cannot be
 read has no completions.
 """
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -20,15 +19,6 @@ MOST = 200
 WAIT_S = 0.1  # for a lock of the database
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
-
-def of_choices(names: Sequence[str]) -> Completer:
-    """Completes one of ``names``."""
-
-    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in names if name.startswith(typed)]
-
-    return complete
 
 
 def complete_file(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -61,9 +51,9 @@ def complete_knob(context: click.Context, parameter: click.Parameter, typed: str
 
 
 def complete_study(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Names of the studies of the storage that was typed, of ADVISOR_STORAGE, or of the default one."""
-    given = context.params.get("storage") or (os.environ.get("ADVISOR_STORAGE", DEFAULT_STORAGE),)
-    return [CompletionItem(name) for name in _studies(str(given[-1])) if name.startswith(typed)]
+    """Names of the studies of the storage that is set, or of the default one."""
+    given = context.params.get("storage") or DEFAULT_STORAGE
+    return [CompletionItem(name) for name in _studies(str(given)) if name.startswith(typed)]
 
 
 def complete_result(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -80,11 +70,8 @@ BY_OPTION: dict[str, Completer] = {
 }
 
 
-def completer_of(declarations: Sequence[str], read: object) -> Completer | None:
-    """How the value of an option is completed: by its choices, else by its name."""
-    names = getattr(read, "names", None)
-    if names is not None:
-        return of_choices(names)
+def completer_of(declarations: Sequence[str]) -> Completer | None:
+    """How the value of an option is completed where its type does not say it: by the option's name."""
     return next((BY_OPTION[name] for name in declarations if name in BY_OPTION), None)
 
 

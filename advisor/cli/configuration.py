@@ -1,175 +1,90 @@
-"""Settings that are not typed: ``ADVISOR_*`` variables, ``advisor.toml``, ``[tool.advisor]``.
-
-A variable wins over a file, ``advisor.toml`` over pyproject.toml. Everything wrong is told at once.
-"""
+"""``advisor.toml`` and ``[tool.advisor]``: read, checked, and handed to click as its ``default_map``."""
 
 import json
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from advisor.cli.output import warn
 from advisor.cli.problems import Problems
-from advisor.cli.values import did_you_mean, switch
-from advisor.errors import AdvisorError, EnvironmentProblem, UsageError, clean
-from advisor.storage_url import parse_storage
+from advisor.cli.values import did_you_mean
+from advisor.errors import EnvironmentProblem, UsageError, clean
 
-if TYPE_CHECKING:
-    from advisor.cli.options import Setting
-
-COMMAND_LINE, DEFAULT = "command line", "default"
-PREFIX = "ADVISOR_"
-STORAGE = "storage"  # the setting that may hold a password
 OWN_FILE, PROJECT_FILE = "advisor.toml", "pyproject.toml"
 MAX_FILE_BYTES = 4 * 2**20
 NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a text", list: "a list"}
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where the value of one setting comes from.
+class Form:
+    """What a setting may be in a file.
 
     Attributes:
-        name: As the command line spells it, without its dashes.
-        source: ``command line``, a variable, a file, or ``default``.
-        value: As it is written there, less a password; ``None`` at the default and where it cannot be used.
-        hidden: Weaker sources that set it too.
+        types: The types of TOML that it takes.
+        entry: How an entry of a table is written on the command line; without it the setting is no table.
     """
 
-    name: str
-    source: str
-    value: str | None = None
-    hidden: tuple[str, ...] = ()
+    types: tuple[type, ...] = (str,)
+    entry: Callable[[str, Any], str] | None = None
 
 
-def origins(settings: Mapping[str, "Setting"], typed: Mapping[str, str], problems: Problems) -> list[Origin]:
-    """The origin of every setting, in the order of their names.
+@dataclass(frozen=True)
+class SettingsFile:
+    """The file that counts.
+
+    Attributes:
+        name: Of the file; "" where there is none.
+        written: By parameter name, what would stand on the command line: texts, or the state of a switch.
+        warnings: What is odd about the files, each with what to do.
+    """
+
+    name: str = ""
+    written: dict[str, list[str] | bool] = field(default_factory=dict)
+    warnings: tuple[tuple[str, str], ...] = ()
+
+
+def read_settings(forms: Mapping[str, Form], problems: Problems, *, tolerant: bool) -> SettingsFile:
+    """The settings of the file that counts.
 
     Args:
-        settings: What may be set, by parameter name.
-        typed: What stands on the command line, by parameter name.
+        forms: What may be set, by parameter name.
         problems: Is told what is wrong.
+        tolerant: Keys that are not among ``forms`` belong to other commands.
     """
-    read = gather(settings, problems)
-    file = ""
-    table: dict[str, Any] | None = None
-    with suppress(AdvisorError):  # of which `problems` has been told
-        file, table, _ = _chosen()
-    written = {key.replace("-", "_"): content for key, content in (table or {}).items()}
-    found = []
-    for name, param in sorted(settings.items()):
-        sources = list(_sources(name, typed, file, written))
-        label = param.flag.lstrip("-")
-        if not sources:
-            found.append(Origin(label, DEFAULT))
-            continue
-        (source, content), *weaker = sources
-        value = content if source == COMMAND_LINE else read.get(name)
-        if source.startswith(PREFIX):  # where it cannot be read `gather` goes on with what the file says
-            value = _tried(content, param)
-        if value is not None:
-            value = clean(content, 200) if name != STORAGE else _without_password(content, source, problems)
-        found.append(Origin(label, source, value, tuple(other for other, _ in weaker)))
-    return found
-
-
-def _without_password(url: str, source: str, problems: Problems) -> str | None:
-    """A storage URL for all to see; ``None`` where it cannot be used."""
-    with problems.gather(where=source):
-        return str(parse_storage(url, from_environment=True))
-    return None
-
-
-def _tried(content: str, param: "Setting") -> Any:
-    """What a variable says; ``None`` where it cannot be read."""
-    with suppress(AdvisorError):
-        return _from_variable(content, param)
-    return None
-
-
-def _sources(
-    name: str, typed: Mapping[str, str], file: str, written: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """All that set one setting, the strongest first, each with what is written there."""
-    if name in typed:
-        yield COMMAND_LINE, typed[name]
-    variable = PREFIX + name.upper()
-    if os.environ.get(variable) is not None:
-        yield variable, os.environ[variable]
-    if name in written:
-        content = written[name]
-        yield file, content if isinstance(content, str) else json.dumps(content, default=str)
-
-
-def gather(
-    settings: Mapping[str, "Setting"], problems: Problems, *, tolerant: bool = False
-) -> dict[str, Any]:
-    """The values of settings that files and environment give, read.
-
-    Args:
-        settings: What may be set, by parameter name.
-        problems: Is told what is wrong.
-        tolerant: Keys of files that are not among ``settings`` belong to other commands.
-    """
-    values: dict[str, Any] = {}
+    name, table, warnings = "", dict[str, Any](), list[tuple[str, str]]()
     with problems.gather():
-        file, table = _read_files()
-        values = _from_file(file, table, settings, problems, tolerant=tolerant)
-    for name, param in settings.items():
-        variable = PREFIX + name.upper()
-        if os.environ.get(variable) is not None:
-            with problems.gather(prefix=f"{variable}: "):
-                values[name] = _from_variable(os.environ[variable], param)
-    return values
-
-
-def _from_variable(content: str, param: "Setting") -> Any:
-    read = param.read
-    if read is None:
-        return switch(content)
-    return [read(part) for part in content.split()] if param.repeat else read(content)
-
-
-def _from_file(
-    file: str,
-    table: Mapping[str, Any],
-    settings: Mapping[str, "Setting"],
-    problems: Problems,
-    *,
-    tolerant: bool,
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+        name, table, warnings = _chosen()
+    written: dict[str, list[str] | bool] = {}
     for key, content in table.items():
-        name = key.replace("-", "_")
-        param = settings.get(name)
-        if param is None:
-            if not tolerant:
-                known = sorted(known.replace("_", "-") for known in settings)
-                with problems.gather(where=file):
-                    raise UsageError(f"{clean(key, 60)}: unknown key", hint=did_you_mean(key, known))
-        elif isinstance(content, dict) and param.read_table is not None:
-            values[name] = param.read_table(content, problems, file)
-        else:
-            with problems.gather(prefix=f"{key}: ", where=file):
-                values[name] = _value(content, param)
-    return values
+        form = forms.get(key.replace("-", "_"))
+        if form is not None:
+            with problems.gather(f"{key}: ", where=name):
+                written[key.replace("-", "_")] = _written(key, content, form, problems, name)
+        elif not tolerant:
+            known = sorted(known.replace("_", "-") for known in forms)
+            with problems.gather(where=name):
+                raise UsageError(f"{clean(key, 60)}: unknown key", hint=did_you_mean(key, known))
+    return SettingsFile(name, written, tuple(warnings))
 
 
-def _value(content: Any, param: "Setting") -> Any:
-    if param.read is None:
-        return _checked(content, (bool,))
-    if param.repeat:
-        return [param.read(str(_checked(item, (str,)))) for item in _checked(content, (list,))]
-    return param.read(str(_checked(content, param.file_types)))
+def _written(key: str, content: Any, form: Form, problems: Problems, file: str) -> list[str] | bool:
+    if isinstance(content, dict) and form.entry is not None:
+        texts = []
+        for name, value in content.items():
+            with problems.gather(f"{key}.{clean(name, 60)}: ", where=file):
+                texts.append(form.entry(name, value))
+        return texts
+    _require(content, form.types)
+    if isinstance(content, list):
+        return [str(_require(item, (str,))) for item in content]
+    return content if isinstance(content, bool) else [str(content)]
 
 
-def _checked(content: Any, types: tuple[type, ...]) -> Any:
+def _require(content: Any, types: tuple[type, ...]) -> Any:
     """The value when its type fits; a switch is no number."""
     if type(content) in types:
         return content
@@ -178,32 +93,29 @@ def _checked(content: Any, types: tuple[type, ...]) -> Any:
     raise UsageError(f"expected {names}, got {clean(shown, 60)}")
 
 
-def _read_files() -> tuple[str, dict[str, Any]]:
-    """The name of the file that counts, and its table; warns of what is odd about them.
+def _chosen() -> tuple[str, dict[str, Any], list[tuple[str, str]]]:
+    """The name of the file that counts, its table, and warnings.
 
     Raises:
         UsageError: A file is not TOML.
         EnvironmentProblem: A file cannot be read.
     """
-    name, chosen, both = _chosen()
-    if both:
-        warn(f"{OWN_FILE} wins: [tool.advisor] in {PROJECT_FILE} is not used", hint="remove one of the two")
-    if chosen is None:
-        return name, {}
-    if Path(name).stat().st_mode & stat.S_IWOTH:
-        warn(f"others can change {name}", hint=f"`chmod o-w {name}`")
-    return name, chosen
-
-
-def _chosen() -> tuple[str, dict[str, Any] | None, bool]:
-    """The name of the file that counts, its table if there is one, and whether the other file has one too."""
     own = _read(Path(OWN_FILE))
     project = (_read(Path(PROJECT_FILE)) or {}).get("tool", {})
     section = project.get("advisor") if isinstance(project, dict) else None
-    chosen, name = (own, OWN_FILE) if own is not None else (section, PROJECT_FILE)
-    if chosen is not None and not isinstance(chosen, dict):
+    table, name = (own, OWN_FILE) if own is not None else (section, PROJECT_FILE)
+    if table is None:
+        return "", {}, []
+    if not isinstance(table, dict):
         raise UsageError("tool.advisor: expected a table", where=name)
-    return name, chosen, own is not None and section is not None
+    warnings = []
+    if own is not None and section is not None:
+        warnings.append(
+            (f"{OWN_FILE} wins: [tool.advisor] in {PROJECT_FILE} is not used", "remove one of the two")
+        )
+    if Path(name).stat().st_mode & stat.S_IWOTH:
+        warnings.append((f"others can change {name}", f"`chmod o-w {name}`"))
+    return name, table, warnings
 
 
 def _read(path: Path) -> dict[str, Any] | None:

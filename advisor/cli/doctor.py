@@ -1,19 +1,21 @@
 """``advisor doctor``: what will limit training here, and which settings hold."""
 
 import json
+import os
 import textwrap
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from advisor.cli import EXIT_CODES
 from advisor.cli.common import DEBUG, NO_COLOR, TEXT_OR_JSON
-from advisor.cli.configuration import DEFAULT, Origin, origins
-from advisor.cli.options import Command, Setting, problems_of, typed_here
-from advisor.cli.output import width, write
+from advisor.cli.options import SETTINGS_FILE, Command, Setting, problems_of, settings_of, typed_here
+from advisor.cli.output import warn, width, write
 from advisor.cli.problems import Problems
 from advisor.errors import clean
+from advisor.storage_url import parse_storage
 
 if TYPE_CHECKING:
     from advisor.doctor import Check
@@ -30,6 +32,24 @@ Examples:
 """
 MARKS = {"ok": "ok", "note": "note", "limit": "LIMIT", "broken": "BROKEN"}
 INDENT = 8 * " "
+COMMAND_LINE, DEFAULT = "command line", "default"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the value of one setting of `advisor tune` comes from.
+
+    Attributes:
+        name: As the command line spells it, without its dashes.
+        source: ``command line``, a variable, a file, or ``default``.
+        value: As it is written there, less a password; ``None`` at the default and where it cannot be used.
+        hidden: Weaker sources that set it too.
+    """
+
+    name: str
+    source: str
+    value: str | None = None
+    hidden: tuple[str, ...] = ()
 
 
 @click.command(
@@ -51,9 +71,9 @@ def command(ctx: click.Context, *, format: str | None, no_color: bool, debug: bo
     from advisor.profiles.machine import read_machine
 
     machine = read_machine()
-    wrong = Problems()
-    found = origins(_settings(), _typed(ctx), wrong)
-    checks = [*examine(machine), *_checks(wrong)]
+    tune = _tune_here()
+    found = origins(ctx, tune)
+    checks = [*examine(machine), *_checks(problems_of(tune))]
     if format == "json":
         document = {
             "machine": machine.as_json(),
@@ -70,21 +90,61 @@ def command(ctx: click.Context, *, format: str | None, no_color: bool, debug: bo
     return 5 if any(check.state == "broken" for check in checks) else 0
 
 
-def _settings() -> dict[str, Setting]:
-    """What a file or a variable may set: the settings of `advisor tune`, by parameter name."""
+def _tune_here() -> click.Context:
+    """What click reads for `advisor tune` in this folder and environment."""
     from advisor.cli.tune import command as tune
 
-    return {param.name: param for param in tune.params if isinstance(param, Setting) and param.name}
+    context = tune.make_context("tune", [])
+    for text, hint in context.meta[SETTINGS_FILE].warnings:
+        warn(text, hint=hint)
+    return context
 
 
-def _typed(ctx: click.Context) -> dict[str, str]:
-    """What was typed to this command, by parameter name."""
-    options = [param for param in ctx.command.params if isinstance(param, Setting) and param.name]
-    return {
-        str(option.name): "true" if option.read is None else str(ctx.params[str(option.name)])
-        for option in options
-        if typed_here(option.flag)
-    }
+def origins(here: click.Context, tune: click.Context) -> list[Origin]:
+    """The origin of every setting of `advisor tune`, in the order of their names.
+
+    Args:
+        here: This command, whose own options may be typed.
+        tune: What is read for `advisor tune`; is told of a storage that cannot be used.
+    """
+    found = []
+    for setting in sorted(settings_of(tune.command), key=lambda setting: str(setting.name)):
+        label, sources = setting.flag.lstrip("-"), list(_sources(setting, here, tune))
+        if not sources:
+            found.append(Origin(label, DEFAULT))
+            continue
+        (source, content), *weaker = sources
+        value: str | None = clean(content, 200)
+        if source != COMMAND_LINE and tune.params[str(setting.name)] in (None, []):
+            value = None
+        elif setting.name == "storage":
+            value = _without_password(content, source, problems_of(tune))
+        found.append(Origin(label, source, value, tuple(other for other, _ in weaker)))
+    return found
+
+
+def _sources(setting: Setting, here: click.Context, tune: click.Context) -> Iterator[tuple[str, str]]:
+    """All that set one setting, the strongest first, each with what is written there."""
+    name, file = str(setting.name), tune.meta[SETTINGS_FILE]
+    if typed_here(here, name):
+        yield COMMAND_LINE, _spelt(here.params[name])
+    if os.environ.get(setting.variable):
+        yield setting.variable, os.environ[setting.variable]
+    if name in file.written:
+        yield file.name, _spelt(file.written[name])
+
+
+def _spelt(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return " ".join(value) if isinstance(value, list) else str(value)
+
+
+def _without_password(url: str, source: str, problems: Problems) -> str | None:
+    """A storage URL for all to see; ``None`` where it cannot be used."""
+    with problems.gather(where=source):
+        return str(parse_storage(url, from_environment=True))
+    return None
 
 
 def _checks(wrong: Problems) -> "list[Check]":

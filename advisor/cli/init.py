@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES
 from advisor.cli.completion import complete_file
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import write
@@ -30,7 +30,7 @@ Examples:
 @click.argument("file", required=False, type=click.UNPROCESSED, shell_complete=complete_file)
 @setting(
     "--out",
-    read=values.text,
+    type=str,
     metavar="FILE",
     group="Output",
     default_text="workload.py",

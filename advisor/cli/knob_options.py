@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from advisor.cli.completion import complete_knob as complete_knob
+from advisor.cli.configuration import Form
 from advisor.cli.options import Decorator, setting
-from advisor.cli.problems import Problems
 from advisor.cli.values import did_you_mean
 from advisor.errors import UsageError, clean
 from advisor.settings import Value
@@ -26,7 +26,7 @@ def fix_option(help: str) -> Decorator:
         repeat=True,
         metavar="ID=VALUE",
         group="What to run",
-        read_table=fixed_from_table,
+        form=Form((list,), fix_entry),
         help=help,
     )
 
@@ -39,7 +39,7 @@ def knob_option(help: str) -> Decorator:
         repeat=True,
         metavar="ID[=V1,V2]",
         group="What is tried",
-        read_table=knobs_from_table,
+        form=Form((list,), knob_entry),
         help=help,
     )
 
@@ -131,24 +131,14 @@ def refuse_contradictions(knobs: Mapping[str, list[Value] | None], fixed: Mappin
         raise UsageError("\n".join(["settings contradict each other", *pairs]), hint="leave one of each out")
 
 
-def knobs_from_table(table: Mapping[str, Any], problems: Problems, file: str) -> list[Wish]:
-    """The table ``knob`` of a configuration file: a list, a range, or ``true`` for all choices, per knob."""
-    wishes: list[Wish] = []
-    for name, content in table.items():
-        with problems.gather(prefix="" if name not in KNOBS else f"knob.{name}: ", where=file):
-            known_knob(name)
-            wishes.append((name, None if content is True else read_values(name, _texts(content))))
-    return wishes
+def knob_entry(name: str, content: Any) -> str:
+    """An entry of the table ``knob`` of a file: a list, a range, or ``true`` for all choices."""
+    return name if content is True else f"{name}={','.join(_texts(content))}"
 
 
-def fixed_from_table(table: Mapping[str, Any], problems: Problems, file: str) -> list[Fixed]:
-    """The table ``fix`` of a configuration file: a value per knob."""
-    entries: list[Fixed] = []
-    for name, content in table.items():
-        with problems.gather(prefix="" if name not in KNOBS else f"fix.{name}: ", where=file):
-            known_knob(name)
-            entries.append((name, read_values(name, [_text(content)])[0]))
-    return entries
+def fix_entry(name: str, content: Any) -> str:
+    """An entry of the table ``fix`` of a file: a value."""
+    return f"{name}={_text(content)}"
 
 
 def _spelt(name: str, values: list[Value] | None) -> str:

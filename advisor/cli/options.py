@@ -1,62 +1,107 @@
 """Options that may stand on the command line, in the environment and in a configuration file."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from advisor.cli import configuration
 from advisor.cli.completion import completer_of
+from advisor.cli.configuration import Form, SettingsFile, read_settings
 from advisor.cli.failures import Face
+from advisor.cli.output import warn
 from advisor.cli.problems import Problems
+from advisor.cli.values import Reader
 from advisor.errors import UsageError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+PREFIX = "ADVISOR"
 GROUPS = ("What to run", "Limits", "What counts", "What is tried", "Output")
 PROBLEMS = "advisor.problems"
 SCRIPT_ARGUMENTS = "advisor.script_arguments"
+SETTINGS_FILE = "advisor.settings_file"
 TYPED = "advisor.typed"
 
 
 class Setting(click.Option):
-    """An option with a value, or a switch.
-
-    click only finds the texts; they are read in ``Command.invoke``, where those of the environment and of
-    files are read too, so that all that is wrong is told at once.
+    """An option with a value, or a switch; click finds its source, and what is wrong is told all at once.
 
     Args:
         declarations: Names, as click takes them.
-        read: Text to value; raises ``UsageError``. A switch has none.
-        file_types: What it may be in a configuration file.
+        read: Text to value; raises ``UsageError``. With neither this nor ``type`` it is a switch.
+        form: What it may be in a configuration file; ``true`` or ``false`` for a switch.
         group: Its heading in the help text.
         repeat: It may be given several times; its value is then a list.
-        read_table: Reads a table of a configuration file, for options that can be one.
         default_text: What the help text says about leaving it out.
     """
 
     def __init__(
         self, declarations: Sequence[str], *, read: Callable[[str], Any] | None = None,
-        file_types: tuple[type, ...] = (str,), group: str = "Output", repeat: bool = False,
-        read_table: Callable[[Mapping[str, Any], Problems, str], list[Any]] | None = None,
+        form: Form | None = None, group: str = "Output", repeat: bool = False,
         default_text: str | None = None, **attributes: Any,
     ) -> None:  # fmt: skip
-        if read is None:
+        if read is not None:
+            attributes["type"] = Reader(read)
+        is_switch = "type" not in attributes
+        if is_switch:
             attributes["is_flag"] = True
-        else:
-            attributes |= {"multiple": True, "type": click.UNPROCESSED, "show_default": default_text or False}
-        attributes.setdefault("shell_complete", completer_of(declarations, read))
+        else:  # several, so that two different ones can be refused
+            attributes |= {"multiple": True, "show_default": default_text or False}
+        attributes.setdefault("shell_complete", completer_of(declarations))
         super().__init__(declarations, **attributes)
-        self.read = read
-        self.file_types = (bool,) if read is None else file_types
+        self.form = Form((bool,)) if is_switch else form or Form()
         self.group = group
         self.repeat = repeat
-        self.read_table = read_table
 
     @property
     def flag(self) -> str:
         """Its name as messages call it: the long one."""
         return max(self.opts, key=len)
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return f"{PREFIX}_{str(self.name).upper()}"
+
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        """What a variable says; several values are words, and only where an option may be repeated."""
+        text = self.resolve_envvar_value(ctx)
+        if text is None or self.is_flag:
+            return text
+        return text.split() if self.repeat else [text]
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Read all texts; errors wait in ``problems_of`` for the command to raise them with its own."""
+        problems, place = problems_of(ctx), self._place(ctx)
+        if self.is_flag:
+            with problems.gather(**place):
+                return self.type.convert(value, self, ctx)
+            return False
+        values = []
+        for text in value:
+            with problems.gather(**place):
+                values.append(self.type.convert(text, self, ctx))
+        if not self.repeat and any(other != values[0] for other in values):
+            with problems.gather(**place):
+                raise UsageError(f"{self.flag} given twice: {', '.join(value)}")
+        return values
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """The value, a list of an option that may be repeated; ``None`` where it is not given."""
+        values = super().process_value(ctx, value)
+        if self.is_flag:
+            return values
+        return list(values) if self.repeat else next(iter(values), None)
+
+    def _place(self, ctx: click.Context) -> dict[str, str]:
+        """What is put before a message about the value, or where the value stands."""
+        match ctx.get_parameter_source(str(self.name)):
+            case ParameterSource.ENVIRONMENT:
+                return {"prefix": f"{self.variable}: "}
+            case ParameterSource.DEFAULT_MAP:
+                return {"prefix": f"{self.flag.lstrip('-')}: ", "where": ctx.meta[SETTINGS_FILE].name}
+        return {"where": self.flag}
 
 
 def setting(*declarations: str, **attributes: Any) -> Decorator:
@@ -72,8 +117,11 @@ class Command(click.Command):
     """
 
     def __init__(self, *arguments: Any, from_files: tuple[str, ...] | None = None, **attributes: Any) -> None:
+        attributes["context_settings"] = {"auto_envvar_prefix": PREFIX}
         super().__init__(*arguments, **attributes)
-        self.from_files = from_files
+        self.tolerant = from_files is not None
+        for param in settings_of(self):
+            param.allow_from_autoenv = from_files is None or param.name in from_files
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put what follows ``--`` aside, then parse the rest; more than one argument is refused."""
@@ -81,6 +129,11 @@ class Command(click.Command):
         ctx.meta[SCRIPT_ARGUMENTS] = tuple(args[at + 1 :])
         ctx.meta[TYPED] = tuple(args[:at])
         ctx.allow_extra_args = True
+        forms = {str(param.name): param.form for param in settings_of(self) if param.allow_from_autoenv}
+        file = SettingsFile()
+        if forms:
+            file = read_settings(forms, problems_of(ctx), tolerant=self.tolerant)
+        ctx.meta[SETTINGS_FILE], ctx.default_map = file, file.written
         super().parse_args(ctx, args[:at])
         if ctx.args and not ctx.resilient_parsing:
             raise UsageError(
@@ -90,19 +143,9 @@ class Command(click.Command):
         return ctx.args
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Read all settings, then run; problems are kept for the command to raise with its own."""
-        problems: Problems = ctx.meta.setdefault(PROBLEMS, Problems())
-        known = {param.name: param for param in self.params if isinstance(param, Setting) and param.name}
-        wanted = known if self.from_files is None else {name: known[name] for name in self.from_files}
-        tolerant = self.from_files is not None
-        given = configuration.gather(wanted, problems, tolerant=tolerant) if wanted else {}
-        for name, param in known.items():
-            texts = ctx.params[name]
-            if param.read is None:
-                ctx.params[name] = bool(texts) or bool(given.get(name, False))
-            else:
-                typed = _typed(param, texts, problems)
-                ctx.params[name] = given.get(name, [] if param.repeat else None) if not texts else typed
+        """Warn of what is odd about the files, then run."""
+        for text, hint in ctx.meta[SETTINGS_FILE].warnings:
+            warn(text, hint=hint)
         face = ctx.find_object(Face)
         if face is not None:
             face.json = face.json or ctx.params.get("format") == "json"
@@ -124,28 +167,17 @@ class Command(click.Command):
                     formatter.write_dl(rows)
 
 
+def settings_of(command: click.Command) -> list[Setting]:
+    """The settings that a command takes."""
+    return [param for param in command.params if isinstance(param, Setting)]
+
+
 def problems_of(ctx: click.Context) -> Problems:
     """What was found wrong so far."""
-    found: Problems = ctx.meta[PROBLEMS]
+    found: Problems = ctx.meta.setdefault(PROBLEMS, Problems())
     return found
 
 
-def _typed(param: Setting, texts: Sequence[str], problems: Problems) -> Any:
-    """The values typed after an option, read; different values of a single one are refused."""
-    assert param.read is not None
-    values = []
-    for content in texts:
-        with problems.gather(where=param.flag):
-            values.append(param.read(content))
-    if param.repeat:
-        return values
-    if any(value != values[0] for value in values):
-        with problems.gather(where=param.flag):
-            raise UsageError(f"{param.flag} given twice: {', '.join(texts)}")
-    return values[0] if values else None
-
-
-def typed_here(name: str) -> bool:
-    """Whether an option stands on the command line of the command that runs now."""
-    words: tuple[str, ...] = click.get_current_context().meta[TYPED]
-    return any(word == name or word.startswith(f"{name}=") for word in words)
+def typed_here(ctx: click.Context, name: str) -> bool:
+    """Whether a setting stands on the command line."""
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE

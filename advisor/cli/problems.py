@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from advisor.errors import AdvisorError, UsageError
+import click
+
+from advisor.errors import AdvisorError, UsageError, clean
 
 
 class SeveralProblems(AdvisorError):
@@ -43,6 +45,8 @@ class Problems:
             )  # fmt: skip
         except AdvisorError as error:
             self.found.append(error)
+        except click.BadParameter as error:
+            self.found.append(UsageError(prefix + clean(error.message), where=where))
 
     def raise_any(self) -> None:
         """Raise what was gathered, if anything.

@@ -9,6 +9,7 @@ import click
 
 from advisor.cli import EXIT_CODES, common
 from advisor.cli.common import (
+    ALL,
     DEBUG,
     DEVICE,
     DRY_RUN,
@@ -75,6 +76,7 @@ Examples:
 @common.whole_number("--steps-planned", "Steps of the real training, to weigh what comes once.")
 @OUT
 @common.formats("text", "json", "md", "html", "sarif")
+@ALL
 @DRY_RUN
 @QUIET
 @NO_COLOR
@@ -84,7 +86,7 @@ def command(
     ctx: click.Context, *, targets: tuple[str, ...], module: str | None, launcher: bool, device: str | None,
     ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
     steps: int | None, warmup: int | None, steps_planned: int | None, out: str | None,
-    format: Format | None, dry_run: bool, quiet: bool, no_color: bool, debug: bool,
+    format: Format | None, all: bool, dry_run: bool, quiet: bool, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Check everything, run or read, print."""
     problems = problems_of(ctx)
@@ -93,14 +95,14 @@ def command(
     folder = Path()
     with problems.gather(where="--out"):
         folder = report_folder(out)
-    if module is None and targets and all(is_trace(name) for name in targets):
+    if module is None and _are_traces(targets):
         with problems.gather():
             _refuse_for_traces(typed, arguments)
         for name in targets:
             with problems.gather():
                 _require_file(name)
         problems.raise_any()
-        return _read_traces(targets, command_line, folder, format or "text", dry_run=dry_run)
+        return _read_traces(targets, command_line, folder, format or "text", everything=all, dry_run=dry_run)
     request: TargetRequest | None = None
     with problems.gather():
         request = _target(targets, module, arguments, launcher=launcher)
@@ -141,10 +143,10 @@ def command(
 
     with progress_for(quiet=quiet, no_color=no_color) as progress:
         result = profile(settings, progress)
-    return show(result, folder, format or "text")
+    return show(result, folder, format or "text", everything=all)
 
 
-def show(result: ProfileData, folder: Path, format: Format) -> int:
+def show(result: ProfileData, folder: Path, format: Format, *, everything: bool = False) -> int:
     """Print a profile and where its report lies; the exit code."""
     from advisor.report import render_html, render_markdown
 
@@ -162,7 +164,7 @@ def show(result: ProfileData, folder: Path, format: Format) -> int:
         case "text":
             from advisor.profile_text import render_profile
 
-            write(render_profile(result, width()))
+            write(render_profile(result, width(), everything=everything))
     tell(f"Report: {clean(str(folder / 'report.html'))}")
     return interrupted_code() if result.budget.stopped_by == "interrupted" else 0
 
@@ -192,6 +194,10 @@ def _with_strategy(fixed: dict[str, Value], ranks: tuple[int, ...] | None) -> di
     return {"strategy": "ddp", **fixed}
 
 
+def _are_traces(targets: Sequence[str]) -> bool:
+    return bool(targets) and all(is_trace(name) for name in targets)
+
+
 def _refuse_for_traces(typed: Sequence[str], arguments: Sequence[str]) -> None:
     if arguments:
         raise UsageError("a trace takes no arguments", hint="leave out what follows `--`")
@@ -217,7 +223,13 @@ def _is_folder(folder: str) -> bool:
 
 
 def _read_traces(
-    names: Sequence[str], command: tuple[str, ...], folder: Path, format: Format, *, dry_run: bool
+    names: Sequence[str],
+    command: tuple[str, ...],
+    folder: Path,
+    format: Format,
+    *,
+    everything: bool,
+    dry_run: bool,
 ) -> int:
     if dry_run:
         facts = {"target": list(names), "kind": "trace", "out": str(folder), "writes": written(folder, FILES)}
@@ -225,4 +237,5 @@ def _read_traces(
         return 0
     from advisor.trace_profile import profile_traces
 
-    return show(profile_traces([Path(name) for name in names], command, folder), folder, format)
+    result = profile_traces([Path(name) for name in names], command, folder)
+    return show(result, folder, format, everything=everything)

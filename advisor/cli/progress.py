@@ -59,6 +59,10 @@ class TerminalProgress:
         self._waiting = ""
         self._print(text)
 
+    def part(self, text: str) -> None:
+        """A part of the stage begins."""
+        self.say(text)
+
     def trial(self, number: int, text: str, best: str, left_s: float) -> None:
         """A trial begins."""
         self._count = number

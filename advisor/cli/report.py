@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES
 from advisor.cli.common import DEBUG, NO_COLOR, STORED, formats
 from advisor.cli.completion import complete_result
 from advisor.cli.found import find_result
@@ -36,9 +36,7 @@ Examples:
 @click.argument("result", required=False, type=click.UNPROCESSED, shell_complete=complete_result)
 @STORED
 @formats("html", "json", "md", "sarif")
-@setting(
-    "--out", read=values.text, metavar="DIR", group="Output", help="Write the whole report to this folder."
-)
+@setting("--out", type=str, metavar="DIR", group="Output", help="Write the whole report to this folder.")
 @NO_COLOR
 @DEBUG
 @click.pass_context

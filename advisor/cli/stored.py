@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import click
+
 from advisor.cli.options import typed_here
 from advisor.cli.output import warn
 from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
@@ -14,9 +16,8 @@ def parse_given(storage: str | None) -> StorageUrl:
         UsageError: Not a storage URL.
         EnvironmentProblem: The library for PostgreSQL is not installed.
     """
-    url = parse_storage(
-        DEFAULT_STORAGE if storage is None else storage, from_environment=not typed_here("--storage")
-    )
+    is_typed = typed_here(click.get_current_context(), "storage")
+    url = parse_storage(DEFAULT_STORAGE if storage is None else storage, from_environment=not is_typed)
     for text in url.warnings:
         warn(text)
     return url

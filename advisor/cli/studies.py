@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from advisor.cli import EXIT_CODES, values
+from advisor.cli import EXIT_CODES
 from advisor.cli.common import DEBUG, NO_COLOR, STORED, TEXT_OR_JSON
 from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import warn, width, write
@@ -48,7 +48,7 @@ HEADINGS = ("study", "created", "target", "trials", "verdict", "status")
 @click.argument("action", required=False, type=click.UNPROCESSED, metavar="[export|import]")
 @click.argument("what", required=False, type=click.UNPROCESSED, metavar="[NAME|FILE]")
 @STORED
-@setting("--study", read=values.text, metavar="NAME", group="What to run", help="Import under this name.")
+@setting("--study", type=str, metavar="NAME", group="What to run", help="Import under this name.")
 @TEXT_OR_JSON
 @NO_COLOR
 @DEBUG

@@ -9,6 +9,7 @@ import click
 
 from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
+    ALL,
     CONFIDENCE,
     DEBUG,
     DEVICE,
@@ -23,6 +24,7 @@ from advisor.cli.common import (
     report_folder,
 )
 from advisor.cli.completion import complete_file
+from advisor.cli.configuration import Form
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
     Fixed,
@@ -34,7 +36,7 @@ from advisor.cli.knob_options import (
     refuse_contradictions,
 )
 from advisor.cli.machine_checks import check_device, check_ranks
-from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
+from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting, typed_here
 from advisor.cli.output import tell, warn, width, write
 from advisor.cli.plan import plan
 from advisor.cli.problems import Problems
@@ -78,7 +80,7 @@ Examples:
     "--seed",
     read=values.seed,
     metavar="N",
-    file_types=(int,),
+    form=Form((int,)),
     group="What to run",
     default_text="0",
     help="Of the runs and of the search.",
@@ -96,7 +98,7 @@ Examples:
     "--price",
     read=values.price,
     metavar="PER_HOUR",
-    file_types=(int, float),
+    form=Form((int, float)),
     group="Limits",
     help="Price of the machine per hour, to tell what the planned steps cost.",
 )
@@ -104,7 +106,7 @@ Examples:
     "--max-memory",
     read=values.size,
     metavar="BYTES",
-    file_types=(int, str),
+    form=Form((int, str)),
     group="Limits",
     default_text="device memory less 8 %",
     help="Memory that may be used: 8GiB.",
@@ -117,7 +119,7 @@ Examples:
 @setting("--keep-batch", group="What is tried", help="Leave batch size and its learning rate as they are.")
 @setting(
     "--allow",
-    read=values.choice(("training",)),
+    type=values.Choice(("training",)),
     metavar="training",
     group="What is tried",
     help="Measure changes of what is learnt; they are never recommended.",
@@ -125,7 +127,7 @@ Examples:
 @OUT
 @setting(
     "--storage",
-    read=values.text,
+    type=str,
     metavar="URL",
     group="Output",
     default_text=DEFAULT_STORAGE,
@@ -141,6 +143,7 @@ Examples:
 )
 @setting("--resume", group="Output", help="Go on with a stored study.")
 @FORMAT
+@ALL
 @DRY_RUN
 @QUIET
 @NO_COLOR
@@ -153,15 +156,15 @@ def command(
     max_memory: int | None, max_batch: int | None, price: float | None, objective: Objective | None,
     min_gain: float | None, confidence: float | None,
     knob: list[Wish], keep_batch: bool, allow: str | None, out: str | None, storage: str | None,
-    study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, dry_run: bool, quiet: bool,
-    no_color: bool, debug: bool,
+    study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, all: bool, dry_run: bool,
+    quiet: bool, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Check everything, run, print."""
     problems = problems_of(ctx)
     request = _target(problems, target, module, ctx.meta[SCRIPT_ARGUMENTS], launcher=launcher)
     machine = _machine(problems, ranks, device)
     typed = ctx.meta[TYPED]
-    url = _storage(problems, storage, is_typed=any(word.startswith("--storage") for word in typed))
+    url = _storage(problems, storage, is_typed=typed_here(ctx, "storage"))
     folder = _out(problems, out)
     knobs, fixed = _knobs(problems, knob, fix)
     if request is not None:
@@ -195,16 +198,19 @@ def command(
 
     with progress_for(quiet=quiet, no_color=no_color) as progress:
         result = tune(settings, progress)
-    return show(result, settings, format or "text")
+    return show(result, settings, format or "text", everything=all)
 
 
-def show(result: ResultData, settings: Settings, format: Literal["text", "json", "md"]) -> int:
+def show(
+    result: ResultData, settings: Settings, format: Literal["text", "json", "md"], *, everything: bool = False
+) -> int:
     """Print a result, where its report lies, and how to go on; the exit code.
 
     Args:
         result: What was found, also when the run was interrupted.
         settings: What was asked for.
         format: ``text``, ``json`` or ``md``.
+        everything: As text, list rules that passed or do not apply, too.
     """
     from advisor.report import render_markdown, render_text
 
@@ -215,7 +221,7 @@ def show(result: ResultData, settings: Settings, format: Literal["text", "json",
             write(render_markdown(result))
         case "text":
             folder = None if settings.out is None else clean(str(settings.out), 1000)
-            write(render_text(result, width(), folder))
+            write(render_text(result, width(), folder, everything=everything))
     if settings.out is not None:
         tell(f"Report: {clean(str(settings.out / 'report.html'))}")
     if result.budget.stopped_by != "interrupted":

@@ -1,12 +1,14 @@
-"""What users write after an option, read into values; each reader raises ``UsageError`` with a hint."""
+"""What users write after an option, read into values, where click has no type for it."""
 
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
+
+import click
 
 from advisor.errors import UsageError, clean
-from advisor.settings import MAX_SEED, MAX_TRIALS
+from advisor.settings import MAX_SEED
 
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {
@@ -21,49 +23,59 @@ UNITS |= {
 }
 MAX_BYTES = 2**60
 MAX_COUNT = 10**9
-SWITCH = {
-    "1": True,
-    "true": True,
-    "yes": True,
-    "on": True,
-    "0": False,
-    "false": False,
-    "no": False,
-    "off": False,
-}
 
 
-def text(written: str) -> str:
-    """The text as it is."""
-    return written
+class Reader(click.ParamType[Any]):
+    """A function from text to value as a type of click, which keeps the hint of its ``UsageError``."""
+
+    name = "value"
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        self.read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value that is written."""
+        return self.read(value)
+
+
+class Count(click.IntRange):
+    """A whole number from ``least`` to ``most``, with what to do instead of a larger one."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int = MAX_COUNT, *, hint: str | None = None) -> None:
+        super().__init__(least)
+        self.most, self.hint = most, hint
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that is written."""
+        number = int(super().convert(value, param, ctx))
+        if number > self.most:
+            raise UsageError(f"{self.most} is the limit", hint=self.hint)
+        return number
+
+
+class Choice(click.Choice[str]):
+    """One of ``names``, with the nearest as a hint; those of ``later`` are known but not available yet."""
+
+    def __init__(self, names: Sequence[str], later: Sequence[str] = ()) -> None:
+        super().__init__(names)
+        self.later = later
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, if it is one of them."""
+        if value in self.later:
+            raise UsageError(f"'{value}' is not available yet", hint=f"one of {', '.join(self.choices)}")
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise UsageError(clean(error.message), hint=did_you_mean(value, self.choices)) from None
 
 
 def did_you_mean(written: str, known: Sequence[str]) -> str | None:
     """The hint that names the nearest known word, if one is near."""
     near = difflib.get_close_matches(written, known, n=1)
     return f"did you mean {near[0]}?" if near else None
-
-
-def whole_number(least: int, most: int = MAX_COUNT) -> Callable[[str], int]:
-    """A reader of whole numbers from ``least`` to ``most``."""
-
-    def read(written: str) -> int:
-        number = _whole(written)
-        if number < least:
-            raise UsageError(f"{clean(written, 60)} is not in the range x>={least}.")
-        if number > most:
-            raise UsageError(f"{most} is the limit")
-        return number
-
-    return read
-
-
-def trials(written: str) -> int:
-    """Number of trials."""
-    number = whole_number(1, 10**4000)(written)
-    if number > MAX_TRIALS:
-        raise UsageError(f"{MAX_TRIALS} is the limit", hint="bound the time: `--budget 10m`")
-    return number
 
 
 def seed(written: str) -> int:
@@ -112,30 +124,6 @@ def size(written: str) -> int:
     return count
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A reader of one of ``names``; those of ``later`` are known but not available yet."""
-
-    names: tuple[str, ...]
-    later: tuple[str, ...] = ()
-
-    def __call__(self, written: str) -> str:
-        """The name, if it is one of them."""
-        if written in self.later:
-            raise UsageError(f"'{written}' is not available yet", hint=f"one of {', '.join(self.names)}")
-        if written not in self.names:
-            listed = ", ".join(f"'{name}'" for name in self.names)
-            raise UsageError(
-                f"'{clean(written, 60)}' is not one of {listed}", hint=did_you_mean(written, self.names)
-            )
-        return written
-
-
-def choice(names: Sequence[str], later: Sequence[str] = ()) -> Choice:
-    """A reader of one of ``names``; those of ``later`` are known but not available yet."""
-    return Choice(tuple(names), tuple(later))
-
-
 def device(written: str) -> str:
     """``auto``, ``cpu``, ``cuda`` or ``cuda:N``."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d{1,4})?", written, re.ASCII):
@@ -146,23 +134,11 @@ def device(written: str) -> str:
 
 def ranks(written: str) -> tuple[int, ...]:
     """Numbers of workers, separated by commas."""
-    numbers = tuple(whole_number(1, 10**6)(part.strip()) for part in written.split(","))
+    count = Count(1, 10**6)
+    numbers = tuple(count.convert(part.strip(), None, None) for part in written.split(","))
     if len(set(numbers)) < len(numbers):
         raise UsageError(f"a number is given twice in '{clean(written, 60)}'")
     return numbers
-
-
-def switch(written: str) -> bool:
-    """``on`` or ``off``, as a variable of the environment says it."""
-    if written.strip().lower() not in SWITCH:
-        raise UsageError(f"'{clean(written, 60)}' is neither on nor off", hint="`1` or `0`")
-    return SWITCH[written.strip().lower()]
-
-
-def _whole(written: str) -> int:
-    if not re.fullmatch(r"[+-]?\d{1,4000}", written.strip(), re.ASCII):
-        raise UsageError(f"'{clean(written, 60)}' is not a valid integer")
-    return int(written)
 
 
 def _share(written: str) -> tuple[float | None, bool]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from advisor.cli import EXIT_CODES, common, values
+from advisor.cli import EXIT_CODES, common
 from advisor.cli.common import DEBUG, DEVICE, LAUNCHER, MODULE, NO_COLOR, QUIET, RANKS, SEED, TEXT_OR_JSON
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import (
@@ -64,7 +64,7 @@ Examples:
 @LAUNCHER
 @setting(
     "--storage",
-    read=values.text,
+    type=str,
     metavar="URL",
     group="What to run",
     default_text=DEFAULT_STORAGE,

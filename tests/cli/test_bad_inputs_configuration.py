@@ -28,7 +28,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "71 NaN": ("[knob]\nbatch_size = [nan]\n", ("knob.batch_size: nan is not a value",)),
     "71 too many": ("[knob]\nbatch_size = {low = 1, high = 9999}\n", ("9999 values; 100 is the limit",)),
     "72": ("[knob]\nbacth_size = true\n", ("unknown knob 'bacth_size'", "did you mean batch_size?")),
-    "fix": ("[fix]\namp = 3\n", ("fix.amp: ", "'3' is not one of")),
+    "fix": ("[fix]\namp = 3\n", ("fix: amp: '3' is not one of",)),
 }  # fmt: skip
 TYPED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "72": (("--knob", "bacth_size"), 2,
@@ -58,7 +58,7 @@ ROWS |= {name: Row(tune(*words), code, told, untold=UNTOLD) for name, (words, co
 VARIABLES = {
     "75": ("ADVISOR_TRIALS", "abc", ("ADVISOR_TRIALS: 'abc' is not a valid integer",)),
     "75 budget": ("ADVISOR_BUDGET", "10", ("ADVISOR_BUDGET: no unit in '10'",)),
-    "75 switch": ("ADVISOR_KEEP_BATCH", "maybe", ("ADVISOR_KEEP_BATCH: 'maybe' is neither on nor off",)),
+    "75 switch": ("ADVISOR_KEEP_BATCH", "maybe", ("ADVISOR_KEEP_BATCH: 'maybe' is not a valid boolean",)),
     "75 knob": ("ADVISOR_KNOB", "bacth_size", ("ADVISOR_KNOB: unknown knob 'bacth_size'", "batch_size?")),
     "75 storage": ("ADVISOR_STORAGE", "foo", ("'foo' is not a storage URL",)),
 }

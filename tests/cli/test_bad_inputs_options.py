@@ -27,7 +27,6 @@ TOO_MANY = cpus_allowed() + 100
 TYPED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "21": (("--trials", "0"), 2, ("0 is not in the range x>=1.", "--> --trials")),
     "22": (("--trials", "abc"), 2, ("'abc' is not a valid integer",)),
-    "22 another digit": (("--trials", "\u0663"), 2, ("is not a valid integer",)),
     "23": (("--trials", "1000000000"), 2, ("100000 is the limit", "`--budget 10m`")),
     "24": (("--budget", "10"), 2, ("no unit in '10'", "`10s`, `10m` or `2h`")),
     "24 parsecs": (("--budget", "10 parsecs"), 2, ("'parsecs' in '10 parsecs' is not a unit",)),
@@ -68,7 +67,7 @@ TYPED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "49 quotes": (("--study", "'; DROP TABLE studies; --"), 2, ("use letters, digits",)),
     "49 override": (("--study", "a\u202eb"), 2, ("study name 'ab'",)),
     "bytes": (("--max-memory", "lots"), 2, ("'lots' is not a number of bytes", "`8GiB`")),
-    "allow": (("--allow", "all"), 2, ("'all' is not one of 'training'",)),
+    "allow": (("--allow", "all"), 2, ("'all' is not 'training'.",)),
     "steps": (("--steps", "0"), 2, ("0 is not in the range x>=1.",)),
 }  # fmt: skip
 NOTES: dict[str, str | bytes] = {"notes/mine.txt": "keep", "b.py": TRAINING}

@@ -35,8 +35,8 @@ def test_all_errors_of_files_variables_and_command_line_are_told_at_once(
         "error: 4 things have to be corrected",
         "  pyproject.toml: trails: unknown key (did you mean trials?)",
         '  pyproject.toml: seed: expected an integer, got "x"',
-        "  ADVISOR_TRIALS: 'abc' is not a valid integer",
         "  --budget: no unit in '10' (`10s`, `10m` or `2h`)",
+        "  ADVISOR_TRIALS: 'abc' is not a valid integer.",
     ]
 
 

@@ -260,7 +260,7 @@ def test_what_is_set_stands_before_what_is_not(
     at = next(number for number, line in enumerate(lines) if line.startswith("set "))
     assert lines[at : at + 3] == [
         "set     budget: 20m, by ADVISOR_BUDGET, in place of advisor.toml",
-        'set     fix: {"amp": "bf16"}, by advisor.toml',
+        "set     fix: amp=bf16, by advisor.toml",
         "set     keep-batch: true, by advisor.toml",
     ]
     rest = " ".join(lines[at + 3 :])
@@ -275,7 +275,7 @@ def test_settings_that_cannot_be_used_are_told_with_what_to_do(
     said = say(capsys, "doctor")
     assert said.code == 0
     assert "LIMIT   settings: advisor.toml: trails: unknown key\n        did you mean trials?" in said.out
-    assert "LIMIT   settings: ADVISOR_TRIALS: 'many' is not a valid integer\n" in said.out
+    assert "LIMIT   settings: ADVISOR_TRIALS: 'many' is not a valid integer.\n" in said.out
     assert "set     trials: (cannot be read), by ADVISOR_TRIALS, in place of advisor.toml\n" in said.out
 
 

@@ -155,8 +155,8 @@ def test_everything_that_is_wrong_is_told_at_once(capsys: pytest.CaptureFixture[
     assert said.code == 2
     assert said.err.splitlines() == [
         "error: 4 things have to be corrected",
-        "  --fix: no value in 'amp' (`--fix amp=off`)",
         "  --steps: 0 is not in the range x>=1.",
+        "  --fix: no value in 'amp' (`--fix amp=off`)",
         "  --out: mine exists and was not made by advisor (choose another --out)",
         "  no such file: trian.py (did you mean train.py?)",
     ]
@@ -239,6 +239,17 @@ def test_a_trace_is_read_and_its_report_written(here: Path, capsys: pytest.Captu
     ]  # fmt: skip
     assert said.err == "Report: advisor-report/report.html\n"
     assert (here / "advisor-report" / "result.json").read_text() == said.out
+
+
+def test_rules_that_found_nothing_are_counted_and_with_all_listed(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = say(capsys, "profile", "trace.json").out
+    assert "; `--all` lists them." in said and "Not applicable (" not in said
+    listed = say(capsys, "profile", "trace.json", "--all").out
+    assert "Not applicable (" in listed and "`--all` lists them" not in listed
+    monkeypatch.setenv("ADVISOR_ALL", "1")
+    assert say(capsys, "profile", "trace.json").out == said, "a variable is for `advisor tune` alone"
 
 
 def test_the_traces_of_all_ranks_are_one_profile(capsys: pytest.CaptureFixture[str]) -> None:
