@@ -83,9 +83,9 @@ class Study:
             raise UsageError(
                 f"there is a study '{wanted}' already", hint="`--resume`, or another `--study NAME`"
             )
-        hit("lease.before")
+        hit("claim.before")
         store.claim(wanted)
-        hit("lease.after")
+        hit("claim.after")
         base = Path(".advisor") if url.path is None else Path(url.path).parent
         return cls(settings, store, wanted, study_folder(wanted, base / "studies"))
 
@@ -146,13 +146,13 @@ class Study:
         return 1 if self.store is None else max(1, self.store.next_number(self.name))
 
     def optuna(self) -> "optuna.Study":
-        """Optuna's study, in the same storage. A database's trials are not kept in memory."""
+        """Optuna's study, in the same storage."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if self.store is None:
             return optuna.create_study(direction="maximize")
-        return open_study(self.store.database, self.name, None, "maximize", cached=False)
+        return open_study(self.store.database, self.name, None, "maximize")
 
     def sampler(self, study: "OptunaStudy", step_s: float) -> "Callable[[int], BaseSampler]":
         """What makes the sampler of each proposal; a resumed study keeps to the kind that it began with.
