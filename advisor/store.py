@@ -100,16 +100,6 @@ class Store:
     ) -> None:
         self.close()
 
-    @property
-    def database(self) -> Database:
-        """The open database, for tables that others keep."""
-        return self._database
-
-    @property
-    def url(self) -> StorageUrl:
-        """Where the database is."""
-        return self._database.url
-
     def close(self) -> None:
         """Release every study that was claimed, and give back all connections."""
         hit("release.before")
@@ -207,16 +197,12 @@ class Store:
     # One writer
 
     def claim(self, name: str) -> None:
-        """Become the only one that runs trials of a study, until ``release``, ``close`` or our death.
+        """Become the only one that runs trials of a study, until ``close`` or our death.
 
         Raises:
             EnvironmentProblem: Another living process is at it.
         """
         self._claims.claim(name)
-
-    def release(self, name: str) -> None:
-        """Let others run trials of the study."""
-        self._claims.release(name)
 
     @contextmanager
     def _writing(self, study: str) -> Iterator[sa.Connection]:

@@ -23,7 +23,6 @@ from advisor.contract import (
 from advisor.errors import TargetError, UsageError
 from advisor.fault_points import hit
 from advisor.launching import request_digest
-from advisor.optuna_tables import open_study
 from advisor.profiles.machine import Machine
 from advisor.profiles.profile import Profile
 from advisor.result import ResultData, Trial
@@ -75,6 +74,7 @@ class Study:
         for text in url.warnings:
             warn(text)
         store = stack.enter_context(Store.open(url, create=True, warn=warn))
+        stack.enter_context(store.guarded())
         if settings.resume:
             store.require_study(wanted)
         elif settings.study is None:
@@ -152,7 +152,7 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if self.store is None:
             return optuna.create_study(direction="maximize")
-        return open_study(self.store.database, self.name, None, "maximize")
+        return self.store.optuna_study(self.name, None)
 
     def sampler(self, study: "OptunaStudy", step_s: float) -> "Callable[[int], BaseSampler]":
         """What makes the sampler of each proposal; a resumed study keeps to the kind that it began with.
