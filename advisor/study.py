@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -74,7 +74,6 @@ class Study:
         for text in url.warnings:
             warn(text)
         store = stack.enter_context(Store.open(url, create=True, warn=warn))
-        stack.enter_context(store.guarded())
         if settings.resume:
             store.require_study(wanted)
         elif settings.study is None:
@@ -153,6 +152,10 @@ class Study:
         if self.store is None:
             return optuna.create_study(direction="maximize")
         return self.store.optuna_study(self.name, None)
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """Around calls of Optuna's study: errors of the storage are told plainly."""
+        return nullcontext() if self.store is None else self.store.guarded()
 
     def sampler(self, study: "OptunaStudy", step_s: float) -> "Callable[[int], BaseSampler]":
         """What makes the sampler of each proposal; a resumed study keeps to the kind that it began with.

@@ -282,6 +282,7 @@ class _Tuning:
         least = spent + LEAST_SEARCH_SHARE * self.settings.budget_s
         end = max(least, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
         optuna_study = study.optuna()
+        self.stack.enter_context(study.guarded())
         limit = memory_limit(baseline.profile, self.settings.max_memory)
         return Search(
             arena,
