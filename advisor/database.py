@@ -4,7 +4,6 @@ Creating tables happens under a lock, for many processes may start at once.
 """
 
 import os
-import shlex
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +27,16 @@ T = TypeVar("T")
 NOTICE_S = 5.0  # no write of ours takes as long, so the message means another program
 LIMIT_S = 60.0
 LIMIT_VARIABLE = "ADVISOR_STORAGE_WAIT"  # seconds in place of LIMIT_S; for tests
+# What libpq is told unless the URL says otherwise: seconds to connect, milliseconds of a statement and until
+# what was sent must be acknowledged, seconds until a silent connection is asked for a sign of life.
+SERVER_DEADLINES: dict[str, Any] = {
+    "connect_timeout": 10,
+    "options": "-c statement_timeout=30000",
+    "tcp_user_timeout": 30_000,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
 SCHEMA_LOCK = 0x61647669  # "advi": the advisory lock of PostgreSQL under which tables are created
 
 
@@ -111,7 +120,6 @@ class Database:
         url: Where it is.
         engine: SQLAlchemy's engine for our tables.
         options: What ``create_engine`` needs besides the URL, for Optuna's engine; holds the password.
-        rescue: Called when the file is gone while we still read it; returns where its studies are now.
     """
 
     def __init__(
@@ -124,15 +132,8 @@ class Database:
         self.url = url
         self.engine = engine
         self.options = options
-        self.rescue: Callable[[], str | None] = lambda: None
         self._warn = warn
         self._identity: tuple[int, int] | None = None
-        self._rescued: str | None = None
-
-    def has_open_connection(self) -> bool:
-        """A connection is kept that reads the file even after it was removed."""
-        pool = self.engine.pool
-        return isinstance(pool, sa.QueuePool) and pool.checkedin() > 0
 
     def close(self) -> None:
         """Give back all connections."""
@@ -153,11 +154,9 @@ class Database:
         """
         self._identity = self._identity or _identity(self.url.path)
         if _identity(self.url.path) != self._identity:
-            self._rescued = rescued = self._rescued or self.rescue()
-            saved = rescued and f"`advisor studies import {shlex.quote(rescued)}` brings back what it held"
             raise EnvironmentProblem(
                 f"{self.url.shown} was removed or replaced while in use",
-                hint=saved or "move it back, or start another study",
+                hint="move it back, or start another study",
                 code="storage",
             )
         with told(self.url), self.engine.begin() as connection:
@@ -189,16 +188,6 @@ class Database:
                 connection.rollback()
                 connection.exec_driver_sql("PRAGMA foreign_keys=ON")
 
-    def replace(self, table: sa.Table, keys: dict[str, Any], values: dict[str, Any]) -> None:
-        """Insert a row, or change the one with these keys."""
-        same = sa.and_(*(table.c[name] == value for name, value in keys.items()))
-        with self.writing() as connection:
-            if self.url.dialect == "postgresql":  # two that insert the same key at once would collide
-                number = crc32(table.name.encode()) & 0x7FFFFFFF
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SCHEMA_LOCK, number)))
-            if connection.execute(table.update().where(same).values(values)).rowcount == 0:
-                connection.execute(table.insert().values({**keys, **values}))
-
     @contextmanager
     def schema_lock(self) -> Iterator[None]:
         """One process at a time creates tables: of many that do at once, most would fail.
@@ -221,6 +210,16 @@ class Database:
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(SCHEMA_LOCK)))
 
 
+def replace(connection: sa.Connection, table: sa.Table, keys: dict[str, Any], values: dict[str, Any]) -> None:
+    """Insert a row, or change the one with these keys, in a transaction that writes."""
+    same = sa.and_(*(table.c[name] == value for name, value in keys.items()))
+    if connection.dialect.name == "postgresql":  # two that insert the same key at once would collide
+        number = crc32(table.name.encode()) & 0x7FFFFFFF
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SCHEMA_LOCK, number)))
+    if connection.execute(table.update().where(same).values(values)).rowcount == 0:
+        connection.execute(table.insert().values({**keys, **values}))
+
+
 def engine_options(url: StorageUrl, patience: Patience) -> dict[str, Any]:
     """Arguments of ``create_engine`` besides the URL: the way to the database, and the password."""
     if url.in_memory:
@@ -229,7 +228,7 @@ def engine_options(url: StorageUrl, patience: Patience) -> dict[str, Any]:
     if url.path is not None:
         path = url.path
         return {"creator": lambda: connect(file_uri(path, _access(path)), patience)}
-    arguments: dict[str, Any] = {"connect_timeout": 10, **dict(url.query)}
+    arguments: dict[str, Any] = {**SERVER_DEADLINES, **dict(url.query)}
     if url.password is not None:
         arguments["password"] = url.password
     return {"connect_args": arguments, "pool_pre_ping": True, "pool_size": 1}

@@ -11,7 +11,6 @@ from advisor import (
     conditions,
     fields,
     findings_page,
-    groups_page,
     outlook,
     profile_page,
     rank_chart,
@@ -68,7 +67,6 @@ def markdown(result: ResultData) -> str:
             "Measured": _facts(result),
             "Ranks": _ranks(result.profile),
             "Strategies": _strategies(result),
-            "Groups of workers": _groups(result),
             "Scaling": _scaling(result),
             "Trials": _folded("Trials", _trials(result)),
             "Failures": _failures(result),
@@ -80,11 +78,6 @@ def markdown(result: ResultData) -> str:
         LEAVE_OUT,
         "result.json",
     )
-
-
-def _groups(result: ResultData) -> list[str]:
-    rows = [tuple(map(escaped, row.cells)) for row in groups_page.group_rows(result)]
-    return section("Groups of workers", groups_page.HEADINGS, rows[:MOST_ROWS]) if rows else []
 
 
 def profile_markdown(result: ProfileData) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from advisor.fault_points import hit
 from advisor.kept_trials import KeptTrials
@@ -20,16 +20,6 @@ from advisor.tuners.record import TrialRecord
 WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
 
 
-class SharedTrials(Protocol):
-    """Where trials go that workers of the same study see too."""
-
-    def begin(self, config: Mapping[str, Value]) -> None:
-        """A trial of this configuration runs from now on."""
-
-    def record(self, trial: Trial) -> None:
-        """The trial that was begun last has ended."""
-
-
 @dataclass
 class Keeping:
     """Keeps every trial of one run, and in the store if there is one.
@@ -39,7 +29,6 @@ class Keeping:
         deadline: Monotonic time at which the search ends, for the display.
         sampled: Work is counted in samples (else in steps).
         kept: Called after each trial.
-        shared: Workers that take part in the study, if they can.
     """
 
     progress: Progress
@@ -51,7 +40,6 @@ class Keeping:
     sampled: bool = True
     trials: KeptTrials = field(default_factory=KeptTrials)
     kept: Callable[[], None] = lambda: None
-    shared: SharedTrials | None = None
     _begun: tuple[TrialRecord, str] | None = None
 
     def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
@@ -69,8 +57,6 @@ class Keeping:
             hit("begin.before")
             self.store.begin(self.study, trial.number, trial.config, key, trial.stage)
             hit("begin.after")
-        if self.shared is not None:
-            self.shared.begin(trial.config)
 
     def record(
         self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
@@ -83,8 +69,6 @@ class Keeping:
             hit("commit.before")
             self.store.record(self.study, kept, key, asked=asked, value=value)
             hit("commit.after")
-        if self.shared is not None:
-            self.shared.record(kept)
         self.kept()
 
     def interrupted(self, why: str = "interrupted") -> None:

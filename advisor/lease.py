@@ -1,5 +1,6 @@
-"""Only one process runs the trials of a study; a dead one is no obstacle."""
+"""One writer a study: only one process runs its trials; a dead one is no obstacle."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import psutil
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from advisor.database import Database
 from advisor.errors import EnvironmentProblem
@@ -17,7 +19,7 @@ SAME_START_S = 2.0  # psutil derives the start from the boot time, which moves w
 
 
 @dataclass(frozen=True)
-class Worker:
+class Writer:
     """A process that no later one can be taken for: number, start (UNIX time, s), boot id."""
 
     pid: int
@@ -25,13 +27,13 @@ class Worker:
     boot: str
 
     @classmethod
-    def this(cls) -> "Worker":
+    def this(cls) -> "Writer":
         """The process that asks."""
         me = psutil.Process()
         return cls(me.pid, me.create_time(), _boot_id())
 
     @classmethod
-    def from_json(cls, data: dict[str, Any] | None) -> "Worker | None":
+    def from_json(cls, data: dict[str, Any] | None) -> "Writer | None":
         """What was stored of one."""
         return None if data is None else cls(**data)
 
@@ -45,16 +47,18 @@ class Worker:
             return False
 
 
-class Leases:
-    """The studies whose trials this process runs.
+class Claims:
+    """The studies that this process writes.
 
-    In a SQLite file the lease names the process, and is void when that is dead. On a server it is an
-    advisory lock, which ends with the connection.
+    In a SQLite file the study names its writer, and is free when that is dead. On a server an advisory lock
+    keeps others out. It ends with its connection, which a failover cuts unseen; so the study names its writer
+    there too, and each write looks whether it still does.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._held: dict[str, sa.Connection | None] = {}
+        self._me = asdict(Writer.this())
 
     def claim(self, name: str) -> None:
         """Become the only one that runs trials of a study, which may be created later.
@@ -64,30 +68,49 @@ class Leases:
         """
         if name in self._held:
             return
-        me = Worker.this()
         lock = self._server_lock(name) if self._database.url.dialect == "postgresql" else None
         self._held[name] = lock
         with self._database.writing() as connection:
-            stored = connection.execute(sa.select(studies.c.worker).where(studies.c.name == name)).scalar()
-            other = Worker.from_json(stored)
+            stored = connection.execute(sa.select(studies.c.writer).where(studies.c.name == name)).scalar()
+            other = Writer.from_json(stored)
             if lock is None and other is not None and other.is_alive():
                 del self._held[name]
                 raise _in_use(name, f"process {other.pid}")
-            connection.execute(studies.update().where(studies.c.name == name).values(worker=asdict(me)))
+            connection.execute(studies.update().where(studies.c.name == name).values(writer=self._me))
 
     def holder(self, name: str) -> dict[str, Any] | None:
         """What a new study of that name stores: us, when it was claimed before it was created."""
-        return asdict(Worker.this()) if name in self._held else None
+        return self._me if name in self._held else None
+
+    def check(self, connection: sa.Connection, name: str) -> None:
+        """Keep a claimed study ours until the transaction ends.
+
+        Args:
+            connection: In a transaction that writes to the study.
+            name: Of the study; nothing is looked at where it was not claimed, or is not there yet.
+
+        Raises:
+            EnvironmentProblem: Another process has claimed it since.
+        """
+        if name not in self._held:
+            return
+        row = connection.execute(
+            sa.select(studies.c.writer).where(studies.c.name == name).with_for_update(read=True)
+        ).first()
+        if row is not None and row.writer != self._me:
+            raise _in_use(name, "another process")
 
     def release(self, name: str) -> None:
         """Let others run trials of the study."""
         if name not in self._held:
             return
         lock = self._held.pop(name)
+        mine = studies.c.name == name
         with self._database.writing() as connection:
-            connection.execute(studies.update().where(studies.c.name == name).values(worker=None))
+            if connection.execute(sa.select(studies.c.writer).where(mine)).scalar() == self._me:
+                connection.execute(studies.update().where(mine).values(writer=None))
         if lock is not None:
-            with told(self._database.url), lock:
+            with suppress(DBAPIError), lock:  # a connection that is lost has given the lock back already
                 lock.execute(sa.select(sa.func.pg_advisory_unlock(_lock_number(name))))
 
     def release_all(self) -> None:

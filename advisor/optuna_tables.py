@@ -23,8 +23,6 @@ def open_study(
     name: str,
     sampler: "optuna.samplers.BaseSampler | None",
     direction: Direction,
-    *,
-    cached: bool = True,
 ) -> "optuna.Study":
     """Optuna's study of that name, created when there is none.
 
@@ -33,7 +31,6 @@ def open_study(
         name: Of the study.
         sampler: Its sampler; Optuna's default one without it.
         direction: Of the objective.
-        cached: Optuna keeps a copy of each trial in memory; else it asks the database each time.
 
     Raises:
         UsageError: The stored one has another direction, which Optuna itself would not mention.
@@ -41,12 +38,7 @@ def open_study(
     """
     import optuna
 
-    in_database = optuna_storage(database)
-    storage: optuna.storages.BaseStorage = in_database
-    if not cached:
-        from advisor.uncached_storage import UncachedStorage
-
-        storage = UncachedStorage(in_database)
+    storage = optuna_storage(database)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

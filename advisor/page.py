@@ -9,7 +9,6 @@ from advisor.conditions import Fact, conditions, limits, machine, memory_compare
 from advisor.disturbances import disturbances, winner
 from advisor.effects_page import EffectsPart, effects
 from advisor.findings_page import FindingGroups, groups
-from advisor.groups_page import GroupRow, group_rows
 from advisor.moved import Moved, moved
 from advisor.next_step import Command, commands, environment, next_step
 from advisor.patch import Written
@@ -124,7 +123,6 @@ class Page:
     rates: list[Fact]
     findings: FindingGroups
     strategies: StrategiesPart | None
-    worker_groups: list[GroupRow]
     trials: list[TrialRow]
     trials_total: int
     summary: str
@@ -179,7 +177,6 @@ def page(result: ResultData, patch: str, prefix: str = "", written: Written = NO
         rates=rates(result.profile),
         findings=groups(result.findings, result),
         strategies=strategies(result, prefix),
-        worker_groups=group_rows(result),
         trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],
         trials_total=len(result.trials),
         summary=wording.states(result.trials),

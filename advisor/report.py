@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from advisor import digest, groups_page, outlook, rank_chart, strategies_page, wording
+from advisor import digest, outlook, rank_chart, strategies_page, wording
 from advisor.atomic_file import write_atomically
 from advisor.conditions import ended, quads, reproduce
 from advisor.disturbances import disturbances
@@ -90,7 +90,7 @@ def render_text(
     """
     lines = [wording.verdict(result), *_reasons(result), *_changes(result)]
     lines += _found(result, everything=everything)
-    lines += [*strategies_page.lines(result), *groups_page.lines(result), ""]
+    lines += [*strategies_page.lines(result), ""]
     baseline = result.baseline
     lines += [
         f"Baseline: {wording.interval(baseline.step_ms, 'ms')} a step, {wording.rate(baseline.throughput)}, "

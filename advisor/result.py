@@ -335,20 +335,6 @@ class Budget(Record):
     stopped_by: Literal["budget", "trials", "converged", "failures", "interrupted"]
 
 
-class Group(Record):
-    """Workers on machines of one fingerprint: their own baseline, and the best of their trials.
-
-    Each trial is compared with a baseline of its own machine. Numbers of different groups are never pooled.
-    """
-
-    fingerprint: str
-    machine: str
-    baseline: Baseline | None = None
-    trials: int = 0
-    failed: int = 0
-    best: Trial | None = None
-
-
 class Document(Record):
     """What every ``result.json`` holds."""
 
@@ -391,7 +377,6 @@ class ResultData(Document):
     recommendation: Recommendation
     planned: PlannedRun | None = None
     batch: BatchSizes | None = None
-    groups: list[Group] = []
     not_tried: list[Untried] = []
 
 

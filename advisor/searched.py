@@ -1,4 +1,4 @@
-"""The space that settings ask for: the same for the tuner of a study and for its workers."""
+"""The space that settings ask for."""
 
 from collections.abc import Mapping, Sequence
 

@@ -78,6 +78,11 @@ _POSTGRESQL: tuple[tuple[str, str, str], ...] = (
         "check sslmode and sslrootcert",
     ),
     (
+        r"statement timeout",
+        "PostgreSQL did not answer in time",
+        "look at its load, and at what holds its locks",
+    ),
+    (
         r"(?i)translate host name|name or service",
         "the server's host is not known",
         "check the host name",

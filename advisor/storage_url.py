@@ -118,16 +118,6 @@ def parse_storage(text: str, *, from_environment: bool = False, mounts: Path = M
     raise UsageError(f"'{clean(scheme)}' is not supported", hint="sqlite, postgresql")
 
 
-def refuse_unshared(url: StorageUrl) -> None:
-    """Refuse a database that a second process cannot see.
-
-    Raises:
-        UsageError: It is in memory.
-    """
-    if url.in_memory:
-        raise UsageError("a database in memory cannot be shared", hint=EXAMPLES)
-
-
 def file_system_of(path: Path, mounts: str) -> str:
     """The type of the file system that holds ``path`` (absolute, links resolved); "" when unknown.
 

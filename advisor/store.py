@@ -4,7 +4,6 @@ A call that returns has committed. Optuna's tables stand beside ours in the same
 touched, and Optuna only imported, by ``optuna_study`` and ``reap``.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,16 +16,15 @@ import sqlalchemy as sa
 
 from advisor import stored_results
 from advisor.contract import Value, check_study_name, no_such_study
-from advisor.database import Database
+from advisor.database import Database, replace
 from advisor.errors import NoValidTrial, UsageError, clean
 from advisor.fault_points import hit
-from advisor.lease import Leases, Worker
+from advisor.lease import Claims, Writer
 from advisor.opening import open_database
 from advisor.optuna_tables import Direction, end_running, open_study, told_by_optuna
 from advisor.profiles.machine import Machine
 from advisor.result import ResultData, Trial
 from advisor.storage_url import StorageUrl
-from advisor.study_export import rescue
 from advisor.tables import comparisons, machines, profiles, results, studies, trials
 
 if TYPE_CHECKING:
@@ -77,8 +75,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.rescue = functools.partial(rescue, database)
-        self._leases = Leases(database)
+        self._claims = Claims(database)
 
     @classmethod
     def open(cls, url: StorageUrl, *, create: bool, warn: Callable[[str], None]) -> "Store":
@@ -103,21 +100,11 @@ class Store:
     ) -> None:
         self.close()
 
-    @property
-    def database(self) -> Database:
-        """The open database, for tables that others keep."""
-        return self._database
-
-    @property
-    def url(self) -> StorageUrl:
-        """Where the database is."""
-        return self._database.url
-
     def close(self) -> None:
         """Release every study that was claimed, and give back all connections."""
         hit("release.before")
         try:
-            self._leases.release_all()
+            self._claims.release_all()
             hit("release.after")
         finally:
             self._database.close()
@@ -136,7 +123,7 @@ class Store:
             "target": clean(str(contract.get("target", ""))),
             "contract": dict(contract),
             "status": "running",
-            "worker": self._leases.holder(name),
+            "writer": self._claims.holder(name),
         }
         with self._database.writing() as connection:
             if connection.execute(sa.select(studies.c.name).where(studies.c.name == name)).first():
@@ -147,7 +134,7 @@ class Store:
 
     def add_to_contract(self, name: str, part: str, content: Any) -> None:
         """Add what is known only after a study was begun; what is there already stays."""
-        with self._database.writing() as connection:
+        with self._writing(name) as connection:
             query = sa.select(studies.c.contract).where(studies.c.name == name)
             contract = dict(connection.execute(query).scalar_one())
             contract.setdefault(part, content)
@@ -204,22 +191,25 @@ class Store:
 
     def mark_status(self, name: str, status: Status) -> None:
         """Say how far a study is."""
-        with self._database.writing() as connection:
+        with self._writing(name) as connection:
             connection.execute(studies.update().where(studies.c.name == name).values(status=status))
 
     # One writer
 
     def claim(self, name: str) -> None:
-        """Become the only one that runs trials of a study, until ``release``, ``close`` or our death.
+        """Become the only one that runs trials of a study, until ``close`` or our death.
 
         Raises:
             EnvironmentProblem: Another living process is at it.
         """
-        self._leases.claim(name)
+        self._claims.claim(name)
 
-    def release(self, name: str) -> None:
-        """Let others run trials of the study."""
-        self._leases.release(name)
+    @contextmanager
+    def _writing(self, study: str) -> Iterator[sa.Connection]:
+        """A transaction that writes to a study; ours still, where it was claimed."""
+        with self._database.writing() as connection:
+            self._claims.check(connection, study)
+            yield connection
 
     # Trials
 
@@ -271,11 +261,13 @@ class Store:
 
     def save_machine(self, machine: Machine) -> None:
         """Keep what a machine is, under its fingerprint."""
-        self._database.replace(machines, {"fingerprint": machine.fingerprint}, {"data": machine.as_json()})
+        with self._database.writing() as connection:
+            replace(connection, machines, {"fingerprint": machine.fingerprint}, {"data": machine.as_json()})
 
     def save_profile(self, study: str, data: Mapping[str, Any], kind: str = "baseline") -> None:
         """Keep the profile of a run, as JSON values."""
-        self._database.replace(profiles, {"study": study, "kind": kind}, {"data": dict(data)})
+        with self._writing(study) as connection:
+            replace(connection, profiles, {"study": study, "kind": kind}, {"data": dict(data)})
 
     def profile(self, study: str, kind: str = "baseline") -> dict[str, Any] | None:
         """A profile that was saved, if there is one."""
@@ -287,7 +279,7 @@ class Store:
     def save_comparison(self, study: str, trial: int, kind: str, data: Mapping[str, Any]) -> None:
         """Keep measurements of a trial, such as those of a comparison with the baseline, as JSON values."""
         row = {"study": study, "trial": trial, "kind": kind, "data": dict(data)}
-        with self._database.writing() as connection:
+        with self._writing(study) as connection:
             connection.execute(comparisons.insert().values(row))
 
     def comparisons(self, study: str) -> list[StoredComparison]:
@@ -299,7 +291,8 @@ class Store:
 
     def save_result(self, study: str, result: ResultData, *, finished: bool = True) -> None:
         """Keep what the study found; of one that still runs all but its trials, which are kept already."""
-        stored_results.save(self._database, study, result, finished=finished)
+        with self._writing(study) as connection:
+            stored_results.save(connection, study, result, finished=finished)
 
     def result(self, study: str) -> ResultData | None:
         """What the study found, if it got that far."""
@@ -350,7 +343,7 @@ class Store:
             The trials that were killed, by number.
         """
         mine = trials.c.study == name
-        with self._database.writing() as connection:
+        with self._writing(name) as connection:
             begun = sa.select(trials.c.data).where(mine, ~trials.c.finished).order_by(trials.c.number)
             lost = connection.execute(begun).scalars().all()
             connection.execute(trials.update().where(mine, ~trials.c.finished).values(finished=True))
@@ -374,7 +367,8 @@ class Store:
     ) -> None:
         data = trial.model_dump(mode="json", by_alias=True)
         values = {"key": key, "finished": finished, "asked": asked, "value": value, "data": data}
-        self._database.replace(trials, {"study": study, "number": trial.number}, values)
+        with self._writing(study) as connection:
+            replace(connection, trials, {"study": study, "number": trial.number}, values)
 
     def finished(self, study: str) -> list[tuple[str, Trial, float | None]]:
         """Key and contents of the trials that ended, and what Optuna was told of each, by number."""
@@ -391,6 +385,6 @@ class Store:
 def _status(row: "sa.Row[Any]") -> Status:
     """The stored status, unless the process that was to change it is dead."""
     status: Status = row.status
-    worker = Worker.from_json(row.worker)
-    gone = status == "running" and worker is not None and not worker.is_alive()
+    writer = Writer.from_json(row.writer)
+    gone = status == "running" and writer is not None and not writer.is_alive()
     return "interrupted" if gone else status

@@ -9,18 +9,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from advisor.database import Database
-from advisor.groups import read_groups
+from advisor.database import Database, replace
 from advisor.result import ResultData
 from advisor.tables import results, trials
 
 
-def save(database: Database, study: str, result: ResultData, *, finished: bool) -> None:
+def save(connection: sa.Connection, study: str, result: ResultData, *, finished: bool) -> None:
     """Keep a result in place of the one before; of one that is not ``finished`` the trials are left out."""
     document = json.loads((result if finished else result.model_copy(update={"trials": []})).to_json())
     if not finished:
         del document["trials"]
-    database.replace(results, {"study": study}, {"verdict": result.recommendation.verdict, "data": document})
+    found = {"verdict": result.recommendation.verdict, "data": document}
+    replace(connection, results, {"study": study}, found)
 
 
 def load(database: Database, study: str) -> ResultData | None:
@@ -33,6 +33,4 @@ def load(database: Database, study: str) -> ResultData | None:
         if "trials" not in data:
             ended = sa.select(trials.c.data).where(trials.c.study == study, trials.c.finished)
             data = {**data, "trials": connection.execute(ended.order_by(trials.c.number)).scalars().all()}
-    found = ResultData.model_validate(data)
-    found.groups = read_groups(database, study)
-    return found
+    return ResultData.model_validate(data)

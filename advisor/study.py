@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -23,7 +23,6 @@ from advisor.contract import (
 from advisor.errors import TargetError, UsageError
 from advisor.fault_points import hit
 from advisor.launching import request_digest
-from advisor.optuna_tables import open_study
 from advisor.profiles.machine import Machine
 from advisor.profiles.profile import Profile
 from advisor.result import ResultData, Trial
@@ -83,9 +82,9 @@ class Study:
             raise UsageError(
                 f"there is a study '{wanted}' already", hint="`--resume`, or another `--study NAME`"
             )
-        hit("lease.before")
+        hit("claim.before")
         store.claim(wanted)
-        hit("lease.after")
+        hit("claim.after")
         base = Path(".advisor") if url.path is None else Path(url.path).parent
         return cls(settings, store, wanted, study_folder(wanted, base / "studies"))
 
@@ -146,13 +145,17 @@ class Study:
         return 1 if self.store is None else max(1, self.store.next_number(self.name))
 
     def optuna(self) -> "optuna.Study":
-        """Optuna's study, in the same storage. A database's trials are not kept in memory."""
+        """Optuna's study, in the same storage."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if self.store is None:
             return optuna.create_study(direction="maximize")
-        return open_study(self.store.database, self.name, None, "maximize", cached=False)
+        return self.store.optuna_study(self.name, None)
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """Around calls of Optuna's study: errors of the storage are told plainly."""
+        return nullcontext() if self.store is None else self.store.guarded()
 
     def sampler(self, study: "OptunaStudy", step_s: float) -> "Callable[[int], BaseSampler]":
         """What makes the sampler of each proposal; a resumed study keeps to the kind that it began with.

@@ -20,7 +20,7 @@ studies = sa.Table(
     sa.Column("target", sa.Text, nullable=False),
     sa.Column("contract", sa.JSON, nullable=False),
     sa.Column("status", sa.String(20), nullable=False),
-    sa.Column("worker", sa.JSON(none_as_null=True)),
+    sa.Column("writer", sa.JSON(none_as_null=True)),
 )
 
 

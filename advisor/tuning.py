@@ -31,8 +31,7 @@ from advisor.result import ResultData
 from advisor.rules import RULES
 from advisor.searched import searched_space
 from advisor.seldom import Seldom
-from advisor.settings import Progress, Settings
-from advisor.sharing import share
+from advisor.settings import MAX_TRIALS, Progress, Settings
 from advisor.signals import StopRequests
 from advisor.study import Study
 from advisor.taken_up import left_open, made, standing
@@ -128,9 +127,6 @@ class _Tuning:
             known = so_far("the tuner ended before the confirmation", finished=False)
             study.save_partial(standing(known, keeping, space, self.settings))
 
-        keeping.shared = share(
-            study, baseline, self.settings, self.batches, self.stack, so_far, self._waiting, self._warn
-        )
         keeping.kept = Seldom(partial, PARTIAL_SHARE)
         keeping.record(baseline.as_record(space.present), space.key(space.present))
         outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
@@ -286,6 +282,7 @@ class _Tuning:
         least = spent + LEAST_SEARCH_SHARE * self.settings.budget_s
         end = max(least, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
         optuna_study = study.optuna()
+        self.stack.enter_context(study.guarded())
         limit = memory_limit(baseline.profile, self.settings.max_memory)
         return Search(
             arena,
@@ -295,7 +292,7 @@ class _Tuning:
             keeping,
             deadline=self.began + end,
             latest=self.began + LATEST_SHARE * self.settings.budget_s,
-            max_trials=self.settings.trials,
+            max_trials=self.settings.trials or MAX_TRIALS,
             earlier=earlier,
             sampler=study.sampler(optuna_study, baseline.step_s),
             priorities=priorities(self.findings),

@@ -48,7 +48,6 @@ CAUSES: dict[Cause, str] = {
     "non_finite": "a loss was NaN or infinite",
     "interference": "other load disturbed the measurement",
     "throttled": "the processor was throttled",
-    "lost_lease": "the worker lost its trial",
     "storage": "the storage failed",
     "environment": "the machine or its set-up did not allow it",
     "internal": "advisor itself failed",

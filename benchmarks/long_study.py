@@ -1,12 +1,11 @@
-"""A study as long as a night, in minutes: does the tuner stay as small and as fast as it began?
+"""A study of all trials that it may have, in minutes: does the tuner stay as small and as fast as it began?
 
     python benchmarks/long_study.py --out benchmarks/results/long_study.json
 
-Twelve hours of a trial every eight seconds are 5,400 trials. They go through the real command: search,
-Optuna, store, progress, logs, a supervisor and a process for each trial that needs one. Two things are not
-real. What a trial answers is written down (`warm_trials.py`), so it takes milliseconds; and the search does
-not end after a few proposals in a row that change nothing, as it otherwise does long before. One of fifty
-trials fails.
+Its 2,000 trials go through the real command: search, Optuna, store, progress, logs, a supervisor and a
+process for each trial that needs one. Two things are not real. What a trial answers is written down
+(`warm_trials.py`), so it takes milliseconds; and the search does not end after a few proposals in a row that
+change nothing, as it otherwise does long before. One of fifty trials fails.
 
 For each quarter of the study: what a trial costs the tuner in CPU time, in statements and bytes for the
 database, and what it adds to the tuner's memory. What Optuna's sampler proposes again is answered in memory;
@@ -47,10 +46,11 @@ from advisor import cli, launching  # noqa: E402
 from advisor.device_lock import FOLDER_VARIABLE  # noqa: E402
 from advisor.keeping import Keeping  # noqa: E402
 from advisor.profiles.machine import read_machine  # noqa: E402
+from advisor.settings import MAX_TRIALS  # noqa: E402
 from advisor.tuners import search  # noqa: E402
 from advisor.tuners.launch import Launcher  # noqa: E402
 
-TRIALS = 12 * 3600 // 8
+TRIALS = MAX_TRIALS
 FAILING = "50"  # one of so many
 KNOBS = (
     "gc_freeze", "num_threads", "optimizer_implementation", "channels_last", "flush_denormal", "cpu_affinity",

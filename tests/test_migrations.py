@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from postgresql import MISSING, NOT_INSTALLED, a_server
 from result_builder import a_result
 
-from advisor import lease_tables, migrations, opening
+from advisor import migrations, opening
 from advisor.errors import EnvironmentProblem
 from advisor.migrations import PLACE_TABLE
 from advisor.opening import open_database
@@ -91,7 +91,6 @@ def next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def test_the_steps_end_at_the_tables_that_the_program_reads_and_writes(url: StorageUrl) -> None:
-    assert lease_tables.leases.metadata is metadata  # tables of workers
     database = open_database(url, create=True, warn=silent)
     with database.reading() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": PLACE_TABLE})

@@ -17,7 +17,6 @@ from advisor.storage_url import (
     StorageUrl,
     file_system_of,
     parse_storage,
-    refuse_unshared,
 )
 
 HAS_PSYCOPG = importlib.util.find_spec("psycopg") is not None
@@ -92,15 +91,9 @@ def test_a_relative_and_an_absolute_path_are_told_apart_by_the_slashes(here: Pat
 
 
 @pytest.mark.parametrize("text", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
-def test_a_database_in_memory_is_taken_but_not_shared(text: str) -> None:
+def test_a_database_in_memory_is_taken(text: str) -> None:
     url = parse_storage(text)
     assert url.in_memory
-    with pytest.raises(UsageError, match="a database in memory cannot be shared"):
-        refuse_unshared(url)
-
-
-def test_a_file_can_be_shared() -> None:
-    refuse_unshared(parse_storage("sqlite:///x.db"))
 
 
 @needs_psycopg

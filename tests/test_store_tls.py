@@ -4,14 +4,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from postgresql import a_database
 from tls_server import PASSWORD, TlsServer, a_tls_server, missing
-from worker_processes import ended, opened, recorded, recorded_if_there, started, states, wait_until
 
-from advisor.lease_times import VARIABLE
+from advisor.storage_url import parse_storage
+from advisor.store import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -37,32 +36,18 @@ def told(url: str) -> "subprocess.CompletedProcess[str]":
     )  # fmt: skip
 
 
-def test_a_study_is_measured_and_read_where_nothing_but_tls_is_admitted(tls: TlsServer, target: Path) -> None:
+def test_a_study_is_written_and_read_where_nothing_but_tls_is_admitted(tls: TlsServer) -> None:
     tls.set(admits="hostssl")
     plain = told(tls.url(sslmode="disable"))
     assert plain.returncode == 5 and "PostgreSQL does not admit this connection" in plain.stderr
     url = a_database(tls.verified(), "verified")
-    code, _, err = ended(started(url, target, "--trials", "2"))
-    assert code == 0, err
-    assert (recorded(url), states(url)) == (2, ["COMPLETE"] * 2)
+    with Store.open(parse_storage(url, from_environment=True), create=True, warn=print) as store:
+        store.create_study("train", {"target": "train.py"})
+        study = store.optuna_study("train", None)
+        study.tell(study.ask(), 1.0)
     shown = told(url)
     assert shown.returncode == 0 and "train" in shown.stdout
-    assert PASSWORD not in shown.stdout + shown.stderr + err
-
-
-def test_a_worker_goes_on_when_its_connections_with_tls_were_ended(tls: TlsServer, target: Path) -> None:
-    url = a_database(tls.verified(), "restarted")
-    times = {VARIABLE: "period_s=0.5,expiry_s=60,deadline_s=60,limit_s=300"}
-    worker = started(url, target, "--trials", "20", "--seconds", "0.2", **times)
-    try:
-        wait_until(lambda: recorded_if_there(url) >= 2)
-        tls.set()
-        code, _, err = ended(worker)
-    finally:
-        worker.kill()
-    assert code == 0, err
-    with opened(url):
-        assert states(url) == ["COMPLETE"] * 20
+    assert PASSWORD not in shown.stdout + shown.stderr
 
 
 REFUSED = {
@@ -105,11 +90,3 @@ def refused(
     assert why.startswith("  cause: ") and cause in why
     assert advice.startswith("  hint: ") and hint in advice
     assert PASSWORD not in done.stderr
-
-
-def test_a_worker_does_not_wait_for_a_certificate_to_become_right(tls: TlsServer, target: Path) -> None:
-    wrong = tls.url(sslmode="verify-full", sslrootcert=str(tls.folder / "other.crt"))
-    code, _, err = ended(started(wrong, target, "--trials", "1"))
-    assert code == 5 and "the server's certificate cannot be verified" in err
-    assert "trying again" not in err
-    assert PASSWORD not in err

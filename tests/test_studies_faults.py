@@ -50,7 +50,6 @@ def test_a_read_only_mount_is_read_and_another_place_is_named_to_who_writes(here
     commands = {
         "list": ["studies", "--format", "json"],
         "show": ["report", "train", "--format", "json"],
-        "export": ["studies", "export"],
         "tune": ["tune", "train.py", "--budget", "10s"],
         "elsewhere": [
             "tune",
@@ -78,11 +77,10 @@ def test_a_read_only_mount_is_read_and_another_place_is_named_to_who_writes(here
     assert ran.returncode == 0, ran.stderr
     said = json.loads(ran.stdout)
     assert {name: code for name, (code, _, _) in said.items()} == {
-        "list": 0, "show": 0, "export": 0, "tune": 5, "elsewhere": 5,
+        "list": 0, "show": 0, "tune": 5, "elsewhere": 5,
     }, said  # fmt: skip
     assert json.loads(said["list"][1])[0]["name"] == "train"
     assert json.loads(said["show"][1]) == json.loads(a_result().to_json())
-    assert len(said["export"][1].splitlines()) == 14
     assert "`--out DIR`" in said["tune"][2]
     assert "cannot write .advisor/studies.db" in said["elsewhere"][2]
     assert "`--storage sqlite:///PATH`" in said["elsewhere"][2]
@@ -98,12 +96,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_writer_that_never_ends_is_named_with_exit_code_5(here: Path, hasty: None) -> None:
     of_first_schema(here / "x.db")
-    (here / "e.jsonl").write_text(subprocess.run(
-        [*ADVISOR, "studies", "export", "--storage", URL], capture_output=True, text=True, check=True
-    ).stdout)  # fmt: skip
     other = sqlite3.connect(here / "x.db")
     other.execute("BEGIN IMMEDIATE")
-    command = [*ADVISOR, "studies", "import", "e.jsonl", "--study", "two", "--storage", URL]
+    (here / "train.py").write_text("import torch\n")
+    command = [*ADVISOR, "tune", "train.py", "--study", "train", "--resume", "--storage", URL]
     ran = subprocess.run(command, capture_output=True, text=True)
     other.rollback()
     other.close()
@@ -146,28 +142,18 @@ def a_trial(number: int) -> Trial:
     return Trial.model_validate({"number": number, "config": {"num_workers": number}})
 
 
-def test_a_database_that_is_deleted_in_use_leaves_lines_that_bring_it_back(here: Path) -> None:
+def test_a_database_that_is_deleted_in_use_is_noticed(here: Path) -> None:
     of_first_schema(here / "x.db")
-    with Store.open(parse_storage(URL), create=False, warn=silent) as store:
-        store.claim("train")
-        store.record("train", a_trial(7), "key")
-        for file in here.glob("x.db*"):
-            file.unlink()
-        with pytest.raises(EnvironmentProblem, match=r"x\.db was removed or replaced while in use") as gone:
-            store.record("train", a_trial(8), "key")
-        with pytest.raises(EnvironmentProblem):
-            store.release("train")
-    assert gone.value.exit_code == 5
-    (saved,) = here.glob("x-rescued-*.jsonl")
-    assert saved.stat().st_mode & 0o777 == 0o600
-    assert f"`advisor studies import {saved.name}`" in (gone.value.hint or "")
-    back = subprocess.run(
-        [*ADVISOR, "studies", "import", saved.name, "--storage", URL], capture_output=True, text=True
-    )
-    assert (back.returncode, back.stdout) == (0, "Imported study 'train': 3 trials\n"), back.stderr
-    with Store.open(parse_storage(URL), create=False, warn=silent) as store:
-        assert [trial.number for trial in store.trials("train")] == [1, 2, 7]
-        assert store.result("train") == a_result()
+    store = Store.open(parse_storage(URL), create=False, warn=silent)
+    store.claim("train")
+    for file in here.glob("x.db*"):
+        file.unlink()
+    with pytest.raises(EnvironmentProblem, match=r"x\.db was removed or replaced while in use") as gone:
+        store.record("train", a_trial(8), "key")
+    with pytest.raises(EnvironmentProblem):
+        store.close()
+    assert (gone.value.exit_code, gone.value.hint) == (5, "move it back, or start another study")
+    assert not list(here.glob("x.db*"))
 
 
 def test_a_database_that_is_replaced_in_use_is_not_written_to(here: Path) -> None:
@@ -182,8 +168,6 @@ def test_a_database_that_is_replaced_in_use_is_not_written_to(here: Path) -> Non
         with pytest.raises(EnvironmentProblem, match="was removed or replaced while in use"):
             store.record("train", a_trial(8), "key")
         assert (here / "x.db").read_bytes() == content
-    (saved,) = here.glob("x-rescued-*.jsonl")
-    assert '"number":7' in saved.read_text()
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs another user")

@@ -24,7 +24,7 @@ MAX_TAIL = 4096  # bytes of a log that are searched for its last line
 Cause = Literal[
     "user_error", "oom_device", "oom_host", "shm_full", "disk_full", "timeout", "hang_collective", "killed",
     "crash_signal", "device_error", "compile_failed", "compile_fell_back", "not_applied", "numerics_mismatch",
-    "non_finite", "interference", "throttled", "lost_lease", "storage", "environment", "internal",
+    "non_finite", "interference", "throttled", "storage", "environment", "internal",
 ]  # fmt: skip
 
 USER_CAUSES: frozenset[Cause] = frozenset(
@@ -32,7 +32,7 @@ USER_CAUSES: frozenset[Cause] = frozenset(
      "numerics_mismatch", "non_finite"}
 )  # fmt: skip
 RESOURCE_CAUSES: frozenset[Cause] = frozenset({"oom_device", "oom_host", "shm_full", "disk_full", "timeout"})
-DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "lost_lease", "interference"})
+DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "interference"})
 
 LIKELY = "killed, likely out of memory"
 LOST_DEVICE = re.compile(

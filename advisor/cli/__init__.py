@@ -19,7 +19,6 @@ SHORT_HELP = {
     "apply": "Show, write, verify or take back the patch of a recommendation.",
     "check": "Fail when a step got slower, or memory grew, beyond noise.",
     "compare": "Put two results side by side.",
-    "worker": "Join a study from another process or machine.",
     "studies": "List what is stored.",
     "knobs": "List what can be tried.",
     "rules": "List what is looked for.",

@@ -8,10 +8,9 @@ import pytest
 from bad_inputs import SECRET, Row, assert_quick, assert_refused, go_to, tune
 from command_line import contents, say
 
-from advisor.cli import LATER
 from advisor.errors import UsageError
 from advisor.storage_error import problem
-from advisor.storage_url import parse_storage, refuse_unshared
+from advisor.storage_url import parse_storage
 
 URLS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "53": ("", 2, ("storage is empty", "leave it out for the default file")),
@@ -156,29 +155,9 @@ def test_65_without_psycopg_the_extra_is_named(
     assert SECRET not in said.err
 
 
-def test_66_a_database_in_memory_cannot_be_shared() -> None:
-    with pytest.raises(UsageError, match="a database in memory cannot be shared"):
-        refuse_unshared(parse_storage("sqlite://"))
-
-
 def test_67_sqlite_serves_one_machine(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"server:/home {tmp_path} nfs4 rw 0 0\n")
     with pytest.raises(UsageError, match="SQLite serves one machine") as refused:
         parse_storage(f"sqlite:///{tmp_path}/x.db", mounts=mounts)
     assert refused.value.hint == "`postgresql://USER@HOST/DB`"
-
-
-WORKER = {
-    "66": ("sqlite://", "a database in memory cannot be shared"),
-    "54 worker": ("foo", "'foo' is not a storage URL"),
-}
-
-
-@pytest.mark.skipif("worker" in LATER, reason="there is no `advisor worker` yet")
-@pytest.mark.parametrize(("url", "told"), WORKER.values(), ids=WORKER)
-def test_66_a_worker_refuses_what_it_cannot_share(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, url: str, told: str
-) -> None:
-    row = Row(("worker", "--storage", url, "--study", "train"), 2, (told,))
-    assert_refused(row, here, capsys, monkeypatch)

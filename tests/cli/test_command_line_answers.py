@@ -49,7 +49,7 @@ LIGHT = {
     "report train --format html": 0, "report old --format md": 0, "report profile.json --format sarif": 0,
     "report train --out again": 0, "apply keep.json": 0, "compare old keep.json": 0, "compare old old": 2,
     "tune": 2, "tune train.py --dry-run": 0, "profile train.py --dry-run": 0, "profile trian.py": 2,
-    "check train.py": 2, "doctor --zzz": 2, "init train.py": 2, "worker": 2, "plan": 2, "trace": 2, "tuen": 2,
+    "check train.py": 2, "doctor --zzz": 2, "init train.py": 2, "plan": 2, "trace": 2, "tuen": 2,
     **{f"{command} --help": 0 for command in AVAILABLE},
 }  # fmt: skip
 
@@ -258,7 +258,7 @@ def test_a_misspelt_key_is_answered_with_the_nearest(here: Path, capsys: pytest.
 @pytest.mark.parametrize(
     "words",
     [("tune",), ("profile",), ("report", "nosuch"), ("apply", "nosuch"), ("check", "x.py"), ("compare", "a"),
-     ("knobs", "x"), ("rules", "x"), ("studies", "x"), ("tune", "--storage", "foo", "train.py"), ("worker",)],
+     ("knobs", "x"), ("rules", "x"), ("studies", "x"), ("tune", "--storage", "foo", "train.py")],
     ids=" ".join,
 )  # fmt: skip
 def test_a_failure_under_json_is_one_document_and_the_same_code(

@@ -9,8 +9,12 @@ from catalogue import CASES, Case
 TESTS = Path(__file__).parents[1]
 
 
+OF_WORKERS = (42, 47, 70)  # numbers of what befell workers, which are gone
+
+
 def test_every_fault_has_its_place() -> None:
-    assert [case.name for case in CASES] == [f"F{number:02d}" for number in range(73)]
+    numbers = [number for number in range(73) if number not in OF_WORKERS]
+    assert [case.name for case in CASES] == [f"F{number:02d}" for number in numbers]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -21,11 +21,10 @@ from toy import CHANGE, Toy
 
 from advisor import backup
 from advisor.fault_points import VARIABLE
-from advisor.spool import Spool
 
 KILLED = -signal.SIGKILL
 OF_THE_TUNER = (
-    "schema", "lease", "contract", "optuna_schema", "trial.write", "trial.fsync", "trial.rename", "spawn",
+    "schema", "claim", "contract", "optuna_schema", "trial.write", "trial.fsync", "trial.rename", "spawn",
     "outcome.read", "begin", "ask", "commit", "tell", "result", "report.rename", "release",
 )  # fmt: skip
 OF_THE_TRIAL = ("outcome.write", "outcome.fsync", "outcome.rename")
@@ -129,37 +128,6 @@ def test_wherever_a_patch_is_killed_the_file_is_whole_and_can_be_taken_back(tmp_
     assert len(names(tmp_path / "none@0" / "hits")) == 6
 
 
-SPOOLING = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-import injector
-injector.load()
-from advisor.spool import Result, Spool
-spool = Spool(Path("spool"), "db")
-for number in (1, 2):
-    spool.keep(Result("s", "f", number, 1, "complete", 1.5, {"number": number}))
-    print(number, flush=True)
-def send(result):
-    with open("sent", "a") as stream:
-        stream.write(f"{result.number}\\n")
-spool.deliver(send)
-"""
-
-
-def test_wherever_a_worker_is_killed_what_its_spool_acknowledged_is_delivered(tmp_path: Path) -> None:
-    for fault in ["none@0", *(f"kill9@{number}" for number in range(1, 9))]:
-        folder = tmp_path / fault
-        folder.mkdir()
-        code, acknowledged = run_with(SPOOLING, folder, fault)
-        assert code == (0 if fault == "none@0" else KILLED), fault
-        Spool(folder / "spool", "db").deliver(lambda result: note(folder / "sent", result.number))  # noqa: B023
-        sent = (folder / "sent").read_text().split() if (folder / "sent").exists() else []
-        assert set(acknowledged.split()) <= set(sent), fault
-        assert Spool(folder / "spool", "db").waiting() == []
-    assert len(names(tmp_path / "none@0" / "hits")) == 8
-
-
 RECORDING = """
 import sys
 from pathlib import Path
@@ -194,11 +162,6 @@ def run_with(program: str, folder: Path, fault: str) -> tuple[int, str]:
         stdout=subprocess.PIPE, text=True, check=False, timeout=120,
     )  # fmt: skip
     return done.returncode, done.stdout
-
-
-def note(file: Path, number: int) -> None:
-    with file.open("a") as stream:
-        stream.write(f"{number}\n")
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -33,7 +33,7 @@ def test_what_was_cut_off_is_measured_again_and_told() -> None:
 
 @pytest.mark.parametrize(
     ("causes", "times"),
-    [(("killed", "killed"), 2), (("lost_lease", "user_error"), 2), (("user_error",), 1), (("timeout",), 1)],
+    [(("killed", "killed"), 2), (("interference", "user_error"), 2), (("user_error",), 1), (("timeout",), 1)],
 )
 def test_a_second_cut_and_any_other_failure_is_the_trials(causes: tuple[Cause, ...], times: int) -> None:
     measure, taken = measuring(*causes)

@@ -190,7 +190,6 @@ def test_what_failed_by_itself_is_not_tried_again() -> None:
     ("failure", "times"),
     [
         (Failure("killed", "ended by SIGTERM from outside"), 2),
-        (Failure("lost_lease", "another worker owns it"), 2),
         (Failure("device_error", "RuntimeError: CUDA error: no CUDA-capable device is detected"), 2),
         (Failure("device_error", "RuntimeError: CUDA error: device-side assert triggered"), 1),
         (Failure("oom_host", "killed, likely out of memory"), 1),
