@@ -226,7 +226,8 @@ class ExecLaunch:
 
     def _next(self, limit_s: float, waiting: Waiting) -> None:
         """Take in the next process that comes, or wait a little."""
-        ready = select.select([self._listener, self._status], [], [], TICK_S)[0]
+        waiting_for: list[socket.socket | int] = [self._listener, self._status]
+        ready = select.select(waiting_for, [], [], TICK_S)[0]
         if self._listener in ready:
             self._receive(Channel(self._listener.accept()[0]))
             return
