@@ -153,7 +153,6 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
     began = time.monotonic()
     launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
     arena.fixed_warmup = settings.warmup
-    launcher.moved = arena.forget_windows
     session = launcher.start(0, settings.fixed, {})
     try:
         startup_s = session.first_step()

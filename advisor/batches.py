@@ -249,7 +249,6 @@ class Batches:
             peak_bytes=None if safe is None else safe.peak_bytes,
             limit_bytes=None if safe is None else safe.limit_bytes,
             limited_by=None if safe is None else safe.limited_by,
-            predicted=None if safe is None else safe.predicted_batch,
             said="" if safe is None else safe.sentence,
         )
 

@@ -223,8 +223,7 @@ class Diagnosis:
         around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
         recorded, clean_step_ms = self._timed(session, timed, around)
         trace = self._trace(recorded)
-        others_here = [each for each in recorded.get("ranks", [])[1:] if not each["distant"]]
-        ranks = ranks_of([trace, *map(self._trace, others_here)])
+        ranks = ranks_of([trace, *map(self._trace, recorded.get("ranks", [])[1:])])
         ranks = with_facts(ranks, profile, self._told)
         beside = [
             self._trace(self._window(session, each.steps, shapes=True, places=each.places)) for each in others

@@ -6,7 +6,7 @@ The trials of a search differ in several settings at once, so what is seen here 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, quantiles
+from statistics import fmean
 
 from advisor.result import Ratio, ResultData, Trial, Value
 
@@ -29,16 +29,6 @@ class Spread:
     value: Value
     ratios: tuple[Ratio, ...]
     present: bool
-
-    @property
-    def levels(self) -> tuple[float, float, float, float, float]:
-        """Lowest, quarter, median, three quarters and highest of the estimates."""
-        estimates = sorted(ratio.estimate for ratio in self.ratios)
-        if len(estimates) == 1:
-            (only,) = estimates
-            return (only,) * 5
-        quarter, middle, upper = quantiles(estimates, n=4, method="inclusive")
-        return estimates[0], quarter, middle, upper, estimates[-1]
 
 
 def measured_trials(trials: Sequence[Trial]) -> list[Measured]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.contract import default_study_name, digest_of_target
 from advisor.device_lock import Held, holding, measured_names, shown
-from advisor.profiles.machine import Gpu, read_machine
+from advisor.profiles.machine import read_machine
 from advisor.scratch import make_scratch
 from advisor.settings import Progress, Settings, TargetRequest, Value
 from advisor.signals import StopRequests
@@ -91,8 +91,6 @@ def make_launcher(
         held=held.descriptors,
         waited_s=held.waited_s,
         measures_on=shown(names),
-        gpus=_alike(names, read_machine().gpus),
-        warn=warn,
     )
 
 
@@ -144,13 +142,6 @@ def _measured(settings: Settings) -> tuple[str, ...]:
     gpus = () if settings.device == "cpu" else read_machine().gpus
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return measured_names(settings.device, [gpu.uuid for gpu in gpus], visible)
-
-
-def _alike(names: Sequence[str], gpus: Sequence[Gpu]) -> tuple[str, ...]:
-    """UUIDs of what is measured on, where these are GPUs of one kind; what one gives the others give too."""
-    ours = [gpu for gpu in gpus if gpu.uuid in names]
-    kinds = {(gpu.name, gpu.memory_bytes, gpu.capability) for gpu in ours}
-    return tuple(gpu.uuid for gpu in ours) if len(kinds) == 1 and len(ours) == len(names) else ()
 
 
 def _device(

@@ -183,7 +183,7 @@ def page(result: ResultData, patch: str, prefix: str = "", written: Written = NO
         progress=_progress(result, prefix),
         failures=failures(result.trials),
         tradeoff=tradeoff(f"{prefix}trade-off", result),
-        effects=effects(result, prefix),
+        effects=effects(result),
         proposals=[
             (
                 shown(p.knob) or UNNAMED,

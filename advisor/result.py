@@ -315,7 +315,6 @@ class BatchSizes(Record):
     peak_bytes: int | None = None
     limit_bytes: int | None = None
     limited_by: str | None = None
-    predicted: int | None = None
     said: str = ""
 
 

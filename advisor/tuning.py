@@ -40,10 +40,9 @@ from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Launcher
+from advisor.tuners.launch import Launcher, StuckProcess
 from advisor.tuners.memory_duel import MemoryArena
 from advisor.tuners.memory_model import memory_limit
-from advisor.tuners.quarantine import Quarantined
 from advisor.tuners.search import Search, StoppedBy
 from advisor.tuners.session import Interrupted, SessionEnded
 from advisor.tuners.space import NotTried, Space
@@ -158,10 +157,10 @@ class _Tuning:
         except Interrupted:
             self.stopped_by = "interrupted"
             keeping.interrupted()
-        except Quarantined as quarantined:
+        except StuckProcess as stuck:
             self.stopped_by = "failures"
-            self._warn(f"{quarantined.message}; {quarantined.hint}")
-            keeping.interrupted(quarantined.message)
+            self._warn(f"{stuck.message}; {stuck.hint}")
+            keeping.interrupted(stuck.message)
         not_tried = [*space.not_tried, *search.not_tried]
         return self._finish(study, arena, baseline, space, outcome, keeping, not_tried)
 

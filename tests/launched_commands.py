@@ -56,8 +56,8 @@ class Owner:
     def end_orphans(self) -> None:
         self.adoption.end_orphans()
 
-    def quarantine(self, stuck: int) -> None:
-        raise AssertionError(f"{stuck} processes were not ended")
+    def stuck(self, count: int) -> None:
+        raise AssertionError(f"{count} processes were not ended")
 
 
 @contextmanager

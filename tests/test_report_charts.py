@@ -2,7 +2,7 @@
 
 import math
 import re
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from advisor.effects_page import ASSOCIATION, effects
 from advisor.moved import moved
 from advisor.result import Interval, ProfileSummary, ResultData, Trial
 from advisor.share_chart import limits_part
-from advisor.slice_chart import MOST_DOTS
 from advisor.tradeoff_chart import front_of, points_of, tradeoff
 
 
@@ -74,26 +73,6 @@ def test_a_slice_holds_the_ratios_under_each_value_of_a_knob() -> None:
     assert "prefetch_factor" not in found  # it never had another value
 
 
-def test_few_ratios_are_dots_with_intervals_and_many_are_boxes() -> None:
-    few, many = (effects(result) for result in (a_result(), of_many_trials(200)))
-    assert few is not None and many is not None
-    assert all("<rect" not in str(chart.svg) for _, chart in few.slices)
-    assert all("<rect" in str(chart.svg) for _, chart in many.slices)
-    assert all(int(row[1]) > MOST_DOTS for _, chart in many.slices for row in chart.rows)
-
-
-def test_medians_of_a_slice_are_those_of_the_trials() -> None:
-    result = of_many_trials(200)
-    part = effects(result)
-    assert part is not None
-    chart = dict(part.slices)["amp"]
-    for name, count, _, middle, _ in chart.rows:
-        value = name.removesuffix(" (now)")
-        ratios = [t.ratio.estimate for t in measured_trials(result.trials) if t.config["amp"] == value]
-        assert int(count) == len(ratios)
-        assert float(middle) == pytest.approx(median(ratios), abs=0.005)
-
-
 def test_importance_is_shown_from_thirty_completed_trials_on_and_called_an_association() -> None:
     exactly = [a_trial(n, a_ratio(1 + n / 100, 1, 2), config=NOW | {"amp": "bf16" if n % 2 else "off"})
                for n in range(1, FEWEST_TRIALS + 1)]  # fmt: skip
@@ -127,24 +106,6 @@ def test_importance_is_epsilon_squared_of_the_logarithms() -> None:
     spare = len(every) - len(groups)
     expected = (whole - inside - (len(groups) - 1) * inside / spare) / whole
     assert importance(result)["batch_size"] == pytest.approx(max(0.0, expected))
-
-
-def test_each_trial_is_a_line_through_its_settings_and_above_500_there_are_two_bands() -> None:
-    few, many = (effects(result) for result in (of_many_trials(200), of_many_trials(700)))
-    assert few is not None and few.coordinates is not None
-    assert str(few.coordinates.svg).count("<title>trial ") == len(measured_trials(of_many_trials(200).trials))
-    assert many is not None and many.coordinates is not None
-    assert str(many.coordinates.svg).count("fill-opacity") == 2
-    assert "best quarter" in many.coordinates_note and "Solid: faster" in few.coordinates_note
-
-
-def test_a_search_over_one_knob_has_a_slice_and_no_parallel_coordinates() -> None:
-    part = effects(
-        of_trials(
-            a_trial(1, a_ratio(1.2, 1.1, 1.3), config=NOW | {"amp": "bf16"}), a_trial(2, a_ratio(1, 0.9, 1.1))
-        )
-    )
-    assert part is not None and part.coordinates is None and len(part.slices) == 1
 
 
 def test_the_timeline_names_the_cause_of_each_failure_and_follows_the_best() -> None:

@@ -361,10 +361,6 @@ class Arena:
         self._kept.keep(config, window)
         return window
 
-    def forget_windows(self) -> None:
-        """No window that was measured so far stands for a new one: the device is another."""
-        self._kept.clear()
-
     def _unseen(self, session: Running, config: Mapping[str, Value], steps: int, step_s: float) -> float:
         full, epochs = {**self.present, **config}, self.epochs
         if epochs is None or not self._depth(config) or steps > (epochs.steps(full) or 0):

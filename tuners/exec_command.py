@@ -26,7 +26,6 @@ RESTARTS = ("--max-restarts", "--max_restarts")
 NODES = ("--nnodes", "--num-machines", "--num_machines")
 ENDPOINTS = ("--rdzv-endpoint", "--rdzv_endpoint")
 PORTS = ("--master-port", "--master_port", "--main-process-port", "--main_process_port")
-HOSTS = ("--master-addr", "--master_addr", "--main-process-ip", "--main_process_ip")
 PORT_VARIABLE = (
     "ADVISOR_PORT"  # where a shell script finds the port of its rendezvous, another one at each start
 )
@@ -83,11 +82,9 @@ class Machines:
     """What a command says of the several machines that it trains on.
 
     Attributes:
-        host: The one at which the ranks meet, as far as the command names it.
         at: Positions of words that hold the port of that meeting.
     """
 
-    host: str | None
     at: tuple[int, ...]
 
     def with_port(self, command: Sequence[str], port: int) -> tuple[str, ...]:
@@ -110,7 +107,7 @@ def several_machines(command: Sequence[str], cwd: Path) -> Machines | None:
     launching = command[: _named(command, cwd)[1]]
     text, _ = _shell_script(command, cwd)
     if PORT_VARIABLE in text:
-        return Machines(_host(text.split()), ())
+        return Machines(())
     nodes = _option(launching, NODES)
     written = text.split() if nodes is None else []
     nodes = _option(written, NODES) if nodes is None else nodes
@@ -130,14 +127,7 @@ def several_machines(command: Sequence[str], cwd: Path) -> Machines | None:
     if not at:
         message = f"{clean(least)} machines, and the command does not say where their ranks meet"
         raise UsageError(message, where="--exec", hint="`--rdzv-backend c10d --rdzv-endpoint HOST:PORT`")
-    return Machines(_host(launching), at)
-
-
-def _host(words: Sequence[str]) -> str | None:
-    """The machine at which ranks meet, if its name is written out."""
-    host = _option(words, HOSTS) or (_option(words, ENDPOINTS) or "").rpartition(":")[0]
-    host = (host or _option(words, ENDPOINTS) or "").strip("[]\"'")
-    return None if not host or "$" in host else host
+    return Machines(at)
 
 
 def _positions(words: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -153,6 +143,16 @@ def restarting(times: str) -> UsageError:
         f"the command restarts failed ranks ({clean(times)} times), which makes another measurement of it",
         where="--exec",
         hint="`--max-restarts=0`",
+    )
+
+
+def only_observed() -> UsageError:
+    """A setting would reach the ranks of this machine, and not those of others."""
+    return UsageError(
+        "the command spans several machines: it can be measured as it is, and no setting be tried, "
+        "as settings reach ranks of this machine alone",
+        where="--exec",
+        hint="`advisor profile --exec -- ...`; to tune, start all ranks on one machine",
     )
 
 

@@ -8,6 +8,7 @@ folder. From then on each of them is a trial like any other, with a channel of i
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import socket
@@ -23,10 +24,14 @@ from typing import Any, NoReturn
 from advisor import errors
 from advisor.tuners import supervise
 from advisor.tuners.channel import Channel, ChannelClosed
-from advisor.tuners.distant import VARIABLE as DISTANT
-from advisor.tuners.distant import DistantEnd, Meeting, free_port
 from advisor.tuners.ended import read_ended
-from advisor.tuners.exec_command import PORT_VARIABLE, find_wanted, restarting, several_machines
+from advisor.tuners.exec_command import (
+    PORT_VARIABLE,
+    find_wanted,
+    only_observed,
+    restarting,
+    several_machines,
+)
 from advisor.tuners.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.place import Place
 from advisor.tuners.relay import RankEnd, Relay
@@ -39,6 +44,8 @@ VARIABLE, WANTED, MEETING = "ADVISOR_ARMING", "wanted.json", "tuner"  # as in ar
 LAUNCHING = {"PET_STANDALONE": "1", "PET_MAX_RESTARTS": "0"}
 """torchrun's options by environment, also below accelerate and shell scripts: a free port, so that two trials
 can run side by side, and no second try. On several machines the port stands in the command."""
+TAKEN = re.compile(rb"(?i)address already in use|EADDRINUSE")
+MOST_STDERR = 2**20  # bytes that are searched
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 RANKS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 TICK_S = 0.5
@@ -54,12 +61,12 @@ class Rank:
     """One process that trains, and what its session needs.
 
     Attributes:
-        spec: What it was told; its place is its number among all.
-        folder: Its own, of this machine.
+        spec: What it was told; its place is its number among all, also those of other machines.
+        folder: Its own.
         channel: Commands and answers.
         status: Tells how it ended.
         control: Ends it, and with it the whole command.
-        pid: The process, which is no child of ours, perhaps one of another machine.
+        pid: The process, which is no child of ours.
     """
 
     spec: TrialSpec
@@ -72,15 +79,16 @@ class Rank:
 
 @dataclass(frozen=True)
 class Arrived:
-    """A rank that has come; ``folder`` is the one that it has made on another machine."""
+    """A rank that has come."""
 
     channel: Channel
     pid: int
-    folder: str | None
 
 
 class ExecLaunch:
     """One run of a command under its supervisor.
+
+    Of a command that spans several machines the ranks of this one come; those of others run as they are.
 
     Args:
         command: As the user typed it.
@@ -91,8 +99,11 @@ class ExecLaunch:
 
     Attributes:
         wanted: Which program of the command is to be measured.
-        meeting: Where ranks on other machines come, if the command starts any.
+        has_port: The command spans several machines, whose ranks meet at a port that is chosen here.
         target: That program as it was started, once the first rank has come.
+
+    Raises:
+        UsageError: It spans several machines, and the trial changes settings.
     """
 
     def __init__(
@@ -106,14 +117,17 @@ class ExecLaunch:
         cwd = Path(spec.target.cwd)
         self.wanted = find_wanted(command, cwd)
         self.target: Target | None = None
-        self.meeting: Meeting | None = None
         self._spec = spec
         self._held = tuple(held)
         self._logs = Path(spec.folder)
         self._relay: Relay | None = None
         self._began = time.monotonic()
         self._arrived: dict[int, Arrived] = {}
-        self._world = 0
+        self._world = self._here = 0
+        machines = several_machines(command, cwd)
+        self.has_port = machines is not None
+        if machines is not None and spec.config:
+            raise only_observed()
         self._control: int | None = None
         self._process: subprocess.Popen[bytes]
         self._private = Path(tempfile.mkdtemp(prefix="advisor-"))
@@ -121,13 +135,11 @@ class ExecLaunch:
         try:
             self._listen()
             more = dict(LAUNCHING)
-            machines = several_machines(command, cwd)
             if machines is not None:
-                self.meeting = Meeting(machines.host, self._told())
                 port = free_port()
                 command = machines.with_port(command, port)
                 del more["PET_STANDALONE"]
-                more |= {PORT_VARIABLE: str(port), DISTANT: self.meeting.variable}
+                more[PORT_VARIABLE] = str(port)
             self._start(command, self._armed(environment, more), isolating)
         except BaseException:
             self._stop_listening()
@@ -139,7 +151,7 @@ class ExecLaunch:
         return self._process.pid
 
     def ranks(self, limit_s: float, waiting: Waiting) -> list[Rank]:
-        """Wait until every rank has come; in order of their numbers.
+        """Wait until every rank of this machine has come; in order of their numbers.
 
         Args:
             limit_s: Seconds since the start after which the command counts as stuck.
@@ -150,7 +162,7 @@ class ExecLaunch:
             UsageError: It restarts failed ranks.
         """
         try:
-            while not self._world or len(self._arrived) < self._world:
+            while not self._here or len(self._arrived) < self._here:
                 self._next(limit_s, waiting)
             self._stop_listening()
             return self._tell()
@@ -214,15 +226,10 @@ class ExecLaunch:
 
     def _next(self, limit_s: float, waiting: Waiting) -> None:
         """Take in the next process that comes, or wait a little."""
-        waiting_for: list[socket.socket | Meeting | int] = [self._listener, self._status]
-        if self.meeting is not None:
-            waiting_for.append(self.meeting)
+        waiting_for: list[socket.socket | int] = [self._listener, self._status]
         ready = select.select(waiting_for, [], [], TICK_S)[0]
         if self._listener in ready:
             self._receive(Channel(self._listener.accept()[0]))
-            return
-        if self.meeting is not None and self.meeting in ready:
-            self._receive(self.meeting.accept(), self.meeting)
             return
         if self._status in ready:
             self._ended_early()
@@ -231,15 +238,11 @@ class ExecLaunch:
         if waited > limit_s:
             raise TrialFailed(Failure("timeout", f"{self._missing()} in {waited:.0f} s"))
 
-    def _receive(self, channel: Channel, meeting: Meeting | None = None) -> None:
-        """Hear who has come; over the net only those with our token have a say."""
+    def _receive(self, channel: Channel) -> None:
+        """Hear who has come."""
         hello = _hello(channel)
-        if hello is None:
-            return
-        if meeting is not None and not (meeting.admits(hello) and isinstance(hello.get("folder"), str)):
-            channel.close()
-            return
-        self._welcome(channel, hello)
+        if hello is not None:
+            self._welcome(channel, hello)
 
     def _welcome(self, channel: Channel, hello: dict[str, Any]) -> None:
         """Take a process in, or let it go on without us."""
@@ -256,13 +259,14 @@ class ExecLaunch:
         times = variables["TORCHELASTIC_MAX_RESTARTS"] or "0"
         if times != "0":
             raise restarting(times)
-        if self.meeting is None and _number(variables, ("LOCAL_WORLD_SIZE",), ranks) != ranks:
+        here = _number(variables, ("LOCAL_WORLD_SIZE",), ranks)
+        if here != ranks and not self.has_port:
             message = (
                 f"of {ranks} ranks not all are on this machine, and the command does not say `--nnodes N`"
             )
             raise TrialFailed(Failure("environment", message))
-        self.target, self._world = first, self._world or ranks
-        self._arrived[rank] = Arrived(channel, int(hello["pid"]), hello.get("folder"))
+        self.target, self._world, self._here = first, self._world or ranks, self._here or here
+        self._arrived[rank] = Arrived(channel, int(hello["pid"]))
 
     def _tell(self) -> list[Rank]:
         """Every rank gets its task, and its session what it needs."""
@@ -270,15 +274,11 @@ class ExecLaunch:
         assert self._control is not None  # it was not closed
         ranks: list[Rank] = []
         ends: list[RankEnd] = []
-        if all(arrived.folder is not None for arrived in self._arrived.values()):
-            raise TrialFailed(Failure("environment", "no rank of the command trains on this machine"))
-        for number, arrived in sorted(self._arrived.items(), key=_nearest):
+        for number, arrived in sorted(self._arrived.items()):
             folder, place = self._folder(number), Place(number, self._world)
-            distant = arrived.folder is not None
-            own = arrived.folder or str(folder)
-            spec = replace(self._spec, target=self.target, folder=own, place=place, distant=distant)
+            spec = replace(self._spec, target=self.target, folder=str(folder), place=place)
             spec.write(folder / "trial.json")
-            end = DistantEnd(arrived.channel, folder) if distant else RankEnd(arrived.pid, folder)
+            end = RankEnd(arrived.pid, folder)
             ends.append(end)
             ranks.append(Rank(spec, folder, arrived.channel, end.status, end.control, arrived.pid))
         self._relay = Relay(self._status, self._control, self._process, ends)
@@ -286,7 +286,7 @@ class ExecLaunch:
         self._relay.start()
         for rank in ranks:
             age_s = time.monotonic() - self._began
-            told: Any = asdict(rank.spec) if rank.spec.distant else str(rank.folder / "trial.json")
+            told = str(rank.folder / "trial.json")
             with contextlib.suppress(ChannelClosed):  # its session will find out
                 rank.channel.send(do="arm", spec=told, age_s=age_s, paths=[str(PACKAGE_PARENT)])
         return ranks
@@ -315,23 +315,27 @@ class ExecLaunch:
     def _missing(self) -> str:
         missing = f"the command did not start {self.wanted.shown}"
         if self._arrived:
-            missing = f"only {len(self._arrived)} of {self._world} ranks had started"
-        if self.meeting is not None:
-            missing += f" (ranks on other machines need {DISTANT} and PYTHONPATH in their environment)"
+            missing = f"only {len(self._arrived)} of {self._here} ranks had started"
         return missing
 
     def _stop_listening(self) -> None:
         """Whoever comes from now on goes on untouched."""
         self._listener.close()
-        if self.meeting is not None:
-            self.meeting.close()
         shutil.rmtree(self._private, ignore_errors=True)
 
 
-def _nearest(item: tuple[int, Arrived]) -> tuple[bool, int]:
-    """Ranks of this machine first: what is asked of one rank alone is asked of one whose files are here."""
-    number, arrived = item
-    return arrived.folder is not None, number
+def port_was_taken(stderr: Path) -> bool:
+    """Whether a command ended because somebody else had its port."""
+    with contextlib.suppress(OSError), stderr.open("rb") as stream:
+        return TAKEN.search(stream.read(MOST_STDERR)) is not None
+    return False
+
+
+def free_port() -> int:
+    """A port that nobody uses here at this moment."""
+    with socket.socket() as taken:  # and never listens
+        taken.bind(("", 0))
+        return int(taken.getsockname()[1])
 
 
 def _hello(channel: Channel) -> dict[str, Any] | None:

@@ -143,8 +143,6 @@ class RankGroup:
                 own["path"] = str(Path(session.spec.folder) / Path(own["path"]).name)
             session.tell(command, **own)
         messages = self._await(event, wait_s)
-        for session, message in zip(self.workers, messages, strict=True):
-            message["distant"] = session.spec.distant
         if event == "facts":
             for message in messages:
                 message["profile"]["machine"].update(_whole_machine())
@@ -294,7 +292,8 @@ class RankGroup:
         raise TrialFailed(failure)
 
     def _named(self, number: int, failure: Failure) -> Failure:
-        who = f"rank {number}" if number < len(self.workers) else f"server {number - len(self.workers)}"
+        rank = self._all[number].spec.place.rank
+        who = f"rank {rank}" if number < len(self.workers) else f"server {number - len(self.workers)}"
         return replace(failure, message=f"{who}: {failure.message}")
 
 

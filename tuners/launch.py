@@ -8,24 +8,24 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from advisor.errors import EnvironmentProblem
 from advisor.fault_points import hit
 from advisor.profiles.machine import read_machine
 from advisor.tuners import isolation
 from advisor.tuners.adoption import Adoption
 from advisor.tuners.channel import Channel
-from advisor.tuners.distant import port_was_taken
 from advisor.tuners.environments import environment_of, join
-from advisor.tuners.exec_launch import ExecLaunch
-from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.exec_launch import ExecLaunch, port_was_taken
+from advisor.tuners.failures import TrialFailed
 from advisor.tuners.group import RankGroup, Running
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.limits import Limits
 from advisor.tuners.place import Place
-from advisor.tuners.quarantine import Quarantined, free_of, used_bytes, went_on
+from advisor.tuners.processes import KILL_WAIT_S
 from advisor.tuners.rank_environment import OwnGroup, own_device, wants_own_group
 from advisor.tuners.session import Session
 from advisor.tuners.spec import Target, TrialSpec
@@ -35,6 +35,25 @@ from advisor.tuners.zygote import Zygote
 PRIVATE = ("ADVISOR_STORAGE",)  # of our own environment; may hold a password
 PORT_TRIES = 3  # of a command on several machines, whose port somebody else may take
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+class StuckProcess(EnvironmentProblem):
+    """No signal ends a process of a trial, which may hold memory, or compute: the run ends.
+
+    Args:
+        count: How many processes are left.
+        device: What they were measured on, in words.
+    """
+
+    def __init__(self, count: int, device: str) -> None:
+        several = "es" if count > 1 else ""
+        super().__init__(
+            f"{count} process{several} of a trial did not end within {KILL_WAIT_S:.0f} s of SIGKILL: "
+            f"nothing more is measured on {device} in this run",
+            cause="a process that waits for a disk or a driver within the kernel cannot be ended",
+            hint="`ps -eo pid,stat,wchan,args` shows it with state D; restart the machine if it stays",
+            code="process_stuck",
+        )
 
 
 @dataclass
@@ -53,11 +72,6 @@ class Launcher:
         held: Descriptors of the device's locks. Supervisors inherit them: a trial may outlive us a while.
         waited_s: How long another tuner had the device.
         measures_on: The device, or the CPUs, in words.
-        gpus: UUIDs of the GPUs that may stand for one another: what cannot be ended on one leaves the others.
-            Fewer than two where there are none, or where they differ.
-        used: Bytes in use on GPUs, by UUID.
-        warn: Is told when a GPU is left out.
-        moved: Called then; what was measured on it must not stand for a new measurement.
     """
 
     target: Target
@@ -71,10 +85,6 @@ class Launcher:
     held: tuple[int, ...] = ()
     waited_s: float = 0.0
     measures_on: str = "this machine"
-    gpus: tuple[str, ...] = ()
-    used: Callable[[Sequence[str]], dict[str, int]] = used_bytes
-    warn: Callable[[str], None] = lambda text: None
-    moved: Callable[[], None] = lambda: None
     waiting: Callable[[str, float], None] = lambda what, seconds: None
     limits: Limits = field(default_factory=Limits)
     launches: int = 0
@@ -85,13 +95,9 @@ class Launcher:
     _sessions: list[Session] = field(default_factory=list)
     _commands: list[ExecLaunch] = field(default_factory=list)
     _groups: dict[Path, OwnGroup] = field(default_factory=dict)
-    _quarantined: Quarantined | None = None
-    _used_before: dict[str, int] = field(default_factory=dict)
-    _has_moved: bool = False
-    _has_told: bool = False
+    _stuck: StuckProcess | None = None
 
     def __enter__(self) -> "Launcher":
-        self._used_before = self.used(self.gpus)
         self.adoption.open()
         try:
             if self.target.kind in ("workload", "objects"):
@@ -132,10 +138,10 @@ class Launcher:
 
         Raises:
             TrialFailed: The workload itself cannot be loaded.
-            Quarantined: A process of an earlier trial cannot be ended, and there is no other device.
+            StuckProcess: A process of an earlier trial cannot be ended.
         """
-        if self._quarantined is not None:
-            raise self._quarantined
+        if self._stuck is not None:
+            raise self._stuck
         self.launches += 1
         folder = self.folder / f"{self.launches:05d}"
         folder.mkdir(mode=0o700, parents=True)
@@ -151,7 +157,6 @@ class Launcher:
         if self.target.kind == "exec":
             return self._command(spec, variables)
         workers = int(config.get("ranks", 1))
-        self._refuse_missing_gpus(workers, str(config.get("strategy", "single")))
         if workers == 1:
             return self._launch(spec, variables)
         return self._ranks(spec, workers, variables)
@@ -161,14 +166,15 @@ class Launcher:
         strategy = STRATEGIES[str(spec.config.get("strategy", "single"))]
         sessions: list[Session] = []
         own = self._own_group(Path(spec.folder), workers)
-        visible = {**os.environ, **self._shown}
         try:
-            gpus = len(self.gpus) if self._has_moved else len(read_machine().gpus)
+            gpus = len(read_machine().gpus)
             for place in places(spec, workers, strategy.servers(spec.config), gpus):
                 folder = Path(spec.folder) / f"rank-{place.rank}"
                 folder.mkdir(mode=0o700)
                 ranked = replace(spec, folder=str(folder), place=place, device=place.device)
-                more = own.environment(place.rank) if own is not None else own_device(place.device, visible)
+                more = (
+                    own.environment(place.rank) if own is not None else own_device(place.device, os.environ)
+                )
                 workload = self.target.kind in ("workload", "objects")
                 sessions.append(self._launch(ranked, environment if workload else {**environment, **more}))
         except BaseException:
@@ -193,14 +199,11 @@ class Launcher:
             options = self._isolating(folder)
             launch = ExecLaunch(command, spec, self._environment(environment), options, self.held)
             self._commands.append(launch)
-            if launch.meeting is not None and not self._has_told:
-                self._has_told = True
-                self.warn(launch.meeting.warning())
             try:
                 ranks = launch.ranks(self.limits.start_s, self.waiting)
                 break
             except TrialFailed:
-                is_taken = launch.meeting is not None and port_was_taken(folder / "stderr.log")
+                is_taken = launch.has_port and port_was_taken(folder / "stderr.log")
                 if tries == PORT_TRIES or not is_taken:
                     raise
         sessions = [
@@ -221,7 +224,7 @@ class Launcher:
         hit("spawn.before")
         try:
             forks = self._zygote is not None and self._zygote.can_fork
-            if self._zygote is not None and forks and not environment and not self._has_moved:
+            if self._zygote is not None and forks and not environment:
                 self._zygote.fork(folder / "trial.json", theirs.fileno(), status_write, control_read)
             else:
                 process = self._spawn(folder, environment, theirs.fileno(), status_write, control_read)
@@ -254,37 +257,14 @@ class Launcher:
             self._zygote.end_orphans()
         left = self.adoption.end_orphans([pid for pid in supervisors if pid is not None])
         if left:
-            self.quarantine(left)
+            self.stuck(left)
 
-    def quarantine(self, stuck: int) -> None:
-        """So many processes cannot be ended, and would disturb whatever is measured beside them.
-
-        Everything else is ended. What is started later sees the other GPUs alone; where there are none, or
-        nobody can tell which GPU the processes hold, nothing more is started.
-        """
-        if self._quarantined is not None:
-            return
-        self._quarantined = Quarantined(stuck, self.measures_on)
-        for session in list(self._sessions):
-            session.kill()
-        if self.target.kind == "exec":  # how many GPUs the command needs is its own affair
-            return
-        before = {uuid: self._used_before[uuid] for uuid in self.gpus if uuid in self._used_before}
-        free = free_of(before, self.used(self.gpus))
-        if free:
-            self.warn(went_on(stuck, [uuid for uuid in self.gpus if uuid not in free], free))
-            self.gpus, self._has_moved, self._quarantined = free, True, None
-            self.moved()
-
-    @property
-    def _shown(self) -> dict[str, str]:
-        """What keeps programs off a GPU that is left out."""
-        return {"CUDA_VISIBLE_DEVICES": ",".join(self.gpus)} if self._has_moved else {}
-
-    def _refuse_missing_gpus(self, workers: int, strategy: str) -> None:
-        if self._has_moved and (workers > len(self.gpus) or strategy == "data_parallel"):
-            left = f"{len(self.gpus)} GPU{'s are' if len(self.gpus) > 1 else ' is'} left"
-            raise TrialFailed(Failure("device_error", f"it was to use GPUs of which only {left}"))
+    def stuck(self, count: int) -> None:
+        """So many processes cannot be ended, and would disturb what is measured beside them: the run ends."""
+        if self._stuck is None:
+            self._stuck = StuckProcess(count, self.measures_on)
+            for session in list(self._sessions):
+                session.kill()
 
     def _spawn(
         self, folder: Path, environment: Mapping[str, str], channel: int, status: int, control: int
@@ -323,7 +303,6 @@ class Launcher:
         if self.compile_cache is not None:
             kept = environment.get(CACHE_VARIABLE) if self.keeps_cache else None
             environment[CACHE_VARIABLE] = kept or str(self.compile_cache)
-        environment.update(self._shown)
         environment.update(extra)
         environment.update(self.adoption.environment)
         return environment

@@ -1,4 +1,4 @@
-"""How much memory a configuration needs: predicted from one run, corrected by real ones.
+"""How much memory a configuration needs: predicted from one run.
 
 A step has two summits. At the end of the forward all activations are held; they grow with the batch. At
 the update they are gone, and all gradients are there beside what the update itself needs. Parameters,
@@ -15,13 +15,10 @@ AMP_SHARE = 0.62  # of activations under autocast; a U-Net went from 710 to 442 
 LEAST_AMP_SHARE = 0.5  # 16 bits for every number
 CHECKPOINTED_SHARE = 0.8  # of activations; a U-Net went from 710 to 565 MB, a GPT-2 from 837 to 641
 LEAST_COMPILED_SHARE = 0.5  # of activations; assumed: a compiler recomputes what is cheap to compute
-SAVED_ERROR = 0.5  # relative, of tensors saved for backward: what a step holds beside them was not counted
-NOISE = 0.02  # relative, of the peaks of two like runs
 OTHER_ON_DEVICE = (
     2**30
 )  # assumed: workspaces of libraries, buffers and copies that do not grow with the batch
 DEFAULT_PREFETCH = 2
-MOST_BATCH = 2**20 - 1
 OFF = ("off", "none")
 UNKNOWN_SAVINGS = (
     "activation_memory_budget",
@@ -48,12 +45,9 @@ class MemoryModel:
             takes up what the other parts were wrong about.
         sample_bytes: Activations per sample without autocast or checkpointing, as far as is known.
         least_sample_bytes: They are surely not less.
-        most_sample_bytes: They are surely not more.
         activations_seen: Activations were counted by themselves; else they are what other parts leave.
         batch_bytes: Of one batch of the program's own size, as the loader delivers it.
         gradients_stay: Gradients are kept from step to step, or over several batches.
-        measured_to: Samples per batch up to which it was measured; beyond them the error grows.
-        probes: Samples and bytes beside what is kept, of each real run, in the order of samples.
     """
 
     batch: int
@@ -64,7 +58,6 @@ class MemoryModel:
     process_bytes: float = 0.0
     sample_bytes: float = 0.0
     least_sample_bytes: float = 0.0
-    most_sample_bytes: float = 0.0
     activations_seen: bool = False
     batch_bytes: int = 0
     num_workers: int = 0
@@ -73,8 +66,6 @@ class MemoryModel:
     implementation: str = "for-loop"
     foreach_by_default: bool = False
     gradients_stay: bool = False
-    measured_to: float = 0.0
-    probes: tuple[tuple[float, float], ...] = ()
 
     @property
     def fixed_bytes(self) -> int:
@@ -95,38 +86,15 @@ class MemoryModel:
         samples = self._batch(config) * self._share(config, lowest=True)
         return self._peak(config, self.least_sample_bytes * samples)
 
-    def at_most(self, config: Config) -> int:
-        """The prediction with its error, which grows with the distance from what was measured."""
-        beyond = max(0.0, self._samples(config) - self.measured_to)
-        predicted = self.predict(config)
-        error = NOISE * predicted + beyond * (self.most_sample_bytes - self.sample_bytes)
-        return predicted + round(error)
-
-    def largest_batch(self, limit: float, config: Config | None = None) -> int:
-        """The largest batch whose peak stays below ``limit`` even with the error; 0 if none does."""
-        settings = dict(config or {})
-        low, high = 0, MOST_BATCH
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.at_most({**settings, "batch_size": middle}) <= limit:
-                low = middle
-            else:
-                high = middle - 1
-        return low
-
     def calibrated(self, batch: int, peak_bytes: int, config: Config | None = None) -> "MemoryModel":
         """The model after a real run with ``batch`` under ``config``; queues of workers not counted.
 
-        One run corrects the fixed part where activations were seen, else it bounds what a sample needs
-        from above. Two runs determine both parts.
+        It corrects the fixed part where activations were seen, else it bounds what a sample needs from above.
         """
         settings = {**(config or {}), "batch_size": batch}
         samples = self._samples(settings)
         rest = peak_bytes - self._kept - self._beside(settings)
-        probes = tuple(sorted({**dict(self.probes), samples: float(rest)}.items()))
-        if len(probes) > 1:
-            return self._through_two(probes, self._update(settings))
-        return replace(self._through_one(samples, rest, self._update(settings)), probes=probes)
+        return self._through_one(samples, rest, self._update(settings))
 
     def queue_bytes(self, config: Config) -> int:
         """Batches that wait in the queues of loader workers, on the host: workers x prefetch x batch."""
@@ -142,8 +110,6 @@ class MemoryModel:
                 self,
                 process_bytes=max(0.0, rest - max(activations, update)),
                 least_sample_bytes=self.sample_bytes,
-                most_sample_bytes=(1 + SAVED_ERROR) * self.sample_bytes,
-                measured_to=samples,
             )
         most = max(0.0, rest) / samples
         other = self._passing_gradients + OTHER_ON_DEVICE
@@ -153,28 +119,7 @@ class MemoryModel:
             process_bytes=0.0,
             sample_bytes=most,
             least_sample_bytes=least,
-            most_sample_bytes=most,
             activations_seen=False,
-            measured_to=samples,
-        )
-
-    def _through_two(self, probes: tuple[tuple[float, float], ...], update: int) -> "MemoryModel":
-        """Two runs: the line through the smallest and the largest, unless the small one was all update.
-
-        In that case the activations of the larger run are the update's bytes and what came on top of them:
-        always the greater of the two slopes.
-        """
-        (few, low), (many, high) = probes[0], probes[-1]
-        slope = max(0.0, (high - low) / (many - few), (update + high - low) / many)
-        error = NOISE * max(0.0, high + self._kept) / (many - few)
-        return replace(
-            self,
-            process_bytes=high - max(slope * many, update),
-            sample_bytes=slope,
-            least_sample_bytes=max(0.0, slope - error),
-            most_sample_bytes=slope + error,
-            measured_to=many,
-            probes=probes,
         )
 
     @property
@@ -246,7 +191,7 @@ def memory_model(profile: Profile) -> MemoryModel | None:
         foreach_by_default=not on_host and all(facts.has_foreach for facts in profile.optimizers),
         gradients_stay=_gradients_stay(profile),
     )
-    return replace(model.calibrated(model.batch, peak), probes=())
+    return model.calibrated(model.batch, peak)
 
 
 def memory_limit(profile: Profile, max_memory: int | None = None) -> int | None:

@@ -20,7 +20,7 @@ class RankEnd:
     """One rank below the supervisor of all.
 
     Args:
-        pid: The process; ``None`` where it is not one of this machine.
+        pid: The process.
         folder: Where it leaves its outcome.
 
     Attributes:
@@ -28,11 +28,11 @@ class RankEnd:
         control: For its session: ``kill``, or its end.
     """
 
-    def __init__(self, pid: int | None, folder: Path) -> None:
+    def __init__(self, pid: int, folder: Path) -> None:
         self.status, self._told = os.pipe()
         self._orders, self.control = os.pipe()
         self._pid = pid
-        self._process = None if pid is None else pidfd(pid)
+        self._process = pidfd(pid)
         self._outcome = folder / "outcome.json"
         self.gone = self.is_told = self.released = False
 
@@ -42,10 +42,10 @@ class RankEnd:
         return self._process is not None
 
     @property
-    def waiting(self) -> list[tuple[int, int]]:
-        """Descriptors that something comes from, each with what ``poll`` is to look for."""
-        process = [] if self.gone or self._process is None else [(self._process, select.POLLIN)]
-        return process if self.released else [(self._orders, select.POLLIN), *process]
+    def waiting(self) -> list[int]:
+        """Descriptors that something comes from."""
+        process = [] if self.gone or self._process is None else [self._process]
+        return process if self.released else [self._orders, *process]
 
     def tell(self, ended: Ended | None) -> None:
         """Let its session know how it ended; ``None`` when nobody knows."""
@@ -81,7 +81,6 @@ class RankEnd:
     def _has_ended(self, ready: Collection[int]) -> bool:
         if self._process is not None:
             return self._process in ready
-        assert self._pid is not None  # those of other machines look otherwise
         try:
             os.kill(self._pid, 0)
         except ProcessLookupError:
@@ -150,8 +149,8 @@ class Relay(threading.Thread):
         if self._control is not None:
             poll.register(self._woken, select.POLLIN)
         for rank in self._ranks:
-            for descriptor, events in rank.waiting:
-                poll.register(descriptor, events)
+            for descriptor in rank.waiting:
+                poll.register(descriptor, select.POLLIN)
         sees_all = all(rank.gone or rank.sees_end for rank in self._ranks)
         return {descriptor for descriptor, _ in poll.poll(None if sees_all else LOOK_S * 1000)}
 

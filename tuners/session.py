@@ -18,7 +18,7 @@ from advisor.tuners.ended import Ended, read_ended
 from advisor.tuners.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.limits import Limits
 from advisor.tuners.measure import Slot
-from advisor.tuners.spec import TrialSpec, read_outcome, write_json
+from advisor.tuners.spec import TrialSpec, read_outcome
 
 TICK_S = 0.5  # how often a wait looks up; rarer than a core would notice
 STOP_GRACE_S = 10.0  # after the outcome is written
@@ -52,7 +52,7 @@ class Owner(Protocol):
     def end_orphans(self) -> None:
         """Its supervisor was killed."""
 
-    def quarantine(self, stuck: int) -> None:
+    def stuck(self, count: int) -> None:
         """That many of its processes are there in spite of SIGKILL."""
 
 
@@ -272,8 +272,6 @@ class Session:
             raise TrialFailed(Failure(**message))
         elif kind == "outcome":
             self._outcome = message
-            if self.spec.distant:
-                write_json(self.folder / "outcome.json", message)
             if event == "outcome" and message["failure"] is None:
                 return message
             self._over(message)
@@ -302,8 +300,7 @@ class Session:
         self._phase, self._phase_began = message["name"], time.monotonic()
         if "session" in message:  # the first one: what follows is the target's
             self._started = True
-            if not self.spec.distant:
-                self._launcher.adoption.sessions.add(message["session"])
+            self._launcher.adoption.sessions.add(message["session"])
 
     def _supervisor_ended(self) -> bool:
         """Whether nothing more can come, though descendants of the trial may still hold the channel."""
@@ -365,7 +362,7 @@ class Session:
         if self._ended is None:
             self._launcher.end_orphans()
         elif self._ended.stuck:
-            self._launcher.quarantine(self._ended.stuck)
+            self._launcher.stuck(self._ended.stuck)
 
 
 def answered(message: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,6 @@ class TrialSpec:
     ``nudge``, where not 0, moves the initial weights by a few roundings, by this seed (``nudge.py``).
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
-    ``distant`` trials run on another machine than the tuner; ``folder`` is one of theirs.
     """
 
     number: int
@@ -50,7 +49,6 @@ class TrialSpec:
     device: str = "auto"
     learning_steps: int = 0
     isolate: bool = False
-    distant: bool = False
     place: Place = field(default_factory=Place)
 
     def write(self, path: Path) -> None:
@@ -60,12 +58,7 @@ class TrialSpec:
     @classmethod
     def read(cls, path: Path) -> "TrialSpec":
         """Read ``trial.json``."""
-        return cls.of(json.loads(path.read_text()))
-
-    @classmethod
-    def of(cls, written: dict[str, Any]) -> "TrialSpec":
-        """From what ``trial.json`` holds."""
-        data = dict(written)
+        data: dict[str, Any] = json.loads(path.read_text())
         target, place = data.pop("target"), data.pop("place")
         return cls(
             target=Target(**{**target, "args": tuple(target["args"])}),

@@ -224,10 +224,6 @@ class Trial:
             os._exit(1)
         sys.stdout.flush()
         sys.stderr.flush()
-        if self._spec.distant:
-            from advisor.tuners import afar
-
-            afar.leave(self._spec.folder)
         os._exit(0)
 
     def _report(self) -> dict[str, Any]:

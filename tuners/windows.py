@@ -53,10 +53,6 @@ class KeptWindows:
             self._windows.move_to_end(name)
         return self._windows.get(name)
 
-    def clear(self) -> None:
-        """Let go of all."""
-        self._windows.clear()
-
 
 def window_steps(
     *, depth: int, slot_steps: int, step_s: float, period: int, epoch: int | None, most: int | None

@@ -16,7 +16,7 @@ from advisor.cli.torch_needed import with_torch
 from advisor.cli.values import did_you_mean
 from advisor.errors import TargetError, UsageError, clean
 from advisor.settings import TargetRequest
-from advisor.tuners.exec_command import check_command
+from advisor.tuners.exec_command import check_command, only_observed, several_machines
 
 PYTHON = (".py", ".pyw", "")
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".pkl", ".safetensors")
@@ -97,6 +97,8 @@ def _command(other: str | None, words: tuple[str, ...], command: str) -> TargetR
             hint=f"`advisor {command} --exec -- torchrun --nproc-per-node 2 {clean(other)}`",
         )
     check_command(words, Path.cwd())
+    if command == "tune" and several_machines(words, Path.cwd()) is not None:
+        raise only_observed()
     return TargetRequest(kind="exec", name=words[0], args=words[1:])
 
 

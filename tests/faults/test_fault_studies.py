@@ -9,7 +9,7 @@ import fault_oracle
 import pytest
 from scripted_trial import CANDIDATES, EVERY, LASTS, ONCE, STUCK
 from toy import CHANGE, Toy
-from toy_study import GPUS, STEPPING
+from toy_study import STEPPING
 
 from advisor.tuners.spec import MAX_OUTCOME, read_outcome
 
@@ -90,23 +90,6 @@ def test_where_a_trial_cannot_be_ended_nothing_more_is_measured_and_the_rest_is_
     told = result(toy)
     assert told["budget"]["stopped_by"] == "failures"
     assert any("nothing more is measured" in text for text in told["warnings"])
-
-
-@pytest.mark.faults
-def test_where_a_gpu_is_held_by_what_cannot_be_ended_the_study_goes_on_with_another(toy: Toy) -> None:
-    toy.knobs, toy.environment = MANY, {CANDIDATES: STUCK, EVERY: "4", GPUS: "GPU-a,GPU-b"}
-    code, said = toy.run()
-    assert code == 0, said
-    kept = fault_oracle.check(toy.folder, mark=toy.mark, code=code)
-    failed = [trial for trial in kept.trials.values() if trial.state == "failed"]
-    assert [trial.cause for trial in failed] == ["timeout"]
-    later = [trial.state for number, trial in kept.trials.items() if number > failed[0].number]
-    assert later and set(later) == {"complete"}
-    told = result(toy)
-    assert told["budget"]["stopped_by"] == "converged"
-    assert any(
-        "GPU-a is left out; from now on everything is measured on GPU-b" in text for text in told["warnings"]
-    )
 
 
 @pytest.mark.faults

@@ -10,9 +10,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,6 @@ from advisor.tuners.spec import TrialSpec  # noqa: E402
 STEPPING = "ADVISOR_TEST_CLOCK"
 SUPERVISORS = (("-P", "-m", "advisor.tuners.supervise"), (str(HERE / "powerless.py"),))
 ACKNOWLEDGED = "ADVISOR_TEST_ACKNOWLEDGED"
-GPUS = "ADVISOR_TEST_GPUS"
-HELD = 2**30  # bytes of a program on a GPU
-
-stuck: list[Path] = []
-"""Folders of trials that no signal ends."""
 
 
 def spawn(
@@ -47,7 +41,6 @@ def spawn(
     facts = self.folder / "facts.json"
     facts.write_text(json.dumps(asdict(a_rich_profile(read_machine()))))
     is_stuck = fate_of(TrialSpec.read(folder / "trial.json")) == STUCK
-    stuck.extend([folder] * is_stuck)
     command = [
         sys.executable, *SUPERVISORS[is_stuck], "--parent", str(os.getpid()),
         "--stdout", str(folder / "stdout.log"), "--stderr", str(folder / "stderr.log"),
@@ -79,24 +72,12 @@ def step_the_clock_back() -> None:
     time.time = lambda: began - 600 * next(looks)
 
 
-def pretend_gpus(uuids: Sequence[str]) -> None:
-    """GPUs that exist on paper; the first is held as soon as a trial cannot be ended."""
-
-    def used(asked: Sequence[str]) -> dict[str, int]:
-        return {uuid: HELD if stuck and uuid == uuids[0] else 0 for uuid in asked}
-
-    setattr(launching, "_alike", lambda *_: tuple(uuids))  # noqa: B010
-    setattr(launching, "Launcher", partial(Launcher, used=used))  # noqa: B010
-
-
 def main() -> None:
     """Entry of the tuner."""
     injector.load()
     setattr(Launcher, "_spawn", spawn)  # noqa: B010
     setattr(launching, "_isolate", lambda *_: False)  # noqa: B010  scripted trials write nothing
     list_acknowledged()
-    if GPUS in os.environ:
-        pretend_gpus(os.environ[GPUS].split(","))
     if STEPPING in os.environ:
         step_the_clock_back()
     sys.exit(cli.main(sys.argv[1:]))

@@ -12,11 +12,13 @@ from launched_commands import Owner, a_launch, a_program, failure_of, sessions_o
 from supervised import until
 
 from advisor.errors import UsageError
-from advisor.tuners.exec_launch import ARMING, NO_PROGRAM
+from advisor.tuners.exec_launch import ARMING, NO_PROGRAM, ExecLaunch, port_was_taken
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.group import RankGroup
+from advisor.tuners.launch import Launcher
+from advisor.tuners.limits import Limits
 from advisor.tuners.session import SessionEnded
-from advisor.tuners.spec import Target
+from advisor.tuners.spec import Target, TrialSpec
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
@@ -155,3 +157,65 @@ def test_a_python_that_cannot_load_the_tuner_says_so(tmp_path: Path) -> None:
             session.first_step()
     assert raised.value.failure.cause == "environment"
     assert "cannot load advisor: " in raised.value.failure.message
+
+
+def test_of_several_machines_the_ranks_of_this_one_are_measured(tmp_path: Path) -> None:
+    a_program(tmp_path, "pass  # as one of two machines would run it")
+    (tmp_path / "train.py").write_text((tmp_path / "train.py").read_text().replace('"RANK" in', '"NONE" in'))
+    both = "RANK=2 python train.py & RANK=3 python train.py & wait # $ADVISOR_PORT"
+    variables = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+    with a_launch(tmp_path, "sh", "-c", both, **variables) as launch:
+        sessions = sessions_of(launch, Owner())
+        assert [session.spec.place.rank for session in sessions] == [2, 3]
+        group = RankGroup(sessions)
+        assert group.first_step() > 0
+        assert len(group.slot(3, drop=1).step_s) == 3
+        assert group.stop()["state"] == "stopped"
+
+
+def test_no_setting_is_tried_on_ranks_of_this_machine_alone(tmp_path: Path) -> None:
+    command = ("torchrun", "--nnodes", "2", "--rdzv-endpoint", "head:1", "train.py")
+    spec = TrialSpec(
+        1, Target("exec", command[0], command[1:], str(tmp_path)), str(tmp_path), config={"amp": "bf16"}
+    )
+    with pytest.raises(UsageError, match="settings reach ranks of this machine alone"):
+        ExecLaunch(command, spec, {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("starts", [1, 3])
+def test_a_port_that_is_taken_is_another_one_at_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: int
+) -> None:
+    a_program(tmp_path)
+    holds = "import os, socket, time; s = socket.create_server(('', int(os.environ['ADVISOR_PORT'])))"
+    (tmp_path / "run.sh").write_text(
+        f"echo start >> starts\nif [ $(wc -l < starts) -le {starts} ]; then\n"
+        f"  python -c \"{holds}; open('held', 'w').close(); time.sleep(60)\" &\n"
+        "  until [ -e held ]; do sleep 0.05; done; rm held\nfi\n"
+        "torchrun --nnodes 1 --node-rank 0 --master-addr 127.0.0.1 --master-port $ADVISOR_PORT train.py\n"
+    )
+    monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
+    target = Target("exec", "bash", ("run.sh",), str(tmp_path))
+    (tmp_path / "study").mkdir(mode=0o700)
+    limits = Limits(start_s=60.0, step_s=0.05)
+    with Launcher(target, tmp_path / "study", limits=limits) as launcher:
+        if starts == 3:
+            with pytest.raises(TrialFailed):
+                launcher.start(0, {}, {})
+        else:
+            session = launcher.start(0, {}, {})
+            assert session.first_step() > 0
+            session.kill()
+    assert (tmp_path / "starts").read_text().count("start") == min(starts + 1, 3)
+
+
+def test_what_torch_says_of_a_taken_port_is_known(tmp_path: Path) -> None:
+    for text, expected in (
+        ("The server socket has failed to bind (errno: 98 - Address already in use).", True),
+        ("RuntimeError: EADDRINUSE", True),
+        ("Connection refused", False),
+    ):
+        (tmp_path / "stderr.log").write_text(text)
+        assert port_was_taken(tmp_path / "stderr.log") is expected
+    assert not port_was_taken(tmp_path / "none.log")

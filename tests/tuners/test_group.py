@@ -173,6 +173,12 @@ def test_cores_are_divided_and_servers_share_them(tmp_path: Path, monkeypatch: p
     assert len({place.rendezvous for place in workers}) == 1
 
 
+def test_ranks_stand_on_the_gpus_that_there_are(tmp_path: Path) -> None:
+    spec = TrialSpec(1, Target("script", "train.py"), str(tmp_path))
+    assert [place.device for place in places(spec, 2, 0, 2)] == ["cuda:0", "cuda:1"]
+    assert [place.device for place in places(spec, 2, 0, 0)] == ["cpu", "cpu"]
+
+
 @pytest.mark.parametrize(("execution", "seconds"), [("eager", 60.0), ("compile", 300.0)])
 def test_ranks_wait_for_each_other_as_long_as_compiling_may_take(
     execution: str, seconds: float, tmp_path: Path

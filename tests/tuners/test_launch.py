@@ -15,7 +15,7 @@ import pytest
 from supervised import marked, until
 
 from advisor.tuners.failures import Failure, TrialFailed
-from advisor.tuners.launch import Launcher, can_isolate
+from advisor.tuners.launch import Launcher, StuckProcess, can_isolate
 from advisor.tuners.processes import children, is_subreaper, living_since
 from advisor.tuners.session import Session, SessionEnded
 from advisor.tuners.spec import Target
@@ -313,3 +313,14 @@ def test_a_killed_tuner_leaves_no_process(
         assert len(marked(no_process_remains)) >= fewest
         tuner.kill()
     assert until(lambda: not marked(no_process_remains), 10) < 10
+
+
+def test_what_no_signal_ends_keeps_the_launcher_from_starting_more(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    with Launcher(
+        Target("script", "train.py", cwd=str(tmp_path)), tmp_path / "study", measures_on="CPU 0"
+    ) as launcher:
+        launcher.stuck(2)
+        launcher.stuck(1)
+        with pytest.raises(StuckProcess, match=r"2 processes of a trial did not end .* measured on CPU 0"):
+            launcher.start(1, {}, {})

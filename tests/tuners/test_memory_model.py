@@ -107,12 +107,6 @@ def test_activations_on_a_device_take_the_place_of_gradients_that_are_not_there_
     assert the_model(a_device_profile(800 * MB, run=accumulated)).sample_bytes == 400 * MB / 32
 
 
-def test_two_runs_determine_both_parts() -> None:
-    model = MemoryModel(32).calibrated(32, 596 * MB).calibrated(128, 884 * MB)
-    assert model.predict({"batch_size": 1000}) == pytest.approx(3500 * MB, rel=1e-6)
-    assert model.fixed_bytes == pytest.approx(500 * MB, rel=1e-6)
-
-
 def test_one_run_where_activations_were_not_seen_is_a_bound_from_above() -> None:
     model = MemoryModel(32).calibrated(32, 596 * MB)
     assert model.at_least({"batch_size": 320}) < 500 * MB + 960 * MB < model.predict({"batch_size": 320})
@@ -122,39 +116,6 @@ def test_one_run_where_activations_were_seen_corrects_the_process() -> None:
     model = the_model(a_host_profile()).calibrated(64, 800 * MB)
     assert model.process_bytes == (800 - 300 - 128) * MB
     assert model.sample_bytes == 2 * MB
-
-
-def test_a_small_run_that_is_all_update_does_not_flatten_the_line() -> None:
-    def needed(batch: int) -> int:
-        return 100 * MB + max(batch, 200) * MB
-
-    model = MemoryModel(32, gradient_bytes=200 * MB)
-    model = model.calibrated(32, needed(32)).calibrated(400, needed(400))
-    assert model.predict({"batch_size": 1000}) == pytest.approx(needed(1000), rel=1e-6)
-    assert model.predict({"batch_size": 32}) == pytest.approx(needed(32), rel=1e-6)
-
-
-def test_runs_under_another_precision_say_what_a_whole_sample_needs() -> None:
-    bf16: Config = {"amp": "bf16"}
-    model = MemoryModel(32).calibrated(100, 562 * MB, bf16).calibrated(200, 624 * MB, bf16)
-    assert model.predict({"batch_size": 400, **bf16}) == pytest.approx(748 * MB, rel=1e-6)
-    assert model.predict({"batch_size": 400}) == pytest.approx(900 * MB, rel=1e-6)
-
-
-def test_the_error_grows_beyond_what_was_measured() -> None:
-    model = the_model(a_host_profile())
-    margins = [
-        model.at_most({"batch_size": size}) / model.predict({"batch_size": size}) for size in (32, 256, 2048)
-    ]
-    assert 1.0 < margins[0] < margins[1] < margins[2] < 1.6
-
-
-def test_the_largest_batch_is_the_last_one_below_the_limit() -> None:
-    model = the_model(a_host_profile())
-    largest = model.largest_batch(2000 * MB)
-    assert model.at_most({"batch_size": largest}) <= 2000 * MB < model.at_most({"batch_size": largest + 1})
-    assert model.largest_batch(2000 * MB, {"amp": "bf16"}) > largest
-    assert model.largest_batch(100 * MB) == 0
 
 
 def test_without_a_batch_or_memory_there_is_no_model() -> None:

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 VARIABLE = "ADVISOR_ARMING"  # holds the folder with `WANTED` and `MEETING`
 WANTED, MEETING = "wanted.json", "tuner"
-DISTANT = "ADVISOR_MEETING"  # where the tuner is met from other machines
 OUR_FOLDER = os.path.dirname(os.path.realpath(__file__))
 ANSWER_S = 60.0  # the tuner may be waiting for another rank
 LIBRARIES = ("site-packages", "dist-packages")
@@ -24,16 +23,13 @@ TOLD = (
 
 def hand_over() -> None:
     """Find out what this process is, ask the tuner, and run the target under its hooks if it says so."""
-    folder, distant = os.environ.get(VARIABLE), _distant()
-    program = _program()
-    if (folder or distant) and program is not None:
-        wanted = (folder and _wanted_of(folder)) or distant.get("wanted")
+    folder, program = os.environ.get(VARIABLE), _program()
+    if folder and program is not None:
+        wanted = _wanted_of(folder)
         if wanted and _is_wanted(wanted, *program):
-            connection = _connect(folder) if folder else None
+            connection = _connect(folder)
             if connection is not None:
                 _meet(connection, *program)
-            elif distant:
-                _meet_from_afar(distant, *program)
     sys.path[:] = [entry for entry in sys.path if not _is_our_folder(entry)]
 
 
@@ -74,23 +70,8 @@ def _module_file(name: str) -> str:
     return ""
 
 
-def _distant() -> dict[str, Any]:
-    """Address, token and target of a tuner that measures ranks on several machines; empty without one."""
-    text = os.environ.get(DISTANT)
-    if not text:
-        return {}
-    import base64
-    import json
-
-    try:
-        told = json.loads(base64.urlsafe_b64decode(text))
-    except ValueError:  # not ours
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
 def _wanted_of(folder: str) -> dict[str, str] | None:
-    """What the tuner of this machine looks for; ``None``: it waits for nobody any more."""
+    """What the tuner looks for; ``None``: it waits for nobody any more, or runs on another machine."""
     import json
 
     try:
@@ -134,28 +115,11 @@ def _connect(folder: str) -> Any:
     return connection
 
 
-def _meet_from_afar(distant: dict[str, Any], kind: str, name: str, file: str) -> None:
-    """Tell a tuner on another machine; what this rank writes for it stays in a folder of its own."""
-    import shutil
-    import socket
-    import tempfile
-
-    try:
-        connection = socket.create_connection(tuple(distant["at"]), ANSWER_S)
-    except OSError:  # all ranks have come
-        return
-    folder = tempfile.mkdtemp(prefix="advisor-rank-")
-    is_answered = _meet(connection, kind, name, file, token=distant["token"], folder=folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    if not is_answered:  # the tuner has given up, and nobody else ends what runs here
-        os._exit(1)
-
-
-def _meet(connection: Any, kind: str, name: str, file: str, **more: str) -> bool:
-    """Tell the tuner who is here; returns where it does not want this process, and whether it said so."""
+def _meet(connection: Any, kind: str, name: str, file: str) -> None:
+    """Tell the tuner who is here; returns where it does not want this process."""
     import json
 
-    told = {"event": "hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file, **more}
+    told = {"event": "hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file}
     told.update(args=sys.argv[1:], cwd=os.getcwd(), variables={key: os.environ.get(key) for key in TOLD})
     line = b""
     try:
@@ -169,13 +133,12 @@ def _meet(connection: Any, kind: str, name: str, file: str, **more: str) -> bool
     except (OSError, ValueError):
         answer = {}
     if answer.get("do") == "arm":
-        _take_over(connection, answer, more.get("folder"))
+        _take_over(connection, answer)
     connection.close()
-    return bool(answer)
 
 
-def _take_over(connection: Any, answer: dict[str, Any], folder: str | None) -> None:
-    """Run the target as a trial; ``folder`` is its own on another machine. Never returns."""
+def _take_over(connection: Any, answer: dict[str, Any]) -> None:
+    """Run the target as a trial. Never returns."""
     import time
 
     started = time.perf_counter() - answer["age_s"]
@@ -193,13 +156,7 @@ def _take_over(connection: Any, answer: dict[str, Any], folder: str | None) -> N
         from advisor.tuners.trial import serve
 
         program.forget_our_folder()
-        if folder is None:
-            spec = TrialSpec.read(Path(answer["spec"]))
-        else:
-            from advisor.tuners import afar
-
-            spec = TrialSpec.of(answer["spec"])
-            afar.end_with(connection, folder)
+        spec = TrialSpec.read(Path(answer["spec"]))
     except BaseException as error:  # another Python may lack what we need
         _complain(connection, f"{sys.executable} cannot load advisor: {type(error).__name__}: {error}")
     try:
@@ -215,8 +172,7 @@ def _leave_no_trace() -> None:
     """As if Python had come this far without us: nothing of ours for children, nothing half imported."""
     import site
 
-    for name in (VARIABLE, DISTANT):
-        os.environ.pop(name, None)
+    os.environ.pop(VARIABLE, None)
     kept = [
         entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not _is_our_folder(entry)
     ]
