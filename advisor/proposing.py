@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from advisor.tuners.knob import Value
-from advisor.tuners.learnt import Learnt
-from advisor.tuners.sampling import sampler_for
 from advisor.tuners.space import Space
 
 if TYPE_CHECKING:
@@ -50,13 +48,14 @@ class Proposer:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if not self.space.choices:
             return
-        learnt = Learnt(self._distributions())
+        sampler = optuna.samplers.TPESampler(seed=(self.seed + number) % 2**32)
+        study, known = optuna.create_study(direction="maximize", sampler=sampler), self._distributions()
         for config, value in measured:
             if refusal(self.space, config) is None:
-                learnt.tell({name: config[name] for name in self.space.choices}, value)
-        sampler = sampler_for("tpe", self.seed, number)
-        for params in islice(learnt.proposals(sampler, sampler), TRIES):
-            yield self.space.complete(params)
+                params = {name: config[name] for name in self.space.choices}
+                study.add_trial(optuna.trial.create_trial(params=params, distributions=known, value=value))
+        for _ in range(TRIES):
+            yield self.space.complete(study.ask(known).params)
 
     def _rest(self, taken: set[str]) -> Iterator[Config]:
         """What a small space still holds."""

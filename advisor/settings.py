@@ -11,7 +11,7 @@ from advisor.errors import UsageError
 Value = int | str
 Objective = Literal["goodput", "throughput", "memory"]
 
-MAX_TRIALS = 100_000
+MAX_TRIALS = 2_000
 MAX_SEED = 2**32 - 1
 
 
