@@ -35,7 +35,7 @@ def standing(
     held = measured.confirmed(key, min_gain=settings.min_gain, level=settings.confidence)
     if held is None or key in measured.failures or space.check(found.config) is not None:
         return result
-    if result.recommendation.verdict == "change" and decision is not None:
-        if decision.estimate.estimate > held.estimate:
-            return result
+    estimate = None if decision is None else decision.estimate.estimate
+    if result.recommendation.verdict == "change" and estimate is not None and estimate > held.estimate:
+        return result
     return result.model_copy(update={"recommendation": found, "planned": before.planned})

@@ -148,7 +148,10 @@ class _Tuning:
                 finally:
                     self.stopped_by = search.stopped_by
                 nominee = self._with_batch(arena, baseline, search, nominee)
-                outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
+                if before is not None and nominee == before.recommendation.config:
+                    outcome.reason = "nothing better was found than what was confirmed before"
+                else:
+                    outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
             if search.stopped_by == "budget" and len(keeping.trials) == 1:
                 outcome.reason = "the budget left no time to try a change; give a longer --budget"
             self.batches.propose(arena, outcome.config, self.began + self.settings.budget_s)

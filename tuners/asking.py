@@ -107,10 +107,7 @@ class Asking:
                 state=_state("RUNNING"),
                 params=params,
                 # a study's choices cannot change: those that are refused by now are still among them
-                distributions={
-                    **self._distributions(),
-                    **{n: self._stored[n] for n in params if n in self._stored},
-                },
+                distributions={n: self._stored.get(n, of) for n, of in self._distributions().items()},
                 system_attrs={"fixed_params": params} if proposal is None else {},
             )
         )
@@ -159,7 +156,7 @@ class Asking:
         )  # fmt: skip
 
     def _sampler(self, repeats: int) -> "optuna.samplers.BaseSampler":
-        """The study's own; a tree of Parzen estimators where a Gaussian process is slow, or repeats itself."""
+        """The study's own; a tree of Parzen estimators where a Gaussian process is slow or repeats itself."""
         import optuna
 
         own = self.study.sampler

@@ -1,8 +1,8 @@
 """The measurement cache: what a study has measured of a configuration under its contract counts again.
 
-A resumed search begins from its first stage. A configuration that was scored, or failed by itself, is answered
-from here and nothing is launched; a confirmation goes on with the processes that it has. What an interrupt cut
-off is not here. Configurations go by their canonical key (``Space.key``).
+A resumed search begins from its first stage. A configuration that was scored, or failed by itself, is
+answered from here and nothing is launched; a confirmation goes on with the processes that it has. What an
+interrupt cut off is not here. Configurations go by their canonical key (``Space.key``).
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Measured:
     contributions: dict[str, Mapping[str, Estimate]] = field(default_factory=dict)
 
     def score(self, key: str, *, again: bool = False) -> float | None:
-        """The last score of a configuration, if there is one; asked for ``again``, if it was measured twice."""
+        """The last score of a configuration; asked for ``again``, only if it was measured twice."""
         scores = self.scores.get(key, [])
         return scores[-1] if len(scores) > int(again) else None
 
