@@ -150,9 +150,12 @@ UNSURE = [[0.04 + 0.05 * (index % 4)] for index in range(7)]  # the look at six 
 
 def test_a_confirmation_goes_on_to_its_next_planned_look_with_the_processes_that_are_missing() -> None:
     launched: list[int] = []
-    decision, collected = confirm(
-        lambda index: launched.append(index) or [0.1], min_gain=0.02, level=0.99, earlier=UNSURE
-    )
+
+    def instance(index: int) -> list[float]:
+        launched.append(index)
+        return [0.1]
+
+    decision, collected = confirm(instance, min_gain=0.02, level=0.99, earlier=UNSURE)
     assert (decision.verdict, len(collected), launched) == ("confirmed", 8, [7])
     assert decision.estimate.instances == 8
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import optuna
@@ -26,7 +27,7 @@ from advisor.store import Store
 from advisor.study import Study, measured_of
 from advisor.tuners.asking import Asking
 from advisor.tuners.failures import Failure, TrialFailed
-from advisor.tuners.knob import Value
+from advisor.tuners.knob import Refused, Value
 from advisor.tuners.measure import Decision, Estimate
 from advisor.tuners.measured import Measured
 from advisor.tuners.search import Search
@@ -238,7 +239,12 @@ def test_a_confirmed_recommendation_stands_unless_a_better_one_is_confirmed() ->
     assert standing(fruitless, None, None, measured, SPACE, SETTINGS) is fruitless
 
 
-def test_a_resumed_study_keeps_its_choices_less_what_is_refused_now() -> None:
+def test_a_resumed_study_keeps_its_choices_less_what_is_refused_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(value: Value, profile: object) -> None:
+        if value == 4096:
+            raise Refused("more than there are")
+
+    monkeypatch.setattr("advisor.searched.KNOBS", {"num_threads": SimpleNamespace(check=check)})
     profile = a_profile(machine=a_machine(cpus_allowed=4), loader=a_loader())
     own: dict[str, Value] = {"num_threads": 1, "amp": "off"}
     now = Space(own, own, {"amp": ["off", "bf16"], "num_threads": [1, 2]}, [], profile)
