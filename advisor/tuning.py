@@ -148,7 +148,8 @@ class _Tuning:
                 finally:
                     self.stopped_by = search.stopped_by
                 nominee = self._with_batch(arena, baseline, search, nominee)
-                if before is not None and nominee == before.recommendation.config:
+                found = None if before is None else before.recommendation
+                if found is not None and found.verdict == "change" and nominee == found.config:
                     outcome.reason = "nothing better was found than what was confirmed before"
                 else:
                     outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
