@@ -28,7 +28,7 @@ TYPED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "21": (("--trials", "0"), 2, ("0 is not in the range x>=1.", "--> --trials")),
     "22": (("--trials", "abc"), 2, ("'abc' is not a valid integer",)),
     "22 another digit": (("--trials", "\u0663"), 2, ("is not a valid integer",)),
-    "23": (("--trials", "1000000000"), 2, ("100000 is the limit", "`--budget 10m`")),
+    "23": (("--trials", "1000000000"), 2, ("2000 is the limit", "`--budget 10m`")),
     "24": (("--budget", "10"), 2, ("no unit in '10'", "`10s`, `10m` or `2h`")),
     "24 parsecs": (("--budget", "10 parsecs"), 2, ("'parsecs' in '10 parsecs' is not a unit",)),
     "24 nothing": (("--budget", ""), 2, ("'' is not a span of time",)),
