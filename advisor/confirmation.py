@@ -4,7 +4,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,11 +28,11 @@ from advisor.tuners.measure import (
     Slot,
     between,
     confirm,
-    extend,
     instance_spread,
     median,
     with_instance_bias,
 )
+from advisor.tuners.measured import Measured
 from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.race import check_outcome
 from advisor.tuners.record import Recorder, TrialRecord
@@ -47,12 +47,10 @@ class Confirmation:
     """Decides about one nominee within what is left of the budget.
 
     Attributes:
-        earlier: Gives the log ratios by process of earlier confirmations of a configuration, in a study
-            that is taken up again.
+        measured: The measurement cache of the study, whose processes of a confirmation count.
         worth: Log ratio of what a sample is worth under a configuration over one of the baseline's, at its
             lower quartile; added to every comparison.
         keep: Keeps those of this one as each process ends: trial, configuration, log ratios.
-        earlier_contributions: Gives what each change of a configuration gave when it was reduced earlier.
         keep_contributions: Keeps that of this one: trial, configuration, log ratio by change.
         compiled_s: The longest compilation of a configuration that the search saw.
     """
@@ -65,10 +63,9 @@ class Confirmation:
     progress: Progress
     deadline: float
     next_number: int
-    earlier: Callable[[str], list[list[float]]] = lambda key: []
+    measured: Measured = field(default_factory=Measured)
     worth: Callable[[Config], float] = lambda config: 0.0
     keep: Callable[[int, str, list[float]], None] = lambda number, key, ratios: None
-    earlier_contributions: Callable[[str], dict[str, Estimate]] = lambda key: {}
     keep_contributions: Callable[[int, str, dict[str, Estimate]], None] = lambda number, key, told: None
     compiled_s: Callable[[Config], float | None] = lambda config: None
     clock: Callable[[], float] = time.monotonic
@@ -89,7 +86,7 @@ class Confirmation:
         try:
             if reduced:
                 winner = nominee
-                outcome.contributions = self.earlier_contributions(self.space.key(nominee))
+                outcome.contributions = dict(self.measured.contributions.get(self.space.key(nominee), {}))
             else:
                 winner = self._reduce(nominee, outcome)
             if not self._changed(winner):
@@ -225,7 +222,7 @@ class Confirmation:
         last_s = deque[float](maxlen=2)  # of two processes that start together the second takes less
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
-        earlier = self.earlier(key)
+        earlier = list(self.measured.instances.get(key, ()))
         disturbed: list[str] = []
 
         def note(failure: Failure) -> None:
@@ -254,10 +251,7 @@ class Confirmation:
 
         gain, level = self.settings.min_gain, self.settings.confidence
         try:
-            if earlier:
-                decision, collected = extend(earlier, instance, min_gain=gain, level=level)
-            else:
-                decision, collected = confirm(instance, min_gain=gain, level=level)
+            decision, collected = confirm(instance, min_gain=gain, level=level, earlier=earlier)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message, record.log = failed.failure.message, self.arena.log

@@ -6,15 +6,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from advisor.fault_points import hit
-from advisor.kept_trials import KeptTrials
 from advisor.outlook import first_compile_s
 from advisor.result import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.settings import Progress
-from advisor.store import Store, StoredComparison
-from advisor.tuners.failures import stays_failed
+from advisor.store import Store
 from advisor.tuners.gate import parse_losses
 from advisor.tuners.knob import Value
 from advisor.tuners.measure import Estimate, Slot, median, within
+from advisor.tuners.measured import Measured
 from advisor.tuners.record import TrialRecord
 
 WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
@@ -28,6 +27,7 @@ class Keeping:
         baseline: The configuration that others are shown against.
         deadline: Monotonic time at which the search ends, for the display.
         sampled: Work is counted in samples (else in steps).
+        measured: What the study holds of each configuration; the processes of a confirmation are added.
         kept: Called after each trial.
     """
 
@@ -38,7 +38,8 @@ class Keeping:
     study: str = ""
     baseline: dict[str, Value] = field(default_factory=dict)
     sampled: bool = True
-    trials: KeptTrials = field(default_factory=KeptTrials)
+    measured: Measured = field(default_factory=Measured)
+    trials: list[Trial] = field(default_factory=list)
     kept: Callable[[], None] = lambda: None
     _begun: tuple[TrialRecord, str] | None = None
 
@@ -82,45 +83,20 @@ class Keeping:
             self.store.reap(self.study)
 
     def keep_instance(self, number: int, key: str, ratios: list[float]) -> None:
-        """Keep the log ratios of one process of a confirmation, for when the study is taken up again."""
+        """Keep the log ratios of one process of a confirmation."""
+        self.measured.add_instance(key, ratios)
         if self.store is not None:
             self.store.save_comparison(self.study, number, "confirm", {"key": key, "instances": [ratios]})
 
-    def earlier_instances(self, key: str) -> list[list[float]]:
-        """Log ratios by process of all confirmations of a configuration that the study holds."""
-        kept = [each.data for each in self._stored("confirm") if each.data["key"] == key]
-        return [list(ratios) for data in kept for ratios in data["instances"]]
-
-    def confirmations(self) -> list[str]:
-        """Keys of the configurations that the study holds confirmations of, the latest first."""
-        return list(dict.fromkeys(each.data["key"] for each in reversed(self._stored("confirm"))))
-
-    def failed_to_confirm(self, key: str) -> bool:
-        """Whether the last confirmation of a configuration failed by what will not go away."""
-        if self.store is None:
-            return False
-        finished = self.store.finished(self.study)
-        ended = [trial for of, trial, _ in finished if of == key and trial.stage == "confirm"]
-        return (
-            bool(ended) and ended[-1].state == "failed" and stays_failed(ended[-1].cause, ended[-1].message)
-        )
-
     def keep_contributions(self, number: int, key: str, contributions: Mapping[str, Estimate]) -> None:
-        """Keep what each change of a configuration gives, for when its confirmation is taken up again."""
-        told = {name: asdict(each) for name, each in contributions.items() if math.isfinite(each.low)}
-        if self.store is not None and told:
+        """Keep what each change of a configuration gives, for when its confirmation goes on."""
+        finite = {name: each for name, each in contributions.items() if math.isfinite(each.low)}
+        if not finite:
+            return
+        self.measured.contributions[key] = finite
+        if self.store is not None:
+            told = {name: asdict(each) for name, each in finite.items()}
             self.store.save_comparison(self.study, number, "ablate", {"key": key, "contributions": told})
-
-    def earlier_contributions(self, key: str) -> dict[str, Estimate]:
-        """What each change of a configuration gave, as it was measured last."""
-        for each in reversed(self._stored("ablate")):
-            if each.data["key"] == key:
-                return {name: Estimate(**told) for name, told in each.data["contributions"].items()}
-        return {}
-
-    def _stored(self, kind: str) -> list[StoredComparison]:
-        stored = [] if self.store is None else self.store.comparisons(self.study)
-        return [each for each in stored if each.kind == kind]
 
 
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:

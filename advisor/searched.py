@@ -1,15 +1,16 @@
 """The space that settings ask for."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from advisor.batches import Batches
 from advisor.profiles.profile import Profile
 from advisor.settings import Settings, Value
-from advisor.tuners.begun import as_begun
 from advisor.tuners.constraints import SAVE_MEMORY
+from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.memory_model import limited
-from advisor.tuners.space import Space, build_space
+from advisor.tuners.space import NotTried, Space, build_space
 
 
 def searched_space(
@@ -41,5 +42,34 @@ def searched_space(
         exempt=SAVE_MEMORY if settings.objective == "memory" else (),  # no habit of need alone then
     )
     if begun is not None:
-        space = as_begun(space, begun, KNOBS)
+        space = _as_begun(space, begun)
     return batches.complete(space)
+
+
+def _as_begun(space: Space, begun: Mapping[str, Sequence[Value]]) -> Space:
+    """The choices that a study was begun with, less what is refused now.
+
+    What else would be worth trying now follows from times, which are never the same twice.
+    """
+    choices: dict[str, list[Value]] = {}
+    refused: list[NotTried] = []
+    for name, values in begun.items():
+        if name not in KNOBS or space.own.get(name) != values[0]:
+            refused.append(NotTried(name, None, "the program has no such setting now"))
+            continue
+        choices[name] = [values[0]]
+        for value in values[1:]:
+            try:
+                KNOBS[name].check(value, space.profile)
+            except Refused as reason:
+                refused.append(NotTried(name, value, str(reason)))
+            else:
+                choices[name].append(value)
+    left_out = [
+        NotTried(name, None, "it was not tried when this study was begun")
+        for name in space.choices if name not in begun
+    ]  # fmt: skip
+    told = [each for each in space.not_tried if each.value not in choices.get(each.knob, [each.value])]
+    fixed = {name: value for name, value in space.present.items() if name not in space.choices}
+    present = {**{name: values[0] for name, values in choices.items()}, **fixed}
+    return replace(space, present=present, choices=choices, not_tried=[*told, *refused, *left_out])

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,17 +27,15 @@ from advisor.profiles.profile import Profile
 from advisor.result import ResultData, Trial
 from advisor.settings import Settings, Value
 from advisor.storage_url import parse_storage
-from advisor.store import Store
-from advisor.tuners.earlier import Earlier
+from advisor.store import Store, StoredComparison
+from advisor.tuners.asking import GP_TRIALS
 from advisor.tuners.failures import Cause, stays_failed
-from advisor.tuners.sampling import GP_TRIALS, Kind, sampler_for
+from advisor.tuners.measure import Estimate
+from advisor.tuners.measured import Measured
 
 if TYPE_CHECKING:
     import optuna
-    from optuna.samplers import BaseSampler
-    from optuna.study import Study as OptunaStudy
 
-SAMPLER = "advisor:sampler"  # of Optuna's study
 GP_STEP_S = 0.05  # least seconds of a step for a Gaussian process
 
 
@@ -90,7 +87,7 @@ class Study:
 
     def join(
         self, profile: Profile, choices: Mapping[str, Sequence[Value]], say: Callable[[str], None]
-    ) -> Earlier:
+    ) -> Measured:
         """Begin the study, or resume it where it is about the same thing.
 
         Args:
@@ -99,13 +96,13 @@ class Study:
             say: Is told of trials that were interrupted.
 
         Returns:
-            What earlier parts of the study found.
+            What earlier parts of the study measured.
 
         Raises:
             StudyChanged: The stored study is about something else.
         """
         if self.store is None:
-            return Earlier()
+            return Measured()
         contract = contract_of(self.settings, profile.machine, choices)
         stored = self.store.load_study(self.name)
         if stored is None:
@@ -121,7 +118,7 @@ class Study:
                 say(f"{len(lost)} trials were interrupted; they are run again")
         self.store.save_machine(profile.machine)
         self.store.save_profile(self.name, PROFILE.dump_python(profile, mode="json"))
-        return earlier_of(self.store.finished(self.name))
+        return measured_of(self.store.finished(self.name), self.store.comparisons(self.name))
 
     def keep_space(self, choices: Mapping[str, Sequence[Value]]) -> None:
         """Note what is tried, for the time that this study is resumed; what it was begun with stays."""
@@ -144,39 +141,42 @@ class Study:
         """The first number that no trial of the study has."""
         return 1 if self.store is None else max(1, self.store.next_number(self.name))
 
-    def optuna(self) -> "optuna.Study":
-        """Optuna's study, in the same storage."""
+    def optuna(self, step_s: float) -> "optuna.Study":
+        """Optuna's study, in the same storage, with its sampler.
+
+        The seed also counts the trials so far: a resumed study would draw the same numbers again.
+
+        Args:
+            step_s: Seconds of a step. A Gaussian process needs fewer trials than TPE but 26 to 71 ms for a
+                proposal, and more with every trial (measurement.md, section 5): slow steps are worth it.
+        """
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         if self.store is None:
-            return optuna.create_study(direction="maximize")
-        return self.store.optuna_study(self.name, None)
+            study = optuna.create_study(direction="maximize")
+        else:
+            study = self.store.optuna_study(self.name, None)
+        few = self.settings.trials is None or self.settings.trials <= GP_TRIALS
+        seed = (self.settings.seed + len(study.get_trials(deepcopy=False))) % 2**32
+        study.sampler = (
+            optuna.samplers.GPSampler(seed=seed)
+            if step_s > GP_STEP_S and few
+            else optuna.samplers.TPESampler(seed=seed)
+        )
+        return study
 
     def guarded(self) -> AbstractContextManager[None]:
         """Around calls of Optuna's study: errors of the storage are told plainly."""
         return nullcontext() if self.store is None else self.store.guarded()
 
-    def sampler(self, study: "OptunaStudy", step_s: float) -> "Callable[[int], BaseSampler]":
-        """What makes the sampler of each proposal; a resumed study keeps to the kind that it began with.
-
-        Args:
-            study: Optuna's study.
-            step_s: Seconds of a step. A Gaussian process needs fewer trials than TPE but 26 to 71 ms for a
-                proposal, and more with every trial (measurement.md, section 5): slow steps are worth it.
-        """
-        few = self.settings.trials is None or self.settings.trials <= GP_TRIALS
-        kind: Kind = "gp" if step_s > GP_STEP_S and few else "tpe"
-        begun_with = study.user_attrs.get(SAMPLER)
-        if begun_with is None:
-            study.set_user_attr(SAMPLER, kind)
-        elif begun_with in ("gp", "tpe"):
-            kind = begun_with
-        return partial(sampler_for, kind, self.settings.seed)
-
     def digest(self) -> str:
         """Digest of the target and of the project files it imports."""
         return request_digest(self.settings.target)
+
+    def result(self) -> ResultData | None:
+        """What earlier parts of the study found, if they got that far."""
+        return None if self.store is None else self.store.result(self.name)
 
     def save(self, result: ResultData) -> None:
         """Keep the result."""
@@ -194,22 +194,31 @@ class Study:
             self.store.save_result(self.name, result, finished=False)
 
 
-def earlier_of(finished: Sequence[tuple[str, Trial, float | None]]) -> Earlier:
-    """What a resumed search need not run again.
+def measured_of(
+    finished: Sequence[tuple[str, Trial, float | None]], comparisons: Sequence[StoredComparison]
+) -> Measured:
+    """The measurement cache of a stored study.
 
     Args:
-        finished: Key, trial and what Optuna was told of it, in the order in which they ended.
+        finished: Key, trial and score, in the order in which they ended.
+        comparisons: What was measured of confirmations.
     """
-    scores: dict[str, list[float]] = {}
-    failures: dict[str, Cause] = {}
-    for key, trial, value in finished:
-        if trial.stage not in ("screen", "search"):
-            continue
-        if trial.state == "complete" and value is not None:
-            scores.setdefault(key, []).append(value)
+    measured = Measured()
+    for key, trial, score in finished:
+        if trial.cause == "killed":
+            measured.interrupted.append(key)
         elif trial.cause is not None and stays_failed(trial.cause, trial.message):
-            failures[key] = trial.cause
-    return Earlier(scores, failures, sum(trial.cause == "killed" for _, trial, _ in finished))
+            measured.failures[key] = trial.cause
+        elif trial.state == "complete" and score is not None:
+            measured.scores.setdefault(key, []).append(score)
+    for each in comparisons:
+        if each.kind == "confirm":
+            for log_ratios in each.data["instances"]:
+                measured.add_instance(each.data["key"], log_ratios)
+        elif each.kind == "ablate":
+            told = each.data["contributions"]
+            measured.contributions[each.data["key"]] = {n: Estimate(**of) for n, of in told.items()}
+    return measured
 
 
 def contract_of(

@@ -4,6 +4,7 @@ Calls everything below and knows no screen: what it does is told to a ``Progress
 returned. Only a confirmation on fresh processes can recommend.
 """
 
+import json
 import math
 import time
 from contextlib import ExitStack
@@ -30,17 +31,16 @@ from advisor.report import write_report
 from advisor.result import ResultData
 from advisor.rules import RULES
 from advisor.searched import searched_space
-from advisor.seldom import Seldom
 from advisor.settings import MAX_TRIALS, Progress, Settings
 from advisor.signals import StopRequests
+from advisor.standing import standing
 from advisor.study import Study
-from advisor.taken_up import left_open, made, standing
 from advisor.tuners.duel import Arena
-from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher, StuckProcess
+from advisor.tuners.measured import Measured
 from advisor.tuners.memory_duel import MemoryArena
 from advisor.tuners.memory_model import memory_limit
 from advisor.tuners.search import Search, StoppedBy
@@ -53,7 +53,6 @@ LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learn
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
 LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
-PARTIAL_SHARE = 0.02  # of the time, for keeping the result of a study that still runs
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
@@ -102,7 +101,8 @@ class _Tuning:
         study = Study.open(self.settings, self.stack, self._warn)
         launcher, arena, baseline = self._baseline(study)
         widest = searched_space(self.settings, self.batches, baseline.profile, 0.0)
-        earlier = study.join(baseline.profile, widest.choices, self.progress.say)
+        measured = study.join(baseline.profile, widest.choices, self.progress.say)
+        before = study.result()
         self._diagnose(launcher, arena, baseline)
         space = self._space(baseline, arena, study)
         self._say_how_long(arena, space, baseline)
@@ -114,9 +114,10 @@ class _Tuning:
             study.name,
             space.present,
             bool(baseline.profile.run and baseline.profile.run.samples_per_step),
+            measured,
         )
         self.batches.trials = keeping.trials
-        search = self._search(arena, space, baseline, keeping, study, earlier)
+        search = self._search(arena, space, baseline, keeping, study)
 
         def so_far(reason: str = "", *, finished: bool = True) -> ResultData:
             outcome, left = Outcome(dict(space.present), reason=reason), space.not_tried
@@ -124,30 +125,29 @@ class _Tuning:
 
         def partial() -> None:  # what `advisor report` shows if this process is killed
             known = so_far("the tuner ended before the confirmation", finished=False)
-            study.save_partial(standing(known, keeping, space, self.settings))
+            study.save_partial(standing(known, before, None, keeping.measured, space, self.settings))
 
-        keeping.kept = Seldom(partial, PARTIAL_SHARE)
+        keeping.kept = partial
         keeping.record(baseline.as_record(space.present), space.key(space.present))
         outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
         try:
-            begun = self._weighed(left_open(keeping, space, self.settings), arena, space, baseline)
-            if begun is not None:
+            held = self._held(arena, space, baseline, keeping.measured)
+            if held is not None:
                 self.progress.say("going on with the confirmation that was left open")
                 baseline.end()
-                outcome = self._confirm(arena, space, baseline, keeping, search, begun, reduced=True)
+                outcome = self._confirm(arena, space, baseline, keeping, search, held, reduced=True)
                 self.stopped_by = "converged" if outcome.verdict == "change" else "budget"
-            if begun is None or (outcome.verdict != "change" and time.monotonic() < search.deadline):
+            if held is None or (outcome.verdict != "change" and time.monotonic() < search.deadline):
                 try:
                     nominee = search.run(baseline.session)
                 finally:
                     self.stopped_by = search.stopped_by
                 nominee = self._with_batch(arena, baseline, search, nominee)
-                outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
-            stood = made(keeping, space, self.settings) if outcome.verdict != "change" else None
-            stood = self._weighed(stood, arena, space, baseline)
-            if stood is not None:
-                self.progress.say("going back to what was confirmed before")
-                outcome = self._confirm(arena, space, baseline, keeping, search, stood, reduced=True)
+                found = None if before is None else before.recommendation
+                if found is not None and found.verdict == "change" and nominee == found.config:
+                    outcome.reason = "nothing better was found than what was confirmed before"
+                else:
+                    outcome = self._confirm(arena, space, baseline, keeping, search, nominee)
             if search.stopped_by == "budget" and len(keeping.trials) == 1:
                 outcome.reason = "the budget left no time to try a change; give a longer --budget"
             self.batches.propose(arena, outcome.config, self.began + self.settings.budget_s)
@@ -162,7 +162,7 @@ class _Tuning:
             self._warn(f"{stuck.message}; {stuck.hint}")
             keeping.interrupted(stuck.message)
         not_tried = [*space.not_tried, *search.not_tried]
-        return self._finish(study, arena, baseline, space, outcome, keeping, not_tried)
+        return self._finish(study, arena, baseline, space, outcome, keeping, not_tried, before)
 
     def _begin(self) -> None:
         machine = read_machine()
@@ -272,7 +272,6 @@ class _Tuning:
         baseline: Baseline,
         keeping: Keeping,
         study: Study,
-        earlier: Earlier,
     ) -> Search:
         reserve = reserve_s(arena, baseline, self.settings)
         deadline = self.began + self.settings.budget_s - reserve
@@ -280,20 +279,18 @@ class _Tuning:
         spent = time.monotonic() - self.began
         least = spent + LEAST_SEARCH_SHARE * self.settings.budget_s
         end = max(least, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
-        optuna_study = study.optuna()
         self.stack.enter_context(study.guarded())
         limit = memory_limit(baseline.profile, self.settings.max_memory)
         return Search(
             arena,
             space,
             baseline.profile,
-            optuna_study,
+            study.optuna(baseline.step_s),
             keeping,
             deadline=self.began + end,
             latest=self.began + LATEST_SHARE * self.settings.budget_s,
             max_trials=self.settings.trials or MAX_TRIALS,
-            earlier=earlier,
-            sampler=study.sampler(optuna_study, baseline.step_s),
+            measured=keeping.measured,
             priorities=priorities(self.findings),
             worth=lambda config: self.batches.worth(config, space.present),
             allow_training=self.settings.allow_training,
@@ -323,9 +320,8 @@ class _Tuning:
             deadline=self.began + self.settings.budget_s,
             next_number=search.next_number,
             worth=lambda config: self.batches.sure_worth(config, space.present),
-            earlier=keeping.earlier_instances,
+            measured=keeping.measured,
             keep=keeping.keep_instance,
-            earlier_contributions=keeping.earlier_contributions,
             keep_contributions=keeping.keep_contributions,
             compiled_s=keeping.first_compile_s,
         )
@@ -334,13 +330,17 @@ class _Tuning:
         finally:
             search.next_number = confirmation.next_number
 
-    def _weighed(
-        self, config: dict[str, Value] | None, arena: Arena, space: Space, baseline: Baseline
+    def _held(
+        self, arena: Arena, space: Space, baseline: Baseline, measured: Measured
     ) -> dict[str, Value] | None:
-        """A configuration whose confirmation goes on, if what its samples are worth can be told."""
-        end = self.began + self.settings.budget_s
-        if config is None or self.batches.can_weigh(arena, space, baseline.profile, config, end):
-            return config
+        """The configuration whose confirmation is open, if it may be tried and weighed now."""
+        settings, end = self.settings, self.began + self.settings.budget_s
+        for key in measured.open_confirmations(min_gain=settings.min_gain, level=settings.confidence):
+            config: dict[str, Value] = json.loads(key)
+            known = config.keys() == space.present.keys() and config != space.present
+            if known and space.check(config) is None:
+                weighed = self.batches.can_weigh(arena, space, baseline.profile, config, end)
+                return config if weighed else None
         return None
 
     def _with_batch(
@@ -364,11 +364,12 @@ class _Tuning:
         outcome: Outcome,
         keeping: Keeping,
         not_tried: list[NotTried],
+        before: ResultData | None,
     ) -> ResultData:
         for effect in side_effects(arena.launcher):
             self._warn(effect)
         result = self._result(study, arena, baseline, space, outcome, keeping, not_tried)
-        result = standing(result, keeping, space, self.settings)
+        result = standing(result, before, outcome.decision, keeping.measured, space, self.settings)
         study.save(result)
         if self.settings.out is not None:
             write_report(result, self.settings.out)

@@ -61,15 +61,13 @@ def with_advisor(arena: GridArena, seed: int) -> Reached:
     reached = Reached(arena, worth=WORTH)
     settings = Settings(target=TargetRequest(kind="script", name=grid.workload), seed=seed)
     study = Study(settings, None, grid.workload, Path())
-    optuna_study = study.optuna()
     search = Search(
         arena,
         space,
         grid.profile,
-        optuna_study,
+        study.optuna(grid.step_s),
         reached,
         deadline=math.inf,
-        sampler=study.sampler(optuna_study, grid.step_s),
         priorities=grid.priorities,
         clock=lambda: arena.now,
     )

@@ -24,6 +24,7 @@ from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.measure import Slot, within
+from advisor.tuners.measured import Measured
 
 Objective = Literal["goodput", "throughput", "memory"]
 EAGER: dict[str, Value] = {"execution": "eager"}
@@ -61,12 +62,14 @@ def confirmed(
     seconds: Iterator[float] | None = None,
     refused: dict[str, str] | None = None,
     refused_later: dict[str, str] | None = None,
+    measured: Measured | None = None,
 ) -> Outcome:
     """What comes of compiling, or of a nominee, which takes ``gate_s`` in the gate's run and saves memory.
 
     The first processes are ``cut_off``; ``seconds`` are told by the clock, of 1,000 in all. Knobs of the
     nominee that are ``refused`` decline in every process, those ``refused_later`` in the longer run.
     """
+    kept = (measured or Measured()).add_instance
     ratio = math.log(SAVED if settings.objective == "memory" else STEP_S / changed_step_s)
 
     failures = iter(cut_off)
@@ -100,7 +103,8 @@ def confirmed(
     return Confirmation(
         cast(Any, arena), cast(Any, space), a_baseline(run), settings, cast(Any, quiet), cast(Any, quiet),
         deadline=1000.0, next_number=1, clock=lambda: next(seconds or iter([0.0])), compiled_s=compiled_s,
-    ).decide(nominee or COMPILED)  # fmt: skip
+        measured=measured or Measured(), keep=lambda number, key, ratios: kept(key, ratios),
+    ).decide(nominee or COMPILED, reduced=measured is not None)  # fmt: skip
 
 
 def told(

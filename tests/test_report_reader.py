@@ -22,7 +22,6 @@ from advisor import outlook, report, wording
 from advisor.conditions import ended
 from advisor.findings_page import groups
 from advisor.keeping import Keeping
-from advisor.kept_trials import KeptTrials
 from advisor.next_step import commands
 from advisor.page import tiles
 from advisor.patch import added_lines
@@ -115,7 +114,7 @@ def test_the_first_compilation_of_the_setting_counts_and_not_one_that_found_a_fi
         "pays back after 19024 steps (1412 on a warm start)"
     )
     assert outlook.first_compile_s(NOW, trials) is None
-    keeping = Keeping(progress_here(quiet=True), float, 0.0, trials=KeptTrials(trials))
+    keeping = Keeping(progress_here(quiet=True), float, 0.0, trials=trials)
     assert keeping.first_compile_s(COMPILED) == 28.3
 
 

@@ -1,22 +1,21 @@
 """A search's side of Optuna: each trial is asked for and told, so that its sampler knows what was found."""
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING
 
 from advisor.fault_points import hit
 from advisor.tuners.knob import Value
-from advisor.tuners.learnt import Learnt
-from advisor.tuners.sampling import once_more
 from advisor.tuners.space import Space
 
 if TYPE_CHECKING:
     import optuna
+    from optuna.distributions import BaseDistribution
 
 TRIES = 12  # proposals of a sampler, until what is left of the space is taken in order
-REPEATS = "advisor:repeats"  # of Optuna's trial: how often what was known was proposed before it
+GP_TRIALS = 60  # most that a Gaussian process learns from: its cost grows with their cube
 
 Config = dict[str, Value]
 
@@ -40,57 +39,53 @@ class Proposal:
 class Asking:
     """One study of Optuna's, in which nobody else runs trials.
 
-    The study holds all trials; what the sampler learns from lies in memory, and is bounded.
-
-    Attributes:
-        sampler: Makes the sampler of a proposal from the number of those before; the study's own without it.
+    The study holds each trial once. Its sampler proposes from a copy in memory, told all that was measured,
+    where proposals of no use leave no trace.
     """
 
     study: "optuna.Study"
     space: Space
-    sampler: "Callable[[int], optuna.samplers.BaseSampler] | None" = None
     _told: int = 0
-    _refused: set[str] = field(default_factory=set)
     _asked: dict[int, Config] = field(default_factory=dict)
-    _learnt: Learnt = field(init=False)
+    _copy: "optuna.Study" = field(init=False)
+    _stored: "dict[str, BaseDistribution]" = field(default_factory=dict)
     _rest: Iterator[Config] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._learnt, self._rest = Learnt(self._distributions()), self._in_order()
-        for trial in self.study.get_trials(deepcopy=False, states=(_state("COMPLETE"), _state("PRUNED"))):
-            known = trial.params.keys() == self.space.choices.keys()
-            self._note(trial.params if known else None, -math.inf if trial.value is None else trial.value)
+        import optuna
+
+        self._copy, self._rest = optuna.create_study(direction="maximize"), self._in_order()
+        for trial in self.study.get_trials(deepcopy=False):
+            self._stored |= trial.distributions
+            if trial.state in (_state("COMPLETE"), _state("PRUNED")):
+                self._note(trial.params, -math.inf if trial.value is None else trial.value)
 
     def propose(
-        self,
-        failed: int,
-        new: Callable[[Config], bool],
-        allowed: Callable[[Config], bool],
-        most_repeats: float,
+        self, new: Callable[[Config], bool], allowed: Callable[[Config], bool], most_repeats: float
     ) -> Proposal | None:
         """What the sampler proposes next that is new and allowed; else what is left of the space, in order.
 
         Args:
-            failed: How many configurations failed so far. Those that were cut off count nowhere.
             new: Whether the search has not come to a configuration yet.
             allowed: Whether it may be tried. Neither answer ever turns from no to yes.
             most_repeats: With so many proposals that are not new there is none.
         """
-        number = self._told + failed
-        first = self.study.sampler if self.sampler is None else self.sampler(number)
-        repeats, proposals = 0, self._learnt.proposals(first, once_more(first, number))
+        repeats, useless = 0, []
         try:
             for _ in range(TRIES):
-                params = next(proposals)
-                config = self.space.complete(params)
+                self._copy.sampler = self._sampler(repeats)
+                trial = self._copy.ask(self._distributions())
+                useless.append(trial)
+                config = self.space.complete(trial.params)
                 if not new(config):
                     repeats += 1
                     if repeats >= most_repeats:
                         return None
                 elif allowed(config):
-                    return Proposal(params, config, repeats)
+                    return Proposal(dict(trial.params), config, repeats)
         finally:
-            proposals.close()
+            for trial in useless:  # the one that is taken is added once it is measured
+                self._copy.tell(trial, state=_state("FAIL"))
         for config in self._rest:
             if new(config) and allowed(config):
                 return Proposal({name: config[name] for name in self.space.choices}, config, repeats)
@@ -111,8 +106,8 @@ class Asking:
             optuna.trial.create_trial(
                 state=_state("RUNNING"),
                 params=params,
-                distributions=self._distributions(),
-                user_attrs={} if proposal is None else {REPEATS: proposal.repeats},
+                # a study's choices cannot change: those that are refused by now are still among them
+                distributions={n: self._stored.get(n, of) for n, of in self._distributions().items()},
                 system_attrs={"fixed_params": params} if proposal is None else {},
             )
         )
@@ -140,44 +135,41 @@ class Asking:
         hit("tell.after")
 
     def refuse(self, asked: int) -> None:
-        """Tell that it was refused: once, though a resumed search finds that out again."""
-        if self.space.key(self._asked[asked]) in self._refused:
-            self.study.tell(asked, state=_state("FAIL"))
-        else:
-            self.study.tell(asked, state=_state("PRUNED"))
-            self._note(self._asked[asked], -math.inf)
+        """Tell that it was refused."""
+        self.study.tell(asked, state=_state("PRUNED"))
+        self._note(self._asked[asked], -math.inf)
 
-    def earlier(self, failures: Collection[str], seen: Collection[str]) -> Iterator[Proposal]:
-        """What the sampler proposed before the study was resumed, in order.
+    def _note(self, params: Config, score: float) -> None:
+        """Have the sampler learn a score, where all settings are of this space."""
+        import optuna
 
-        What was cut off is left out: the sampler proposes it again.
-
-        Args:
-            failures: Keys of configurations that failed by themselves.
-            seen: Keys that the search has come to, whenever the next one is taken.
-        """
-        for trial in self.study.get_trials(deepcopy=False):
-            if "fixed_params" in trial.system_attrs or trial.params.keys() != self.space.choices.keys():
-                continue
-            config = self.space.complete(dict(trial.params))
-            key = self.space.key(config)
-            if trial.state in (_state("COMPLETE"), _state("PRUNED")) or (key in failures and key not in seen):
-                yield Proposal(dict(trial.params), config, trial.user_attrs.get(REPEATS, 0))
-
-    def _note(self, params: Config | None, score: float) -> None:
-        """Count what was told, and learn from it where it is one of this space."""
+        choices = self.space.choices
+        if params.keys() != choices.keys() or any(params[name] not in of for name, of in choices.items()):
+            return
         self._told += 1
-        if params is not None:
-            self._learnt.tell(params, score)
-            if not math.isfinite(score):
-                self._refused.add(self.space.key(params))
+        finite = math.isfinite(score)
+        self._copy.add_trial(
+            optuna.trial.create_trial(
+                state=_state("COMPLETE" if finite else "PRUNED"), params=params,
+                distributions=self._distributions(), value=score if finite else None,
+            )
+        )  # fmt: skip
+
+    def _sampler(self, repeats: int) -> "optuna.samplers.BaseSampler":
+        """The study's own; a tree of Parzen estimators where a Gaussian process is slow or repeats itself."""
+        import optuna
+
+        own = self.study.sampler
+        if isinstance(own, optuna.samplers.GPSampler) and (repeats or self._told >= GP_TRIALS):
+            return optuna.samplers.TPESampler(seed=self._told)
+        return own
 
     def _in_order(self) -> Iterator[Config]:
         """Every configuration of the space; some several times, where they mean the same."""
         for values in product(*self.space.choices.values()):
             yield self.space.complete(dict(zip(self.space.choices, values, strict=True)))
 
-    def _distributions(self) -> "dict[str, optuna.distributions.BaseDistribution]":
+    def _distributions(self) -> "dict[str, BaseDistribution]":
         from optuna.distributions import CategoricalDistribution
 
         return {name: CategoricalDistribution(choices) for name, choices in self.space.choices.items()}

@@ -16,8 +16,6 @@ BOOTSTRAP_ROUNDS = 1000
 MIN_INSTANCES = 6  # fewer processes give intervals that do not cover (measurement.md, section 3)
 LOOKS = (6, 8, 11, 15, 20)  # instances at which a confirmation may end
 TOTAL_LEVEL = 0.002  # one-sided, over all looks together
-STAKES = (0.3, 0.6, 0.9)  # of an anytime-valid test, in shares of its wealth
-MOST_INSTANCES = 40  # of a confirmation that is taken up again
 MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
 
 
@@ -219,22 +217,6 @@ def instance_spread(instances: Sequence[Sequence[float]]) -> float | None:
     return stdev(medians) if len(medians) > 2 else None
 
 
-def evidence(instances: Sequence[Sequence[float]], min_gain: float) -> float:
-    """How strongly processes speak for a gain above ``min_gain``, valid whenever one stops to look.
-
-    A test martingale on signs: without such a gain each process is as likely below it as above, and the
-    product stays below ``1 / level`` with probability ``1 - level`` for ever (Ville's inequality; Ramdas
-    et al. 2023, "Game-theoretic statistics and safe anytime-valid inference"). The mean over several
-    stakes needs no choice of one.
-    """
-    threshold = math.log1p(min_gain)
-    wealth = [1.0] * len(STAKES)
-    for quads in instances:
-        sign = 1 if median(quads) > threshold else -1
-        wealth = [have * (1 + sign * stake) for have, stake in zip(wealth, STAKES, strict=True)]
-    return sum(wealth) / len(wealth)
-
-
 @dataclass(frozen=True)
 class Decision:
     """What a group-sequential look says. ``verdict`` is ``confirmed``, ``rejected`` or ``continue``."""
@@ -271,28 +253,31 @@ def confirm(
     *,
     min_gain: float,
     level: float,
-    looks: Sequence[int] = LOOKS,
+    earlier: Sequence[Sequence[float]] = (),
 ) -> tuple[Decision, list[list[float]]]:
     """Group-sequential confirmation on fresh processes.
+
+    One that was ended between two looks goes on where it stopped: looks are taken at the same numbers of
+    processes, so the level holds however often a study is stopped and resumed.
 
     Args:
         instance: ``(index) -> log ratios of one fresh process or pair``; roles swapped for odd
             indices. ``None`` when no further one can be afforded.
         min_gain: See ``look``.
         level: See ``look``.
-        looks: Numbers of instances at which to look.
+        earlier: Log ratios by process that this confirmation has already, in the order measured.
 
     Returns:
         The decision and all log ratios. Without the instances of the first look nothing is confirmed.
     """
-    collected: list[list[float]] = []
-    for stop in looks:
+    collected = [list(values) for values in earlier]
+    for stop in LOOKS:
         while len(collected) < stop:
             values = instance(len(collected))
             if values is None:
                 return _unfinished(collected, min_gain, level), collected
             collected.append(list(values))
-        decision = look(collected, min_gain, level, final=stop == looks[-1])
+        decision = look(collected[:stop], min_gain, level, final=stop == LOOKS[-1])
         if decision.verdict != "continue":
             return decision, collected
     raise AssertionError("the last look always decides")
@@ -301,60 +286,14 @@ def confirm(
 def decided(instances: Sequence[Sequence[float]], *, min_gain: float, level: float) -> Decision | None:
     """What the first planned look that ended a confirmation of these processes said; ``None`` if none did.
 
-    A look holds whatever came after it: a study that is taken up again does not take back what it showed.
     Args as of ``look``.
     """
     for stop in LOOKS:
         if stop <= len(instances):
-            decision = look(instances[:stop], min_gain, level, final=False)
+            decision = look(instances[:stop], min_gain, level, final=stop == LOOKS[-1])
             if decision.verdict != "continue":
                 return decision
     return None
-
-
-def extend(
-    earlier: Sequence[Sequence[float]],
-    instance: Callable[[int], Sequence[float] | None],
-    *,
-    min_gain: float,
-    level: float,
-) -> tuple[Decision, list[list[float]]]:
-    """Take up a confirmation that ended undecided: one process after the other, looking after each.
-
-    The planned looks stay where they were, and hold at ``TOTAL_LEVEL`` however often the study is stopped
-    and taken up. Looking between and beyond them as often as one likes would break that level;
-    ``evidence`` keeps it, at ``TOTAL_LEVEL`` of its own. A confirmation that a look has ended needs no
-    further process.
-
-    Args:
-        earlier: Log ratios by process, of all confirmations of the same change so far.
-        instance: As in ``confirm``; indices go on from the earlier ones.
-        min_gain: See ``look``.
-        level: See ``look``.
-
-    Returns:
-        The decision and all log ratios, the earlier ones included.
-    """
-    collected = [list(values) for values in earlier]
-    while True:
-        decision = decided(collected, min_gain=min_gain, level=level)
-        if decision is None and len(collected) >= MIN_INSTANCES:
-            decision = _at_any_time(collected, min_gain, level)
-        if decision is not None:
-            return decision, collected
-        values = instance(len(collected)) if len(collected) < MOST_INSTANCES else None
-        if values is None:
-            return _unfinished(collected, min_gain, level), collected
-        collected.append(list(values))
-
-
-def _at_any_time(collected: Sequence[Sequence[float]], min_gain: float, level: float) -> Decision | None:
-    """A look that nobody planned; ``None`` where it does not decide."""
-    shown, threshold = between(collected, level), math.log1p(min_gain)
-    if shown.high < threshold:
-        return Decision("rejected", shown)
-    sure = evidence(collected, min_gain) >= 1 / TOTAL_LEVEL and _same_sign(collected)
-    return Decision("confirmed", shown) if sure and shown.low > threshold else None
 
 
 def _same_sign(instances: Sequence[Sequence[float]]) -> bool:

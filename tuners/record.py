@@ -63,5 +63,5 @@ class Recorder(Protocol):
             trial: What was measured.
             key: Canonical text of its configuration.
             asked: Optuna's number of the trial.
-            value: What Optuna will be told, finite.
+            value: Its score, a finite log ratio: what Optuna is told where it was asked.
         """

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 from advisor.profiles.profile import Profile
 from advisor.tuners.asking import Asking, Proposal
 from advisor.tuners.duel import Arena
-from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import USER_CAUSES, Cause, TrialFailed
 from advisor.tuners.group import Running
 from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.measured import Measured
 from advisor.tuners.ordering import INTERACTING, PAIRS, by_expected_gain, telling
 from advisor.tuners.race import WORTH, Race
 from advisor.tuners.record import Recorder, Stage, TrialRecord
@@ -56,8 +56,7 @@ class Search:
         deadline: Monotonic time at which the search must leave the rest to the confirmation.
         latest: The same while nothing was found that would have to be confirmed; not before ``deadline``.
         max_trials: Trials at most, the baseline included.
-        earlier: What earlier parts of a resumed study found.
-        sampler: Makes the sampler of a proposal from the number of those before; the study's own without it.
+        measured: What earlier parts of a resumed study measured.
         priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
         next_number: The next trial's number.
         worth: Log ratio of what a sample is worth under a configuration over one of the baseline's: with the
@@ -75,8 +74,7 @@ class Search:
     deadline: float
     latest: float = 0.0
     max_trials: int | None = None
-    earlier: Earlier = field(default_factory=Earlier)
-    sampler: "Callable[[int], optuna.samplers.BaseSampler] | None" = None
+    measured: Measured = field(default_factory=Measured)
     priorities: Mapping[str, float] = field(default_factory=dict)
     next_number: int = 1
     compile_s: float | None = None
@@ -104,7 +102,7 @@ class Search:
         self.incumbent = dict(self.space.present)
         self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present)
         self._too_much = TooMuch(self.space.present)
-        self._asking = Asking(self.study, self.space, self.sampler)
+        self._asking = Asking(self.study, self.space)
         self._seen = {self.space.key(self.incumbent): 0.0}
 
     def run(self, session: Running | None) -> Config:
@@ -136,8 +134,7 @@ class Search:
     def screen_at(self, config: Config, score: float, deadline: float) -> Config:
         """Try once more, from another configuration, the knobs that interact; the best is what to confirm.
 
-        Its trials lie outside of the space that is searched: the study's sampler learns nothing from them,
-        and a resumed search does not come to them before that configuration.
+        Its trials lie outside of the space that is searched: the study's sampler learns nothing from them.
 
         Args:
             config: Such as the incumbent with a larger batch.
@@ -261,19 +258,13 @@ class Search:
 
     def _refine(self) -> None:
         """Joint proposals of Optuna's sampler, until several in a row change nothing."""
-        fruitless, earlier = 0, self._asking.earlier(self.earlier.failures, self._seen)
+        fruitless = 0
         while fruitless < FRUITLESS and self.space.size > len(self._seen):
-            proposal = next(earlier, None) or self._asking.propose(
-                len(self._failed), self._is_new, self._is_allowed, FRUITLESS - fruitless
-            )
+            proposal = self._asking.propose(self._is_new, self._is_allowed, FRUITLESS - fruitless)
             if proposal is None:
                 return
             fruitless += proposal.repeats
-            config = proposal.config
-            if not self._is_new(config) or not self._is_allowed(config):
-                fruitless += 1
-                continue
-            fruitless = 0 if self._try(config, proposal) else fruitless + 1
+            fruitless = 0 if self._try(proposal.config, proposal) else fruitless + 1
 
     def _is_new(self, config: Config) -> bool:
         return self.space.key(config) not in self._seen
@@ -289,16 +280,20 @@ class Search:
 
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""
-        for key, score in self.earlier.rest().items():
+        for key, scores in self.measured.scores.items():
             config: Config = json.loads(key)
-            known = config.keys() == self.space.present.keys() and self.space.check(config) is None
-            if (
-                known
-                and not self._is_lost(config)
-                and self._keep(key, config, score) is not None
-                and score > self.score + WORTH
-            ):
+            known = key in self._seen or key in self.measured.failures or self._is_lost(config)
+            if known or not self._is_of_space(config) or self.space.check(config) is not None:
+                continue
+            score = self._keep(key, config, scores[-1])
+            if score is not None and score > self.score + WORTH:
                 self._adopt(score, config)
+
+    def _is_of_space(self, config: Config) -> bool:
+        present, choices = self.space.present, self.space.choices
+        return config.keys() == present.keys() and all(
+            value in choices.get(name, (present[name],)) for name, value in config.items()
+        )
 
     def _measure(
         self,
@@ -326,12 +321,12 @@ class Search:
                 return None
             if key in self._seen and not again:
                 return self._nominated(key, config)
-        score = self.earlier.score(key)
+        if key in self.measured.failures:
+            self._note_failure(key, config, self.measured.failures[key])
+            return None
+        score = self.measured.score(key, again=again)
         if score is not None:
             return self._keep(key, config, score)
-        if key in self.earlier.failures:
-            self._note_failure(key, config, self.earlier.failures[key])
-            return None
         self._afford()
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, config, stage)
@@ -363,7 +358,7 @@ class Search:
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
-        self.recorder.record(record, key, asked=asked, value=None if asked is None else score)
+        self.recorder.record(record, key, asked=asked, value=score)
         if asked is not None:
             self._asking.tell(asked, score)
         return self._keep(key, config, score)
@@ -401,7 +396,7 @@ class Search:
     def _afford(self) -> None:
         if self.clock() > self._until:
             raise BudgetSpent("budget")
-        counted = self.next_number - self.earlier.interrupted
+        counted = self.next_number - len(self.measured.interrupted)
         if self.max_trials is not None and counted >= self.max_trials:
             raise BudgetSpent("trials")
 

@@ -1,6 +1,7 @@
 """A search asks and tells Optuna: one trial of its study for each measurement, none for what is known."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -10,7 +11,7 @@ from advisor.database import Database
 from advisor.opening import open_database
 from advisor.optuna_tables import open_study
 from advisor.storage_url import parse_storage
-from advisor.tuners.asking import REPEATS, Asking, Config, Proposal
+from advisor.tuners.asking import GP_TRIALS, Asking, Config, Proposal
 from advisor.tuners.knob import Value
 from advisor.tuners.space import Space
 
@@ -25,10 +26,12 @@ class Same(optuna.samplers.BaseSampler):
         return {}
 
     def sample_relative(self, study: object, trial: object, search_space: object) -> dict[str, object]:
-        return {"num_threads": 2, "amp": "off"}
+        return {}
 
-    def sample_independent(self, *_: object) -> object:
-        raise AssertionError("nothing is left to sample")
+    def sample_independent(
+        self, study: object, trial: object, param_name: str, param_distribution: object
+    ) -> object:
+        return {"num_threads": 2, "amp": "off"}[param_name]
 
 
 def an_asking(
@@ -39,7 +42,8 @@ def an_asking(
     space = Space(present, present, CHOICES, [], a_profile(loader=a_loader()))
     chosen = sampler or optuna.samplers.RandomSampler(seed=0)
     found = study or optuna.create_study(direction="maximize")
-    return Asking(found, space, lambda number: chosen)
+    found.sampler = chosen
+    return Asking(found, space)
 
 
 def everything(config: Config) -> bool:
@@ -49,7 +53,7 @@ def everything(config: Config) -> bool:
 def test_what_the_sampler_repeats_is_no_trial_of_optunas() -> None:
     asking = an_asking(sampler=Same())
     seen = asking.space.key({"num_threads": 2, "amp": "off"})
-    assert asking.propose(0, lambda config: asking.space.key(config) != seen, everything, 6) is None
+    assert asking.propose(lambda config: asking.space.key(config) != seen, everything, 6) is None
     assert asking.study.trials == []
 
 
@@ -57,7 +61,7 @@ def test_without_an_end_by_repeats_each_setting_of_the_space_comes_once_and_then
     asking, seen = an_asking(sampler=Same()), set[str]()
     found: list[Proposal] = []
     while proposal := asking.propose(
-        0, lambda config: asking.space.key(config) not in seen, everything, math.inf
+        lambda config: asking.space.key(config) not in seen, everything, math.inf
     ):
         seen.add(asking.space.key(proposal.config))
         found.append(proposal)
@@ -67,28 +71,34 @@ def test_without_an_end_by_repeats_each_setting_of_the_space_comes_once_and_then
 
 def test_what_is_not_allowed_is_proposed_neither_by_the_sampler_nor_in_order() -> None:
     asking = an_asking(sampler=Same())
-    proposal = asking.propose(0, everything, lambda config: config["num_threads"] == 3, math.inf)
+    proposal = asking.propose(everything, lambda config: config["num_threads"] == 3, math.inf)
     assert proposal is not None
     assert (proposal.config["num_threads"], proposal.repeats) == (3, 0)
 
 
-def test_a_resumed_study_is_told_how_often_the_sampler_repeated_itself() -> None:
+def test_a_refusal_is_told_as_a_trial_that_was_pruned() -> None:
     asking = an_asking()
-    proposal = Proposal({"num_threads": 2, "amp": "off"}, {"num_threads": 2, "amp": "off"}, 4)
-    asking.tell(asking.take(proposal.config, proposal), 0.5)
-    asking.tell(asking.take({"num_threads": 3, "amp": "off"}), 0.1)
-    assert asking.study.trials[0].user_attrs == {REPEATS: 4}
-    assert list(an_asking(asking.study).earlier((), ())) == [proposal]
+    asking.refuse(asking.take({"num_threads": 2, "amp": "off"}))
+    assert [trial.state.name for trial in asking.study.trials] == ["PRUNED"]
 
 
-def test_a_refusal_is_told_as_one_once() -> None:
-    asking = an_asking()
-    config: Config = {"num_threads": 2, "amp": "off"}
-    for _ in range(2):
-        asking.refuse(asking.take(config))
-    resumed = an_asking(asking.study)
-    resumed.refuse(resumed.take(config))
-    assert [trial.state.name for trial in asking.study.trials] == ["PRUNED", "FAIL", "FAIL"]
+def test_a_resumed_study_goes_on_though_a_setting_is_refused_by_now() -> None:
+    first = an_asking()
+    first.tell(first.take({"num_threads": 4, "amp": "off"}), 0.5)
+    left = {**CHOICES, "num_threads": [1, 2, 3]}
+    resumed = Asking(first.study, replace(first.space, choices=left))
+    resumed.tell(resumed.take({"num_threads": 2, "amp": "off"}), 0.1)
+    proposal = resumed.propose(everything, everything, math.inf)
+    assert proposal is not None and proposal.params["num_threads"] != 4
+    assert [trial.value for trial in resumed.study.trials] == [0.5, 0.1]
+
+
+def test_a_tree_takes_over_where_a_gaussian_process_would_be_slow() -> None:
+    asking = an_asking(sampler=optuna.samplers.GPSampler(seed=0))
+    assert asking._sampler(0) is asking.study.sampler
+    assert isinstance(asking._sampler(1), optuna.samplers.TPESampler)
+    asking._told = GP_TRIALS
+    assert isinstance(asking._sampler(0), optuna.samplers.TPESampler)
 
 
 def test_optuna_keeps_no_trial_of_a_database_in_memory(tmp_path: Path) -> None:

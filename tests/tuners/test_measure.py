@@ -8,13 +8,11 @@ import pytest
 from advisor.tuners import measure
 from advisor.tuners.measure import (
     LOOKS,
-    TOTAL_LEVEL,
     Estimate,
     Slot,
     between,
     confirm,
-    evidence,
-    extend,
+    decided,
     instance_spread,
     look,
     planned_quads,
@@ -147,55 +145,52 @@ def test_the_spread_between_processes_needs_three_of_them() -> None:
     assert instance_spread([[0.1], [0.2], [0.3]]) == pytest.approx(0.1)
 
 
-def test_looking_after_every_process_rarely_finds_a_gain_that_is_not_there() -> None:
-    """Ville's inequality: at 0.2 %, of 2,000 series without a gain at most a handful ever pass."""
-    generator = random.Random(0)
-    passed = 0
-    for _ in range(2000):
-        instances = [[generator.gauss(0.0, 0.02)] for _ in range(40)]
-        passed += any(evidence(instances[:count], 0.0) >= 1 / TOTAL_LEVEL for count in range(1, 41))
-    assert passed <= 12
+UNSURE = [[0.04 + 0.05 * (index % 4)] for index in range(7)]  # the look at six was not sure
 
 
-def test_a_confirmation_taken_up_again_goes_on_to_its_next_planned_look() -> None:
-    earlier = [[0.04 + 0.05 * (index % 4)] for index in range(7)]  # the look at six was not sure
-    decision, collected = extend(earlier, lambda index: [0.1], min_gain=0.02, level=0.99)
-    assert decision.verdict == "confirmed" and len(collected) == 8
-    assert decision.estimate.instances == len(collected)
+def test_a_confirmation_goes_on_to_its_next_planned_look_with_the_processes_that_are_missing() -> None:
+    launched: list[int] = []
+
+    def instance(index: int) -> list[float]:
+        launched.append(index)
+        return [0.1]
+
+    decision, collected = confirm(instance, min_gain=0.02, level=0.99, earlier=UNSURE)
+    assert (decision.verdict, len(collected), launched) == ("confirmed", 8, [7])
+    assert decision.estimate.instances == 8
 
 
 def test_a_confirmation_that_was_made_needs_no_further_process() -> None:
     """Also where processes came after the look that made it."""
     earlier = [[0.1], [0.11], [0.1], [0.09], [0.1], [0.1], [0.3], [-0.2]]
-    decision, collected = extend(earlier, lambda index: None, min_gain=0.02, level=0.99)
+    decision, collected = confirm(lambda index: None, min_gain=0.02, level=0.99, earlier=earlier)
     assert decision.verdict == "confirmed" and decision.estimate.instances == 6
     assert collected == earlier
+    assert decided(earlier, min_gain=0.02, level=0.99) == decision
 
 
-def test_between_planned_looks_only_strong_evidence_confirms() -> None:
-    noisy = [[0.03 + 0.16 * (index % 2)] for index in range(40)]
-    decision, collected = extend(noisy[:6], lambda index: noisy[index], min_gain=0.02, level=0.99)
-    assert decision.verdict == "confirmed" and len(collected) > 8
-    assert evidence(collected, 0.02) >= 1 / TOTAL_LEVEL or len(collected) in LOOKS
+def test_between_planned_looks_nothing_is_decided() -> None:
+    assert decided(UNSURE, min_gain=0.02, level=0.99) is None
+    decision, collected = confirm(lambda index: None, min_gain=0.02, level=0.99, earlier=UNSURE)
+    assert (decision.verdict, collected) == ("rejected", UNSURE)
 
 
-def test_stopping_and_going_on_as_one_likes_rarely_confirms_what_is_not_there() -> None:
-    generator, confirmed = random.Random(2), 0
-    for _ in range(1000):
-        instances = [[generator.gauss(0.0, 0.02)] for _ in range(40)]
-        decision, _ = extend([], lambda index, of=instances: of[index], min_gain=0.0, level=0.99)  # type: ignore[misc]
-        confirmed += decision.verdict == "confirmed"
-    assert confirmed <= 10  # 0.4 % and its noise
+def test_stopping_and_going_on_as_one_likes_decides_as_one_confirmation_would() -> None:
+    generator = random.Random(2)
+    for _ in range(100):
+        instances = [[generator.gauss(0.03, 0.03)] for _ in range(LOOKS[-1])]
+        whole, _ = confirm(instances.__getitem__, min_gain=0.0, level=0.99)
+        parts: list[list[float]] = []
+        while decided(parts, min_gain=0.0, level=0.99) is None:
+            stop = len(parts) + generator.randint(1, 4)
+            part, parts = confirm(
+                lambda index, stop=stop, of=instances: of[index] if index < stop else None,  # type: ignore[misc]
+                min_gain=0.0, level=0.99, earlier=parts,
+            )  # fmt: skip
+        assert part == whole
 
 
-def test_between_planned_looks_processes_that_agree_are_not_enough() -> None:
-    unsure = [[0.04 + 0.05 * (index % 4)] for index in range(6)]
-    decision, collected = extend(
-        unsure, lambda index: [0.1] if index < 7 else None, min_gain=0.02, level=0.99
-    )
-    assert decision.verdict == "rejected" and len(collected) == 7
-
-
-def test_a_confirmation_taken_up_again_ends_where_no_gain_can_be_left() -> None:
-    decision, collected = extend([[0.001], [-0.001]], lambda index: [0.0], min_gain=0.02, level=0.99)
-    assert decision.verdict == "rejected" and len(collected) == 6
+def test_the_last_look_always_decides() -> None:
+    noisy = [[0.03 * (-1) ** index + 0.02] for index in range(LOOKS[-1])]
+    found = decided(noisy, min_gain=0.02, level=0.99)
+    assert found is not None and found.verdict == "rejected"

@@ -10,11 +10,11 @@ import pytest
 from builders import a_loader, a_profile, an_optimizer
 
 from advisor.tuners.duel import LIVE, Duel
-from advisor.tuners.earlier import Earlier
 from advisor.tuners.failures import Failure, TrialFailed
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.measure import Slot
+from advisor.tuners.measured import Measured
 from advisor.tuners.record import TrialRecord
 from advisor.tuners.search import BudgetSpent, Search
 from advisor.tuners.space import Space
@@ -137,7 +137,7 @@ def test_what_an_earlier_part_of_the_study_measured_is_not_measured_again() -> N
         for trial in kept.trials
         if trial.against_baseline is not None
     }
-    again, arena, _ = a_search(lambda c: 1.0, AMP, earlier=Earlier(known))
+    again, arena, _ = a_search(lambda c: 1.0, AMP, measured=Measured(known))
     again.run(None)
     assert arena.measured == []
 
@@ -367,7 +367,7 @@ def test_time_for_the_last_race_is_kept_from_exploring() -> None:
 def test_stored_scores_count_where_the_budget_ends_the_search() -> None:
     search, _, _ = a_search(lambda c: 1.0, AMP)
     best: dict[str, Value] = {"amp": "bf16", "optimizer_implementation": "fused"}
-    search.earlier = Earlier({search.space.key(best): [0.5]})
+    search.measured = Measured({search.space.key(best): [0.5]})
     search.deadline = search.latest = -1.0
     assert search.run(None) == best
 
