@@ -1,4 +1,4 @@
-"""A profile as JSON values and back, without loss: told by a child, kept by a study, recorded for the tests."""
+"""A profile as JSON values and back, without loss: told by a child, kept by a study, recorded for tests."""
 
 from collections.abc import Mapping
 from typing import Any
