@@ -34,6 +34,11 @@ def fired(result: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def failed(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Findings of rules that failed themselves."""
+    return [finding for finding in result["findings"] if finding["state"] == "error"]
+
+
 def has_a_fault(path: Path, result: dict[str, Any]) -> bool:
     """Whether the program has one: where bfloat16 is no faster, computing in float32 is none."""
     slow = rule_of(path) == "amp_unused" and result["machine"]["bf16_speedup"] < FASTER
@@ -49,9 +54,8 @@ def complaint(path: Path, result: dict[str, Any]) -> str:
         path: Of the program.
         result: ``result.json`` of ``advisor profile``; ``findings`` and ``machine`` are read.
     """
-    failed = [finding for finding in result["findings"] if finding["state"] == "error"]
-    if failed:
-        return told(failed)
+    if failed(result):
+        return told(failed(result))
     found = fired(result)
     if has_a_fault(path, result):
         return "" if rule_of(path) in {finding["rule"] for finding in found} else told(found)

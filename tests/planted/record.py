@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from programs import CLEAN, FAULTS, HEADROOM, HERE, LIMIT_S, LOOKS, OPTIONS, complaint, rule_of, told_before
-from recordings import RECORDED, recorded_profile, recording, recording_of, said_of
+from recordings import recorded_profile, recording, recording_of, said_of
 
 from advisor.profiles.disturbance import disturbances
 from advisor.profiles.profile import Profile
@@ -84,7 +84,7 @@ def record(path: Path) -> tuple[str, str]:
             break
     if not stored:
         return "refused", "\n".join(reasons)
-    RECORDED.mkdir(exist_ok=True)
+    recording_of(path).parent.mkdir(exist_ok=True)
     recording_of(path).write_text(stored)
     return "; ".join(filter(None, (f"recorded, {len(stored) / 1000:.0f} kB", doubt))), ""
 

@@ -24,7 +24,9 @@ from programs import (
     LOOKS,
     OPTIONS,
     complaint,
+    failed,
     rule_of,
+    told,
     told_before,
 )
 
@@ -56,6 +58,7 @@ def profiled(path: Path, look: int = 1) -> dict[str, Any]:
 )
 def test_a_planted_fault_is_found_and_a_clean_program_gets_no_alarm(path: Path) -> None:
     for look in LOOKS:
+        assert not failed(profiled(path, look)), told(failed(profiled(path, look)))
         reason = complaint(path, profiled(path, look))
         if not reason:
             return
