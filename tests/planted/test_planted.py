@@ -78,3 +78,4 @@ def test_the_fault_is_the_first_thing_that_is_told() -> None:
 def test_there_are_enough_of_both() -> None:
     assert len(FAULTS) >= 30 and len(CLEAN) >= 12
     assert len({rule_of(path) for path in FAULTS}) >= 25
+    assert {path.stem for path in (*FAULTS, *CLEAN)}.issuperset(ALWAYS)
