@@ -9,10 +9,10 @@ PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
 QUICK := not planted and not faults
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test planted faults oracle check lint format types layers bench docs clean
+.PHONY: help install demo test planted planted-record faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
 
 install: $(READY) ## make .venv with everything that developing needs
 
@@ -34,6 +34,9 @@ test: $(READY) ## run the tests (about 40 minutes)
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted
+
+planted-record: $(READY) ## record the profiles of planted programs that have none of their present source
+	$(TEST_ENV) $(BIN)/python tests/planted/record.py
 
 faults: $(READY) ## inject every fault of the catalogue; writes benchmarks/results/faults.md (about an hour)
 	$(TEST_ENV) $(BIN)/python benchmarks/faults.py

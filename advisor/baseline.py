@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from advisor.durations import as_option
 from advisor.errors import TargetError, UsageError
 from advisor.profiles.profile import Profile, StepPhases
+from advisor.profiles.profile_json import PROFILE
 from advisor.settings import Settings, Value
 from advisor.tuners.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.epochs import epochs_of
@@ -44,8 +43,6 @@ FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a
 SAID_BYTES = 4000  # of the program's own last words
 SHORT_DROP = 3  # first steps of a short program, not measured
 SHORT_LAUNCHES = 6  # of a short program, to compare it with itself
-
-PROFILE = TypeAdapter(Profile)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from advisor.errors import AdvisorError
 from advisor.profiles.event_cost import Parts
 from advisor.profiles.observed import HostFacts
 from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.profiles.profile_json import PROFILE
 from advisor.profiles.rank_times import ranks_of
 from advisor.profiles.rates import Rates
 from advisor.profiles.recorded import Window
@@ -44,7 +45,6 @@ from advisor.watched import (
     series_of,
 )
 
-PROFILE = TypeAdapter(Profile)
 RATES = TypeAdapter(Rates)
 
 WATCHED = (30, 2.0)  # clean steps, and seconds, at least

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.baseline import PROFILE
 from advisor.contract import (
     BEGUN,
     begun_space,
@@ -24,6 +23,7 @@ from advisor.fault_points import hit
 from advisor.launching import request_digest
 from advisor.profiles.machine import Machine
 from advisor.profiles.profile import Profile
+from advisor.profiles.profile_json import PROFILE
 from advisor.result import ResultData, Trial
 from advisor.settings import Settings, Value
 from advisor.storage_url import parse_storage

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.baseline import PROFILE
 from advisor.batching import Batching
+from advisor.profiles.profile_json import PROFILE
 from advisor.tuners.duel import Arena
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launch import Launcher

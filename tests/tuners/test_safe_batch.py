@@ -297,7 +297,7 @@ workload = Workload(
 def test_a_real_workload_gets_a_batch_that_fits_where_twice_of_it_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from advisor.baseline import PROFILE
+    from advisor.profiles.profile_json import PROFILE
 
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "wide.py").write_text(WIDE)

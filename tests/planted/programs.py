@@ -1,0 +1,81 @@
+"""The planted programs, and what has to be said of them: the same of a live run and of a recording."""
+
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+FAULTS = sorted((HERE / "faults").glob("*.py"))
+CLEAN = sorted((HERE / "clean").glob("*.py"))
+HEADROOM = frozenset({
+    "fp32_matmul", "amp_unused", "contiguous_conv", "unfused_pointwise", "launch_bound", "batch_too_small",
+    "throughput_knee", "optimizer_bound", "single_tensor_optimizer",
+})  # fmt: skip
+"""Rules whose findings are no waste: that the fault is found is enough."""
+DISTURBED = frozenset({"other_load", "throttled"})  # findings about the machine at this moment
+FASTER = 1.3  # bfloat16 than float32, where computing in float32 is called a fault
+FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such finding
+LOOKS = (1, 2)  # on shared machines other load hides or feigns
+OPTIONS = ("--quiet", "--format", "json", "--budget", "30s", "--steps-planned", "1000")
+"""Of ``advisor profile``. What comes once, such as a cold cache, is weighed against the planned steps."""
+LIMIT_S = 240.0  # for one run
+
+
+def rule_of(path: Path) -> str:
+    """The rule that must name the fault of a program in ``faults``."""
+    return path.stem.partition("__")[0]
+
+
+def fired(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Findings that fired, without those about the machine at this moment."""
+    return [
+        finding
+        for finding in result["findings"]
+        if finding["state"] in ("opportunity", "diagnostic") and finding["rule"] not in DISTURBED
+    ]
+
+
+def failed(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Findings of rules that failed themselves."""
+    return [finding for finding in result["findings"] if finding["state"] == "error"]
+
+
+def has_a_fault(path: Path, result: dict[str, Any]) -> bool:
+    """Whether the program has one: where bfloat16 is no faster, computing in float32 is none."""
+    slow = rule_of(path) == "amp_unused" and result["machine"]["bf16_speedup"] < FASTER
+    return path in FAULTS and not slow
+
+
+def complaint(path: Path, result: dict[str, Any]) -> str:
+    """What is wrong with what a profile says of a program; empty where nothing is.
+
+    A fault must be found by its rule, a clean program gets no alarm, and no rule fails.
+
+    Args:
+        path: Of the program.
+        result: ``result.json`` of ``advisor profile``; ``findings`` and ``machine`` are read.
+    """
+    if failed(result):
+        return told(failed(result))
+    found = fired(result)
+    if has_a_fault(path, result):
+        return "" if rule_of(path) in {finding["rule"] for finding in found} else told(found)
+    alarms = [
+        finding
+        for finding in found
+        if finding["kind"] in ("waste", "risk") and finding["severity"] in ("medium", "high")
+    ]
+    return told(alarms) if alarms else ""
+
+
+def told_before(path: Path, result: dict[str, Any]) -> str:
+    """What is told in place of the fault, or before it; empty where it comes first or is no waste or risk."""
+    found = fired(result)
+    if any(finding["rule"] == rule_of(path) and finding["kind"] == "headroom" for finding in found):
+        return ""
+    bad = [finding for finding in found if finding["kind"] in ("waste", "risk")]
+    return "" if bad and bad[0]["rule"] == rule_of(path) else told(bad[:2])
+
+
+def told(findings: list[dict[str, Any]]) -> str:
+    """Findings in a line each."""
+    return "\n".join(f"{f['severity']} {f['kind']} {f['rule']}: {f['title']}" for f in findings) or "nothing"
