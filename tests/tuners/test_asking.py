@@ -2,15 +2,10 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import optuna
 from builders import a_loader, a_profile
 
-from advisor.database import Database
-from advisor.opening import open_database
-from advisor.optuna_tables import open_study
-from advisor.storage_url import parse_storage
 from advisor.tuners.asking import GP_TRIALS, Asking, Config, Proposal
 from advisor.tuners.knob import Value
 from advisor.tuners.space import Space
@@ -99,16 +94,3 @@ def test_a_tree_takes_over_where_a_gaussian_process_would_be_slow() -> None:
     assert isinstance(asking._sampler(1), optuna.samplers.TPESampler)
     asking._told = GP_TRIALS
     assert isinstance(asking._sampler(0), optuna.samplers.TPESampler)
-
-
-def test_optuna_keeps_no_trial_of_a_database_in_memory(tmp_path: Path) -> None:
-    asking = an_asking(open_study(a_database(tmp_path), "s", None, "maximize", cached=False))
-    for _ in range(3):
-        asking.tell(asking.take({"num_threads": 2, "amp": "off"}), 0.5)
-    assert [trial.value for trial in asking.study.trials] == [0.5] * 3
-    first, again = (asking.study.get_trials(deepcopy=False)[0] for _ in range(2))
-    assert first is not again
-
-
-def a_database(folder: Path) -> Database:
-    return open_database(parse_storage(f"sqlite:///{folder}/studies.db"), create=True, warn=print)
