@@ -6,22 +6,22 @@ Names are handed on when they are asked for, so that importing this package load
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from advisor.notebook import Result as Result
-    from advisor.notebook import tune as tune
-    from advisor.profile_of import profile as profile
-    from advisor.workload import Workload as Workload
+    from advisor.notebook.profile import profile as profile
+    from advisor.notebook.tune import Result as Result
+    from advisor.notebook.tune import tune as tune
+    from advisor.workloads.workload import Workload as Workload
 
     __version__: str
 
 __all__ = ["Result", "Workload", "__version__", "profile", "tune"]
 
 _HOMES = {
-    "Result": "advisor.notebook",
-    "Workload": "advisor.workload",
-    "load_ipython_extension": "advisor.magics",
-    "profile": "advisor.profile_of",
-    "tune": "advisor.notebook",
-    "unload_ipython_extension": "advisor.magics",
+    "Result": "advisor.notebook.tune",
+    "Workload": "advisor.workloads.workload",
+    "load_ipython_extension": "advisor.notebook.magics",
+    "profile": "advisor.notebook.profile",
+    "tune": "advisor.notebook.tune",
+    "unload_ipython_extension": "advisor.notebook.magics",
 }
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from conditions import conditions
 
-from advisor.tuners.launch import Launcher
-from advisor.tuners.session import SessionEnded
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.trial.spec import Target
 
 FAULTS = Path(__file__).parents[1] / "tests" / "planted" / "faults"
 RESULTS = Path(__file__).parent / "results" / "ceilings.json"

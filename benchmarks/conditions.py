@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from advisor.profiles.machine import read_machine, with_torch
+from advisor.profiles.facts.machine import read_machine, with_torch
 
 
 def conditions() -> dict[str, Any]:

@@ -17,14 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from advisor.tuners.launch import Launcher
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.trial.spec import Target
 from benchmarks.conditions import conditions
 
 ALONE, BOTH = "fresh process (script)", "two fresh processes at once (script)"
 TINY = """
 import torch
-from advisor.workload import Workload
+from advisor.workloads.workload import Workload
 
 class Data(torch.utils.data.Dataset):
     def __len__(self): return 512

@@ -29,15 +29,8 @@ from typing import Any
 from conditions import conditions
 from convergence import Point, fit, fitted_pair, read_points, shown
 
-from advisor.tuners.goodput import (
-    LEVEL,
-    Candidate,
-    NoiseScale,
-    choose_batch,
-    preferred,
-    rate,
-)
-from advisor.tuners.measure import Estimate
+from advisor.tuners.comparing.goodput import LEVEL, Candidate, NoiseScale, choose_batch, preferred, rate
+from advisor.tuners.comparing.measure import Estimate
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results" / "goodput.json"

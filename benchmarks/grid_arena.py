@@ -14,17 +14,18 @@ from typing import Any
 
 from grids import Cell, Grid
 
-from advisor.tuners.duel import LIVE, WINDOWS, Arena, Duel
-from advisor.tuners.failures import Failure, TrialFailed
+from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena, Duel
+from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Launcher
-from advisor.tuners.measure import Slot, median
-from advisor.tuners.race import DUEL_QUADS
-from advisor.tuners.record import TrialRecord
-from advisor.tuners.session import Session, SessionEnded
-from advisor.tuners.space import Space
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.session import Session, SessionEnded
+from advisor.tuners.search.race import DUEL_QUADS
+from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.space import Space
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.spec import Target
 
 CLOSE = math.log(0.95)  # of the best: where a search counts as done
 

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from advisor.atomic_file import write_atomically
-from advisor.profiles.profile import Profile
-from advisor.tuners.failures import Cause
+from advisor.base.atomic_file import write_atomically
+from advisor.profiles.facts.profile import Profile
+from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import AnyKnob, Config, Refused, Value
-from advisor.tuners.measure import median
-from advisor.tuners.space import NotTried, Space
+from advisor.tuners.space.space import NotTried, Space
+from advisor.tuners.supervision.failures import Cause
 
 ROOT = Path(__file__).parents[1]
 WORKLOADS = Path(__file__).parent / "workloads"

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from advisor.tuners.loop import train
-from advisor.tuners.parallel.sent_bytes import all_reduce
+from advisor.tuners.mechanisms.data_parallel.sent_bytes import all_reduce
 from advisor.tuners.place import HERE, Place
 from advisor.tuners.strategies import STRATEGIES
-from advisor.workload import Workload
+from advisor.tuners.trial.loop import train
+from advisor.workloads.workload import Workload
 
 BATCH, WIDTHS = 64, (512, 1024, 1024, 10)
 SMALL_ONES, FEW = 100, 64  # all-reduces that are counted, and their values

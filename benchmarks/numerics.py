@@ -22,15 +22,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from advisor.profiles.profile import Profile
-from advisor.tuners import gate
-from advisor.tuners.duel import Arena
-from advisor.tuners.failures import TrialFailed
+from advisor.profiles.facts.profile import Profile
+from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Launcher
-from advisor.tuners.space import build_space
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.space.space import build_space
+from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.trial.spec import Target
 from benchmarks.conditions import conditions
 
 HERE = Path(__file__).parent

@@ -27,19 +27,19 @@ from conditions import conditions
 from grids import MOST_CELLS, RESULTS, TABLES, WORKLOADS, Cell, Grid, applicable, read_grid, reduced
 from side_by_side import CONFIRMING, MOST_PAIRS, Bench, bench
 
-from advisor.advise import advise
-from advisor.atomic_file import write_atomically
-from advisor.durations import parse_duration
-from advisor.errors import TargetError
-from advisor.guidance import priorities
+from advisor.advice.advise import advise
+from advisor.base.atomic_file import write_atomically
+from advisor.base.durations import parse_duration
+from advisor.base.errors import TargetError
 from advisor.rules import RULES
-from advisor.tuners.duel import LIVE
-from advisor.tuners.failures import TrialFailed
+from advisor.stages.guidance import priorities
+from advisor.tuners.comparing.duel import LIVE
+from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.measure import Estimate
-from advisor.tuners.session import SessionEnded
-from advisor.tuners.space import build_space
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.space.space import build_space
+from advisor.tuners.supervision.failures import TrialFailed
 
 NEAR = 0.05  # log ratio below the best confirmed one, within which a cell is measured again
 MOST_CONFIRMED = 3

@@ -22,14 +22,14 @@ from typing import Any
 import torch
 from conditions import conditions
 
-from advisor.diagnosis import AGREEING, usual_s
-from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.events import Run
+from advisor.profiles.facts.machine import read_machine
+from advisor.profiles.hooks.recorder import Recorder, plan
+from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.watch import Watch
-from advisor.profiles.machine import read_machine
-from advisor.profiles.ops import window_of
-from advisor.profiles.recorder import Recorder, plan
-from advisor.profiles.run import Run
-from advisor.profiles.trace_file import read_trace
+from advisor.profiles.traces.ops import window_of
+from advisor.profiles.traces.reading import read_trace
+from advisor.stages.diagnosis import AGREEING, usual_s
 
 RESULTS = Path(__file__).parent / "results" / "overhead.json"
 QUADS = 24

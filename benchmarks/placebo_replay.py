@@ -26,19 +26,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from advisor.baseline import FLOOR, run_baseline
-from advisor.confirmation import Confirmation
-from advisor.instances import instance_quads, reserve_s
-from advisor.progress import PlainProgress
-from advisor.settings import Settings, TargetRequest
-from advisor.tuners.duel import BATON, LIVE, WINDOWS
+from advisor.base.settings import Settings, TargetRequest
+from advisor.report.progress import PlainProgress
+from advisor.runs.tune import SEARCH_SHARE
+from advisor.stages.baseline import FLOOR, run_baseline
+from advisor.stages.confirmation import Confirmation
+from advisor.stages.confirmation_plan import instance_quads, reserve_s
+from advisor.tuners.comparing.duel import BATON, LIVE, WINDOWS
+from advisor.tuners.comparing.measure import BLOCK, LOOKS, MIN_INSTANCES, Estimate, between, within
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs.placebo import Placebo
-from advisor.tuners.measure import BLOCK, LOOKS, MIN_INSTANCES, Estimate, between, within
-from advisor.tuners.record import TrialRecord
-from advisor.tuners.search import Search
-from advisor.tuners.space import build_space
-from advisor.tuning import SEARCH_SHARE
+from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.search.search import Search
+from advisor.tuners.space.space import build_space
 from benchmarks.conditions import conditions
 from benchmarks.record_series import SERIES, read
 from benchmarks.replayed import Clock, Factor, Program, ReplayLauncher, simulated
@@ -120,7 +120,7 @@ def decide(
     budget_s: float = BUDGET_S,
     factor: Factor = lambda config: 1.0,
 ) -> Decided:
-    """Replay the whole decision: the stages of ``advisor.tuning`` in their order.
+    """Replay the whole decision: the stages of ``advisor.runs.tune`` in their order.
 
     Args:
         program: What was recorded.

@@ -28,15 +28,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.baseline import FLOOR, run_baseline, start_at_once
-from advisor.instances import instance_quads
-from advisor.settings import Settings, TargetRequest
-from advisor.tuners.duel import LIVE, Arena
+from advisor.base.settings import Settings, TargetRequest
+from advisor.stages.baseline import FLOOR, run_baseline, start_at_once
+from advisor.stages.confirmation_plan import instance_quads
+from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.measure import LOOKS, between, confirm, median
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Launcher
-from advisor.tuners.measure import LOOKS, between, confirm, median
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.trial.spec import Target
 from benchmarks.conditions import conditions
 from benchmarks.placebo_replay import (
     BASE,

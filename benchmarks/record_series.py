@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from advisor.cli.target import find_target
-from advisor.tuners.duel import Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.measure import median
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Launcher
-from advisor.tuners.measure import Slot, median
-from advisor.tuners.session import SessionEnded
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.spec import Target
 from benchmarks.conditions import conditions
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-from advisor import baseline
-from advisor.profiles.machine import Machine
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.tuners import ablate, duel
-from advisor.tuners.duel import Arena
+from advisor.profiles.facts.machine import Machine
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.stages import baseline
+from advisor.tuners.comparing import duel
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import AnyKnob, Value
-from advisor.tuners.launch import Launcher
-from advisor.tuners.limits import Limits
-from advisor.tuners.measure import Slot, median
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.search import ablate
+from advisor.tuners.supervision.limits import Limits
+from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.spec import Target
 from benchmarks.fixed_cost import ALONE, BOTH
 from benchmarks.record_series import Recorded, Series
 
@@ -183,7 +185,7 @@ class ReplayLauncher:
 
 
 class ReplaySession:
-    """One process as ``advisor.tuners.session.Session`` shows it."""
+    """One process as ``advisor.tuners.launching.session.Session`` shows it."""
 
     folder = Path("replayed")
     outcome: dict[str, Any] | None = None

@@ -19,7 +19,7 @@ from typing import Any
 
 from conditions import conditions
 
-from advisor import report
+from advisor.report import files
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 BUDGETS = {"empty": 60_000, "200 trials": 400_000, "5000 trials": 1_500_000}
@@ -54,12 +54,12 @@ def sizes(kind: str) -> dict[str, Any]:
 
     result = KINDS[kind]()
     begun = time.perf_counter()
-    html = report.render_html(result)
+    html = files.render_html(result)
     return {
         "html_bytes": len(html.encode()),
         "budget_bytes": BUDGETS[kind],
         "render_s": round(time.perf_counter() - begun, 3),
-        "markdown_bytes": len(report.render_markdown(result).encode()),
+        "markdown_bytes": len(files.render_markdown(result).encode()),
     }
 
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from advisor.cli.found import read_result_file
-from advisor.report import render_html
+from advisor.report.files import render_html
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIZE = (1000, 1180)

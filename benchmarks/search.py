@@ -26,13 +26,13 @@ from grid_arena import GridArena, GridSession, Reached, grid_arena
 from grids import RESULTS as GRIDS
 from grids import TABLES, Grid, read_grid
 
-from advisor.settings import Settings, TargetRequest
-from advisor.study import Study
+from advisor.base.settings import Settings, TargetRequest
+from advisor.stages.study import Study
+from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.race import WORTH
-from advisor.tuners.search import Search
-from advisor.tuners.space import build_space
-from advisor.tuners.windows import queue_depth
+from advisor.tuners.search.race import WORTH
+from advisor.tuners.search.search import Search
+from advisor.tuners.space.space import build_space
 
 RESULTS = Path(__file__).parent / "results" / "search.json"
 SEEDS = 50

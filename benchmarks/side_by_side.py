@@ -10,20 +10,21 @@ from pathlib import Path
 
 from grids import WORKLOADS, Cell
 
-from advisor.baseline import run_baseline
-from advisor.diagnosis import Diagnosis
-from advisor.profiles.profile import Profile
-from advisor.progress import PlainProgress
-from advisor.settings import Settings, TargetRequest
-from advisor.tuners.duel import LIVE, Arena
-from advisor.tuners.failures import Failure, TrialFailed
+from advisor.base.settings import Settings, TargetRequest
+from advisor.profiles.facts.profile import Profile
+from advisor.report.progress import PlainProgress
+from advisor.stages.baseline import run_baseline
+from advisor.stages.diagnosis import Diagnosis
+from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.measure import Estimate, between
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launch import Launcher
-from advisor.tuners.measure import Estimate, Slot, between
-from advisor.tuners.race import DUEL_QUADS
-from advisor.tuners.session import Session
-from advisor.tuners.spec import Target
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.session import Session
+from advisor.tuners.search.race import DUEL_QUADS
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.spec import Target
 
 BASELINE_S = 120.0  # the budget whose share a baseline's comparison with itself takes
 DIAGNOSIS_S = 45.0

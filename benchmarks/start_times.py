@@ -84,8 +84,8 @@ def lay_out(folder: Path) -> None:
     """A result of many trials, as a file and as a stored study."""
     from result_builder import a_result, many_trials
 
-    from advisor.storage_url import parse_storage
-    from advisor.store import Store
+    from advisor.storage.storage_url import parse_storage
+    from advisor.storage.store import Store
 
     result = a_result(trials=many_trials(TRIALS))
     (folder / "large.json").write_text(result.to_json())

@@ -43,10 +43,10 @@ print(json.dumps({{"cpu_s": cpu_s, "peak_mb": peak / 1000}}))
 """
 OURS = """
 from pathlib import Path
-from advisor.profiles.trace_file import read_trace
-from advisor.profiles.device_timeline import sync_points
-from advisor.profiles.ops import phases_of_trace, window_of
-from advisor.profiles.rank_times import ranks_of
+from advisor.profiles.traces.reading import read_trace
+from advisor.profiles.traces.device_timeline import sync_points
+from advisor.profiles.traces.ops import phases_of_trace, window_of
+from advisor.profiles.traces.rank_times import ranks_of
 """
 OURS_PARSE = "trace = read_trace(Path(path))"
 OURS_REST = """

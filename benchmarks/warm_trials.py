@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "faults"))
 
 import scripted_trial
 
-from advisor.tuners import supervise
-from advisor.tuners.channel import Channel
-from advisor.tuners.spec import TrialSpec
+from advisor.tuners.supervision import supervise
+from advisor.tuners.trial.channel import Channel
+from advisor.tuners.trial.spec import TrialSpec
 
 DESCRIPTORS = 3  # channel, status, control
 SPREAD = 0.05  # a value of a knob changes the speed by at most that much

@@ -3,11 +3,18 @@
 from dataclasses import replace
 from typing import Any
 
-from advisor.profiles.machine import Gpu, Machine
-from advisor.profiles.profile import LoaderFacts, OptimizerFacts, Profile, RootFacts, RunFacts, StepPhases
-from advisor.profiles.recorded import DeviceFacts, OpCost, Window
-from advisor.profiles.replayed import Share
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.machine import Gpu, Machine
+from advisor.profiles.facts.profile import (
+    LoaderFacts,
+    OptimizerFacts,
+    Profile,
+    RootFacts,
+    RunFacts,
+    StepPhases,
+)
+from advisor.profiles.facts.recorded import DeviceFacts, OpCost, Window
+from advisor.profiles.facts.replayed import Share
 from advisor.tuners.knob import AnyKnob, Refused, Value
 
 A_GPU = Gpu(name="NVIDIA H200", uuid="GPU-0", memory_bytes=139 * 2**30, capability=(9, 0))

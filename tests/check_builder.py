@@ -4,8 +4,8 @@ from typing import Any
 
 from result_builder import MACHINE, a_ratio, an_interval
 
-from advisor.check_result import CheckData, Checked, ReferenceFacts
-from advisor.result import Budget, Interval, ProfileSummary, Target
+from advisor.result.check import CheckData, Checked, ReferenceFacts
+from advisor.result.document import Budget, Interval, ProfileSummary, Target
 
 MIB = 2**20
 

@@ -8,23 +8,24 @@ from typing import Any, Literal, cast
 import pytest
 from builders import a_loader, a_profile, a_root
 
-from advisor.assemble import _planned, _recommendation
-from advisor.baseline import Baseline
-from advisor.batches import Batches
-from advisor.confirmation import Confirmation
-from advisor.longer_run import LongerRun
-from advisor.outcome import Outcome
-from advisor.profiles.profile import RunFacts
-from advisor.result import PlannedRun, Recommendation
-from advisor.settings import Settings, TargetRequest
-from advisor.tuners import gate
-from advisor.tuners.ahead import Ahead
-from advisor.tuners.duel import WINDOWS, Duel
-from advisor.tuners.failures import Failure, TrialFailed
+from advisor.base.settings import Settings, TargetRequest
+from advisor.profiles.facts.profile import RunFacts
+from advisor.result.document import PlannedRun, Recommendation
+from advisor.stages.assemble import _planned, _recommendation
+from advisor.stages.baseline import Baseline
+from advisor.stages.batch_size import Batches
+from advisor.stages.confirmation import Confirmation
+from advisor.stages.longer_run import LongerRun
+from advisor.stages.outcome import Outcome
+from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.duel import WINDOWS, Duel
+from advisor.tuners.comparing.measure import within
+from advisor.tuners.comparing.standby import Ahead
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.measure import Slot, within
-from advisor.tuners.measured import Measured
+from advisor.tuners.search.measured import Measured
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Slot
 
 Objective = Literal["goodput", "throughput", "memory"]
 EAGER: dict[str, Value] = {"execution": "eager"}
@@ -86,7 +87,7 @@ def confirmed(
 
     monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
     monkeypatch.setattr(
-        "advisor.confirmation.run_longer",
+        "advisor.stages.confirmation.run_longer",
         lambda arena, config, *of: LongerRun(30, peak_bytes, 0.0, declining(config, refused_later)),
     )
     arena = SimpleNamespace(

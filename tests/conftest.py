@@ -12,7 +12,7 @@ import pytest
 from postgresql import MISSING, NOT_INSTALLED, a_server
 from supervised import MARK, marked
 
-from advisor.device_lock import FOLDER_VARIABLE
+from advisor.stages.device_lock import FOLDER_VARIABLE
 
 
 @pytest.fixture

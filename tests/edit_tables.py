@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import libcst
 
-from advisor.edit import Asked, CannotEdit, Edit
-from advisor.program_source import Source
-from advisor.result import Value
+from advisor.patching.source.edit import Asked, CannotEdit, Edit
+from advisor.patching.source.program_source import Source
+from advisor.result.document import Value
 
 
 @dataclass(frozen=True)

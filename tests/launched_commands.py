@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from advisor.tuners.adoption import Adoption
-from advisor.tuners.exec_launch import ExecLaunch, Rank
-from advisor.tuners.failures import Failure, TrialFailed
-from advisor.tuners.limits import Limits
-from advisor.tuners.session import Session
-from advisor.tuners.spec import Target, TrialSpec
+from advisor.tuners.launching.exec_launch import ExecLaunch, Rank
+from advisor.tuners.launching.session import Session
+from advisor.tuners.supervision.adoption import Adoption
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.limits import Limits
+from advisor.tuners.trial.spec import Target, TrialSpec
 
 TRAIN = """
 import os, sys

@@ -15,7 +15,7 @@ from torch.optim import optimizer as torch_optimizer
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from advisor.in_process import LoopProfile
+from advisor.runs.in_process import LoopProfile
 
 OWNERS: list[tuple[Any, str]] = [
     (torch, "save"), (torch, "compile"), (torch.autograd, "backward"), (torch.autograd, "grad"),

@@ -4,7 +4,7 @@ from typing import Any
 
 from result_builder import HOSTILE, PLAIN, a_ceiling, a_finding, a_named_result, a_profile_result, an_interval
 
-from advisor.result import Operator, ProfileData, ProfileSummary, Recording, Target
+from advisor.result.document import Operator, ProfileData, ProfileSummary, Recording, Target
 
 
 def an_empty_profile(**fields: Any) -> ProfileData:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from advisor.workload import Workload
+from advisor.workloads.workload import Workload
 
-PRELOAD = ["torch", "torch._dynamo", "advisor.tuners.loop", "advisor.tuners.strategies"]
+PRELOAD = ["torch", "torch._dynamo", "advisor.tuners.trial.loop", "advisor.tuners.strategies"]
 
 
 @dataclass
@@ -87,9 +87,9 @@ def _rank(
 ) -> None:
     import torch
 
-    from advisor.tuners.loop import train
     from advisor.tuners.place import HERE, Place
     from advisor.tuners.strategies import STRATEGIES
+    from advisor.tuners.trial.loop import train
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

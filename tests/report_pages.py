@@ -16,9 +16,9 @@ from result_builder import (
     some_trials,
 )  # fmt: skip
 
-from advisor import report
-from advisor.reading import read_document
-from advisor.result import Interval, ProfileData, ResultData
+from advisor.report import files
+from advisor.result.document import Interval, ProfileData, ResultData
+from advisor.result.reading import read_document
 
 REAL = Path(__file__).parent / "real"
 
@@ -72,5 +72,5 @@ KINDS: dict[str, Callable[[], ResultData | ProfileData]] = {
 def write(kind: str, folder: Path) -> Path:
     """The report of a kind as a file in ``folder``."""
     path = folder / f"{kind.replace(' ', '_')}.html"
-    path.write_text(report.render_html(KINDS[kind]()), encoding="utf-8")
+    path.write_text(files.render_html(KINDS[kind]()), encoding="utf-8")
     return path

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from advisor.result import (
+from advisor.result.document import (
     Adopted,
     Baseline,
     Budget,
@@ -25,7 +25,7 @@ from advisor.result import (
     Untried,
     Value,
 )  # fmt: skip
-from advisor.wording import shown
+from advisor.result.wording import shown
 
 HOSTILE = [
     "<script>alert(1)</script>", "</script>", "<!--", "]]>",

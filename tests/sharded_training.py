@@ -13,7 +13,7 @@ from torch._C._distributed_c10d import HashStore
 from torch.utils.data import TensorDataset
 
 from advisor.tuners.place import HERE, Place
-from advisor.workload import Workload
+from advisor.workloads.workload import Workload
 
 STEPS = 50
 BATCH = 16

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.events import Run
+from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.watch import Watch
-from advisor.profiles.run import Run
 
 ROWS = TensorDataset(torch.arange(64.0).reshape(16, 4) / 64)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from result_builder import NOW, a_keep, a_ratio, a_result, a_trial, an_adopted, some_trials
 
-from advisor.result import Loss, RankUse, Recommendation, ResultData, Trial, Untried, Value
+from advisor.result.document import Loss, RankUse, Recommendation, ResultData, Trial, Untried, Value
 from advisor.tuners.knob import Change, Config, Semantics
 from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.strategy import Strategy

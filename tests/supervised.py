@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from advisor.tuners.ended import Ended
+from advisor.tuners.supervision.ended import Ended
 
-SUPERVISE = (sys.executable, "-P", "-m", "advisor.tuners.supervise")
+SUPERVISE = (sys.executable, "-P", "-m", "advisor.tuners.supervision.supervise")
 MARK = "ADVISOR_TEST_MARK"
 ENDLESS = "import time\nwhile True: time.sleep(60)"
 STUBBORN = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.tuners.measure import Slot
+from advisor.tuners.trial.messages import Slot
 from benchmarks.placebo_replay import (
     Covering,
     cover,

@@ -19,8 +19,8 @@ from builders import a_rich_profile
 
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.race import DUEL_QUADS, WORTH
-from advisor.tuners.search import Search
+from advisor.tuners.search.race import DUEL_QUADS, WORTH
+from advisor.tuners.search.search import Search
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted((BENCHMARKS / "workloads").glob("*.py"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from advisor.base.errors import UsageError
 from advisor.cli.failures import Face, report_failure
-from advisor.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")

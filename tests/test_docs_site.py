@@ -14,7 +14,7 @@ import click
 import pytest
 
 from advisor.cli import AVAILABLE, Commands
-from advisor.result import schema
+from advisor.result.document import schema
 from advisor.rules import RULES
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.strategies import STRATEGIES

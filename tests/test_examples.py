@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from advisor.workload import Workload
+from advisor.workloads.workload import Workload
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = {

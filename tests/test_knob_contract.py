@@ -6,13 +6,13 @@ import sys
 import pytest
 from builders import a_gpu_profile, a_profile, a_rich_profile
 
-from advisor.profiles.profile import Profile, StepPhases
-from advisor.profiles.run import EVENTS
+from advisor.profiles.events import EVENTS
+from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.tuners.knob import AnyKnob, Knob, Refused, Semantics
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.strategy_setting import StrategySetting
-from advisor.tuners.switch import Switch
-from advisor.tuners.worker_setting import WorkerSetting
+from advisor.tuners.on_off_knob import Switch
+from advisor.tuners.strategy_knob import StrategySetting
+from advisor.tuners.worker_knob import WorkerSetting
 
 every_knob = pytest.mark.parametrize("name", KNOBS)
 every_profile = pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_page_of_a_knob_says_more_than_one_line(name: str) -> None:
 
 def test_importing_every_knob_leaves_heavy_packages_out() -> None:
     code = (
-        "import sys, advisor.tuners.knobs, advisor.tuners.space\n"
+        "import sys, advisor.tuners.knobs, advisor.tuners.space.space\n"
         "print([name for name in ('torch', 'optuna', 'scipy', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.members import members
+from advisor.base.registry import members
 from advisor.tuners.knob import Knob
 from advisor.tuners.knobs import KNOBS
 
@@ -64,7 +64,7 @@ def test_a_mapped_folder_is_a_relative_link_in_a_checkout(name: str) -> None:
 
 
 def test_no_module_has_a_second_name() -> None:
-    code = "import advisor.cli.tune, advisor.tuning, advisor.notebook, advisor.report"
+    code = "import advisor.cli.commands.tune, advisor.runs.tune, advisor.notebook.tune, advisor.report.files"
     assert not {name.partition(".")[0] for name in loaded_by(code)} & set(MAPPED)
 
 
@@ -73,17 +73,31 @@ def test_importing_the_package_loads_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["advisor.cli", "advisor.cli.tune", "advisor.tuners.knobs", "advisor.report", "advisor.store",
-               "advisor.workload", "advisor.notebook", "advisor.tuning", "advisor.rules", "advisor.sarif",
-               "advisor.profiling", "advisor.doctor", "advisor.cli.profile", "advisor.cli.rules"]
-)  # fmt: skip
+    "module",
+    [
+        "advisor.cli",
+        "advisor.cli.commands.tune",
+        "advisor.tuners.knobs",
+        "advisor.report.files",
+        "advisor.storage.store",
+        "advisor.workloads.workload",
+        "advisor.notebook.tune",
+        "advisor.runs.tune",
+        "advisor.rules",
+        "advisor.report.sarif",
+        "advisor.runs.profile",
+        "advisor.runs.doctor",
+        "advisor.cli.commands.profile",
+        "advisor.cli.commands.rules",
+    ],
+)
 def test_a_module_of_the_parent_leaves_the_heavy_ones_out(module: str) -> None:
     assert not loaded_by(f"import {module}") & set(HEAVY)
 
 
 def test_the_public_names_are_there_and_tune_is_a_function_also_after_imports() -> None:
-    importlib.import_module("advisor.tuning")
-    importlib.import_module("advisor.cli.tune")
+    importlib.import_module("advisor.runs.tune")
+    importlib.import_module("advisor.cli.commands.tune")
     assert callable(advisor.tune)
     assert advisor.Workload.__name__ == "Workload"
     assert advisor.__version__.count(".") == 2

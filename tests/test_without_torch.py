@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from result_builder import a_result
 
+from advisor.base.errors import EnvironmentProblem
 from advisor.cli.platforms import check_platform
-from advisor.errors import EnvironmentProblem
-from advisor.report import write_report
+from advisor.report.files import write_report
 
 ROOT = Path(__file__).parents[1]
 OF_TORCH = ("torch", "functorch")

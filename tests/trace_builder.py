@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.profiles.trace import CATEGORIES, Trace
-from advisor.profiles.trace_file import read_trace
+from advisor.profiles.traces.reading import read_trace
+from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 HOST, DEVICE = ("1", "1"), ("0", "7")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from advisor.profiles.trace import CATEGORIES, Trace
-from advisor.profiles.trace_columns import DETAILS
+from advisor.profiles.traces.decoding import DETAILS
+from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 OP: dict[str, Any] = {
     "ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 10.5, "dur": 2.25,

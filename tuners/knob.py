@@ -1,7 +1,7 @@
 """The contract of a knob: what can be set, what it changes at which event, how to adopt it.
 
 A knob is one file in ``knobs/`` that defines one subclass. It defines only the events it needs; a
-method named after an event of a run (see ``advisor.profiles.run``) is the subscription.
+method named after an event of a run (see ``advisor.profiles.events``) is the subscription.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 
 Value = int | str
 V = TypeVar("V", bound=int | str)

@@ -1,7 +1,7 @@
 """The contract of a strategy: how several processes train one model together.
 
 A strategy is one file in ``strategies/`` that defines one subclass of `Strategy`. In the space it is a
-value of the knob ``strategy``. The reference loop (``advisor.tuners.loop``) calls its methods in each
+value of the knob ``strategy``. The reference loop (``advisor.tuners.trial.loop``) calls its methods in each
 process; what a strategy does not define is done as a process alone would do it.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Semantics
 from advisor.tuners.place import HERE, Place
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch.nn import Module, Parameter
     from torch.optim import Optimizer
 
-    from advisor.workload import Workload
+    from advisor.workloads.workload import Workload
 
 Build = Callable[[Iterable["Parameter"]], "Optimizer"]
 Loss = Callable[["Module", Any], "Tensor"]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import click
 
+from advisor.base.errors import AdvisorError, UsageError
 from advisor.cli.failures import Face, from_bug, from_click, report_failure
 from advisor.cli.output import prepare_streams, tell
-from advisor.errors import AdvisorError, UsageError
 
 # What `--help` says of each, so that it need not import them all.
 SHORT_HELP = {
@@ -42,7 +42,7 @@ Exit codes:
 
 
 class Commands(click.Group):
-    """Finds a command by its file in this folder."""
+    """Finds a command by its file in ``commands/``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order in which they are used."""
@@ -59,7 +59,7 @@ class Commands(click.Group):
             return _not_yet(cmd_name)
         if cmd_name not in AVAILABLE:
             return None
-        command: click.Command = importlib.import_module(f"advisor.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"advisor.cli.commands.{cmd_name}").command
         return command
 
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from advisor.base.durations import parse_duration
+from advisor.base.errors import UsageError
+from advisor.base.settings import MAX_TRIALS
 from advisor.cli import values
 from advisor.cli.configuration import Form
 from advisor.cli.options import Decorator, setting
-from advisor.durations import parse_duration
-from advisor.errors import UsageError
-from advisor.settings import MAX_TRIALS
 
 DEFAULT_OUT = "advisor-report"
 
@@ -139,7 +139,7 @@ def report_folder(out: str | None) -> Path:
         UsageError: It is empty, a file, or holds something that is not ours.
         EnvironmentProblem: It cannot be written to.
     """
-    from advisor.report_folder import check_folder
+    from advisor.report.folder import check_folder
 
     text = DEFAULT_OUT if out is None else out
     if not text.strip() or "\0" in text:

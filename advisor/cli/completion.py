@@ -12,8 +12,8 @@ from urllib.parse import quote
 import click
 from click.shell_completion import CompletionItem
 
-from advisor.errors import AdvisorError
-from advisor.storage_url import DEFAULT_STORAGE, parse_storage
+from advisor.base.errors import AdvisorError
+from advisor.storage.storage_url import DEFAULT_STORAGE, parse_storage
 
 MOST = 200
 WAIT_S = 0.1  # for a lock of the database

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from advisor.base.errors import EnvironmentProblem, UsageError, clean
 from advisor.cli.problems import Problems
 from advisor.cli.values import did_you_mean
-from advisor.errors import EnvironmentProblem, UsageError, clean
 
 OWN_FILE, PROJECT_FILE = "advisor.toml", "pyproject.toml"
 MAX_FILE_BYTES = 4 * 2**20

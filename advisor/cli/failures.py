@@ -17,8 +17,8 @@ from pathlib import Path
 
 import click
 
+from advisor.base.errors import AdvisorError, EnvironmentProblem, TargetError, UsageError, clean
 from advisor.cli.output import RED, paint, tell, write
-from advisor.errors import AdvisorError, EnvironmentProblem, TargetError, UsageError, clean
 
 MAX_LINE = 2000
 LIMITS = {
@@ -126,7 +126,7 @@ def from_bug(error: Exception) -> AdvisorError:
 
 def interrupted_code() -> int:
     """128 and the signal that ended the run; a closed terminal counts as SIGTERM."""
-    from advisor.signals import received_signal
+    from advisor.base.signals import received_signal
 
     return 128 + (signal.SIGINT if received_signal() in (None, signal.SIGINT) else signal.SIGTERM)
 

@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
+from advisor.base.errors import UsageError, clean
 from advisor.cli.output import warn
 from advisor.cli.stored import parse_given
 from advisor.cli.values import did_you_mean
-from advisor.contract import check_study_name
-from advisor.errors import UsageError, clean
-from advisor.reading import read_document
-from advisor.result import ProfileData, ResultData
+from advisor.result.document import ProfileData, ResultData
+from advisor.result.reading import read_document
+from advisor.storage.contract import check_study_name
 
 
 def find_result(name: str, storage: str | None) -> ResultData | ProfileData:
@@ -31,7 +31,7 @@ def find_result(name: str, storage: str | None) -> ResultData | ProfileData:
     url = parse_given(storage)
     if storage is None and url.path is not None and not url.path.exists():
         raise UsageError(f"{clean(name)}: no such file or study", hint="`advisor tune TARGET` writes one")
-    from advisor.store import Store
+    from advisor.storage.store import Store
 
     check_study_name(name)
     with Store.open(url, create=False, warn=warn) as store:

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from advisor.base.errors import UsageError, clean
+from advisor.base.settings import Value
 from advisor.cli.completion import complete_knob as complete_knob
 from advisor.cli.configuration import Form
 from advisor.cli.options import Decorator, setting
 from advisor.cli.values import did_you_mean
-from advisor.errors import UsageError, clean
-from advisor.settings import Value
 from advisor.tuners.knobs import KNOBS
 
 MAX_VALUES = 100

@@ -5,9 +5,9 @@ import importlib.util
 import os
 from pathlib import Path
 
-from advisor.errors import EnvironmentProblem, UsageError
-from advisor.first_line import VISIBLE, visible_gpus
-from advisor.profiles.machine import Machine
+from advisor.base.errors import EnvironmentProblem, UsageError
+from advisor.profiles.facts.machine import Machine
+from advisor.stages.first_line import VISIBLE, visible_gpus
 
 
 def check_ranks(ranks: tuple[int, ...] | None, machine: Machine) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from advisor.base.errors import UsageError
 from advisor.cli.completion import completer_of
 from advisor.cli.configuration import Form, SettingsFile, read_settings
 from advisor.cli.failures import Face
 from advisor.cli.output import warn
 from advisor.cli.problems import Problems
 from advisor.cli.values import Reader
-from advisor.errors import UsageError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

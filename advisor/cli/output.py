@@ -6,8 +6,8 @@ import signal
 import sys
 from typing import TextIO
 
-from advisor.errors import EnvironmentProblem, clean
-from advisor.signals import received_signal
+from advisor.base.errors import EnvironmentProblem, clean
+from advisor.base.signals import received_signal
 
 RED, YELLOW, PLAIN = "\x1b[1;31m", "\x1b[1;33m", "\x1b[0m"
 

@@ -2,8 +2,8 @@
 
 import sys
 
+from advisor.base.errors import EnvironmentProblem
 from advisor.cli.output import warn
-from advisor.errors import EnvironmentProblem
 
 WEAKER = (
     "{name}: what a program writes is written for real, and processes that hide from their group may outlive "

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import click
 
-from advisor.errors import AdvisorError, UsageError, clean
+from advisor.base.errors import AdvisorError, UsageError, clean
 
 
 class SeveralProblems(AdvisorError):

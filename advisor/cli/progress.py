@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from advisor.base.durations import write_duration
+from advisor.base.errors import clean
+from advisor.base.settings import Clock
 from advisor.cli.output import discard
-from advisor.durations import write_duration
-from advisor.errors import clean
-from advisor.progress import PlainProgress
-from advisor.settings import Clock
+from advisor.report.progress import PlainProgress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from advisor.base.settings import Settings, TargetRequest, Value
 from advisor.cli.machine_checks import torch_build
 from advisor.cli.output import warn
-from advisor.contract import default_study_name, digests_of_target, refuse_if_changed, study_contract
-from advisor.settings import Settings, TargetRequest, Value
-from advisor.storage_url import StorageUrl
+from advisor.storage.contract import default_study_name, digests_of_target, refuse_if_changed, study_contract
+from advisor.storage.storage_url import StorageUrl
 
 if TYPE_CHECKING:
-    from advisor.profiles.machine import Machine
+    from advisor.profiles.facts.machine import Machine
 
 # The space, and what torch says of the machine, are known only when the program has run.
 KNOWN = ("objective", "target", "args", "fix", "machine", "advisor", "strategy", "ranks", "seed")
@@ -31,7 +31,7 @@ def refuse_other_study(
     """
     from importlib.metadata import version
 
-    from advisor.store import Store
+    from advisor.storage.store import Store
 
     if study is None and request is None:
         return

@@ -8,8 +8,8 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 
+from advisor.base.errors import EnvironmentProblem, TargetError, UsageError, clean
 from advisor.cli.values import did_you_mean
-from advisor.errors import EnvironmentProblem, TargetError, UsageError, clean
 
 MAX_BYTES = 16 * 2**20
 TRAINING = ("backward", "step", "fit", "train", "minimize")

@@ -6,7 +6,7 @@ import click
 
 from advisor.cli.options import typed_here
 from advisor.cli.output import warn
-from advisor.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
+from advisor.storage.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
 
 
 def parse_given(storage: str | None) -> StorageUrl:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from advisor.errors import clean
+from advisor.base.errors import clean
 
 NARROWEST = 5
 

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from advisor.base.errors import TargetError, UsageError, clean
+from advisor.base.settings import TargetRequest
 from advisor.cli.platforms import check_platform
 from advisor.cli.source import defines, line_of_call, model_classes, only_defines, read_source
 from advisor.cli.torch_needed import with_torch
 from advisor.cli.values import did_you_mean
-from advisor.errors import TargetError, UsageError, clean
-from advisor.settings import TargetRequest
-from advisor.tuners.exec_command import check_command, only_observed, several_machines
+from advisor.tuners.launching.exec_command import check_command, only_observed, several_machines
 
 PYTHON = (".py", ".pyw", "")
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".pkl", ".safetensors")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from advisor.errors import EnvironmentProblem
-from advisor.settings import TargetRequest
+from advisor.base.errors import EnvironmentProblem
+from advisor.base.settings import TargetRequest
 
 PACKAGE = "torch-advisor"
 PACKAGES = ("lib/python3.*/site-packages/torch/version.py", "lib64/python3.*/site-packages/torch/version.py")

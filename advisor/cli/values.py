@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from advisor.errors import UsageError, clean
-from advisor.settings import MAX_SEED
+from advisor.base.errors import UsageError, clean
+from advisor.base.settings import MAX_SEED
 
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {

@@ -1,8 +1,8 @@
 """Activations fill memory and keep the batch from growing."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.60  # of the peak; set by experiment
 HEADROOM = 0.92  # of memory: what a run may use, with 8 % left over usual steps

@@ -1,7 +1,8 @@
 """The device computes faster in 16 bits, and the program never does."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import (
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import (
     BF16_CAPABILITY,
     LOW,
     capability,
@@ -11,8 +12,7 @@ from advisor.profiles.eligible import (
     speedup,
     spent_ms,
 )
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 TENSOR_CORES = (7, 0)  # the first NVIDIA generation that has them
 WORTHWHILE = 1.1  # times the rate in use; set by experiment, below it casts and noise eat the gain

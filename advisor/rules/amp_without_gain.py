@@ -1,11 +1,18 @@
 """Autocast converts more than its 16-bit products give back."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import LOW, castable, share_of_compute, share_of_step, speedup, spent_ms
-from advisor.profiles.profile import Profile
-from advisor.profiles.rates import Rates
-from advisor.profiles.recorded import OpCost
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import (
+    LOW,
+    castable,
+    share_of_compute,
+    share_of_step,
+    speedup,
+    spent_ms,
+)
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import OpCost
 
 THRESHOLD = 0.10  # of compute; set by experiment
 WORTHWHILE = 1.1  # times the float32 speed; below it 16 bits give nothing that casts could cost

@@ -1,8 +1,8 @@
 """A larger batch would cost little more time than the present one."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 
 THRESHOLD = 1.3  # time of twice the batch over that of the present one; set by experiment
 SAFE = 0.8  # of memory, as for memory_pressure's host limit (TraceML)

@@ -2,10 +2,10 @@
 
 from math import prod
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import OpCost, Window
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost, Window
 
 NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
 GRADIENT = "torch::autograd::AccumulateGrad"  # stores the gradient of one parameter

@@ -1,11 +1,11 @@
 """Copies between host and device hold up the step."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import clean_step_ms, share_of_step
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Copies
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import clean_step_ms, share_of_step
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Copies
 
 LARGE_BYTES = 64 * 2**10  # of a copy that the host waits for (Nsight Systems)
 SHARE = 0.10  # of the step (TraceML)

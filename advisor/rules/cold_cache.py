@@ -2,10 +2,10 @@
 
 from statistics import median
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.demand import FILE_BYTES
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.demand import FILE_BYTES
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 
 SLOWER = 2.0  # first epoch's wait over that of later ones; set by experiment
 LEAST_S = 1.0  # difference, below which it is a start like any other; set by experiment

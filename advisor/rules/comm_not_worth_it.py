@@ -3,9 +3,9 @@
 from math import log2
 from statistics import fmean
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import Profile
 
 WORTH_IT = 1.1  # samples/s of all ranks over those of one process; set by experiment
 THREADS_GAIN = 1.34  # of twice the threads, the least of five nets on two cores (measured)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.observed import CompileFacts
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.observed import CompileFacts
+from advisor.profiles.facts.profile import Profile
 
 
 class CompileFellBack(Rule):

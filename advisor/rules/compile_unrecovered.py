@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.recompiles import seconds
 
 

@@ -1,7 +1,8 @@
 """Convolutions read images in a layout that their kernels must reorder."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import (
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import (
     CONVOLUTIONS,
     TILE,
     computing,
@@ -11,9 +12,8 @@ from advisor.profiles.eligible import (
     share_of_step,
     spent_ms,
 )
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import OpCost
-from advisor.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost
 
 THRESHOLD = 0.20  # of compute; set by experiment
 MAINLY = 0.5  # of the time in convolutions

@@ -1,9 +1,9 @@
 """Tensors are filled on the host and then copied to the device."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import share_of_step
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import share_of_step
+from advisor.profiles.facts.profile import Profile
 
 
 class CreatedOnHost(Rule):

@@ -1,8 +1,8 @@
 """cuDNN takes its first guess of a convolution algorithm instead of the fastest."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 LEAST = 0.05  # of compute in convolutions: below it no algorithm is worth a try; set by experiment
 

@@ -1,8 +1,8 @@
 """An aid for finding errors is left on."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 OFF = {
     "anomaly": "remove `torch.autograd.set_detect_anomaly(True)` (or the `detect_anomaly` block)",

@@ -1,9 +1,9 @@
 """The gradient of a whole embedding table is written though a step reads few of its rows."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import EmbeddingFacts, Profile
-from advisor.profiles.recorded import Window
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import EmbeddingFacts, Profile
+from advisor.profiles.facts.recorded import Window
 
 TOUCHED = 0.1  # of the rows, per step; set by experiment
 THRESHOLD = 0.05  # of the step, for gradient and update of such tables; set by experiment

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import computing, share_of_compute, share_of_step, speedup, spent_ms
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import OpCost
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import computing, share_of_compute, share_of_step, speedup, spent_ms
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost
 
 BYTES_RATIO = 2.0  # a float64 has twice the bytes: the least that it costs more
 

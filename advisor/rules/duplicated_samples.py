@@ -1,8 +1,8 @@
 """Several workers or ranks deliver the same samples."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 MOST = 0.6  # of what is delivered twice if everything is; samples alike by chance stay below (experiment)
 

@@ -1,8 +1,8 @@
 """Evaluating takes a large part of the run."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.10  # of the run's time; set by experiment
 TARGET = 0.05  # of the run's time, which the advised interval leads to

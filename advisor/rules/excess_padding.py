@@ -1,8 +1,8 @@
 """Most of what a batch holds is padding."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 
 THRESHOLD = 0.50  # of the tokens (SageMaker Debugger, NLPSequenceRatio)
 

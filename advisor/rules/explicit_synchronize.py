@@ -1,9 +1,9 @@
 """The step waits for the device because the program says so."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import clean_step_ms, share_of_step
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import clean_step_ms, share_of_step
+from advisor.profiles.facts.profile import Profile
 
 EXPLICIT = frozenset({
     "synchronize", "device_synchronize", "stream_synchronize", "event_synchronize", "empty_cache",

@@ -2,9 +2,9 @@
 
 from statistics import fmean
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.05  # of the step (TraceLens); the TensorBoard plug-in warns at 10 %
 

@@ -1,7 +1,8 @@
 """Float32 matrices are multiplied at full precision on a device that has faster units for less."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import (
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import (
     BF16_CAPABILITY,
     capability,
     convolutions,
@@ -11,8 +12,7 @@ from advisor.profiles.eligible import (
     speedup,
     spent_ms,
 )
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.20  # of compute; set by experiment
 WORTHWHILE = 1.1  # times the float32 rate; set by experiment, below it casts and noise eat the gain

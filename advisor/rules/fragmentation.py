@@ -1,8 +1,8 @@
 """The device's allocator holds far more memory than its tensors need."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 RATIO = 2.0  # reserved over allocated; TraceML
 RESERVED = 0.30  # of the device, below which the difference does not matter; TraceML

@@ -1,8 +1,8 @@
 """The optimizer holds parameters that never receive a gradient."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import OptimizerFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import OptimizerFacts, Profile
 
 THRESHOLD = 0.01  # of the bytes given to an optimizer: less is a stray bias; set by experiment
 MIB = 2**20

@@ -1,8 +1,8 @@
 """An evaluation records a graph that nobody uses."""
 
-from advisor.finding import Ceiling, Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Ceiling, Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 
 class GradientsInEvaluation(Rule):

@@ -1,9 +1,9 @@
 """A compiled step returns to Python in the middle."""
 
-from advisor.finding import Ceiling, Finding, Kind
-from advisor.profiles.observed import GraphBreak
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Ceiling, Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.observed import GraphBreak
+from advisor.profiles.facts.profile import Profile
 
 BREAKS = 1.0  # per step: one that every step pays
 GRAPH_OPS = ("CompiledFunction", "CompiledFunctionBackward")  # what torch 2.13 records around a graph

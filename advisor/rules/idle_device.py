@@ -1,9 +1,9 @@
 """The device stands still for part of the step."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Gap
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Gap
 
 THRESHOLD = 0.15  # TraceLens; the TensorBoard plug-in warns below 50 % use, SageMaker below 70 %
 LONG_GAP_MS = 500.0  # Nsight Systems reports single gaps from there

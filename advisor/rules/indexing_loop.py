@@ -1,10 +1,10 @@
 """A Python loop takes a tensor apart piece by piece."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.eligible import CONVOLUTIONS, MATMULS, RECURRENT, share_of_step
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Repetition
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import CONVOLUTIONS, MATMULS, RECURRENT, share_of_step
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Repetition
 
 LEAST_COUNT = 10  # turns of one loop; torch's pattern matcher
 INDEXING = ("aten::select", "aten::slice", "aten::index", "aten::narrow", "aten::unbind", "aten::gather")

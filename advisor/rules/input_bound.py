@@ -1,10 +1,10 @@
 """A step waits while the loader prepares its batch."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.demand import cpu_demand
-from advisor.profiles.profile import Profile
-from advisor.profiles.replayed import Share
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.demand import cpu_demand
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.replayed import Share
 
 THRESHOLD = 0.05  # where PyTorch's TensorBoard plug-in starts to warn
 

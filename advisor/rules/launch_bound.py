@@ -1,10 +1,10 @@
 """Starting operators takes longer than running them."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import clean_step_ms
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import DeviceFacts, Window
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import clean_step_ms
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import DeviceFacts, Window
 
 SHORT_KERNEL_US = 10.0  # TraceLens
 LAUNCH_SHARE = 0.03  # of the step; TensorFlow's profiler

@@ -4,10 +4,10 @@ from collections import Counter
 from itertools import combinations
 from statistics import fmean, median
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.observed import RankFacts
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.observed import RankFacts
+from advisor.profiles.facts.profile import Profile
 
 DISTANCE = 0.5  # between two ranks' histograms of step times (SageMaker Debugger)
 BIN = 0.1  # width of a bin over the median; ranks that differ by less are alike

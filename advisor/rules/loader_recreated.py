@@ -1,8 +1,8 @@
 """A new loader is built for every epoch."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.rules.slow_item import in_ms
 from advisor.rules.worker_restart import ceiling_of_start, start_of_workers_ms
 

@@ -1,8 +1,8 @@
 """Logging takes a part of every step."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.03  # of the step; set by experiment
 EVERY = 50  # steps, in the advice

@@ -2,9 +2,9 @@
 
 from statistics import fmean
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.70  # of all communication (TraceLens, Holistic Trace Analysis)
 

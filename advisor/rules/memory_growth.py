@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import MemoryUse, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import MemoryUse, Profile
 
 STEPS = 50  # fewer are still warming up (TraceML)
 GROWTH_BYTES = 2**30  # TraceML

@@ -1,8 +1,8 @@
 """Memory is nearly full."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import MemoryUse, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import MemoryUse, Profile
 
 DEVICE = 0.90  # of the device, at the peak of a step; PyTorch's TensorBoard plug-in (TraceML: 92 %)
 HOST = 0.80  # of the host's memory or the cgroup's limit; TraceML

@@ -3,8 +3,9 @@
 from math import ceil, prod
 from statistics import median
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import (
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import (
     LOW,
     capability,
     matmuls,
@@ -13,9 +14,8 @@ from advisor.profiles.eligible import (
     sides,
     spent_ms,
 )
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import OpCost, Window
-from advisor.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost, Window
 
 MULTIPLE = 8  # elements of 16 bits that tensor cores read at once (torch's pattern matcher, tuning guide)
 VOCABULARY_MULTIPLE = 64  # of a layer as wide as the vocabulary; nanoGPT pads 50257 to 50304

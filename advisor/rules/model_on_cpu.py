@@ -1,8 +1,8 @@
 """The model computes on the CPU of a machine that has an accelerator."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 LAUNCH_US = 10.0  # per operator; a mean kernel below this is bound by its launch (TraceLens)
 TOO_SMALL_MS = 1.0  # of compute per step, where the launches alone take about as long (set by experiment)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import share_of_step
-from advisor.profiles.profile import MemoryUse, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import share_of_step
+from advisor.profiles.facts.profile import MemoryUse, Profile
 
 ROOMY = 0.80  # of memory, at the peak without checkpointing; set by experiment
 OVERHEAD = (

@@ -2,9 +2,9 @@
 
 from statistics import fmean
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import MemoryUse, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import MemoryUse, Profile
 
 THRESHOLD = 0.50  # of a rank's memory for parameters, gradients and state unsharded; set by experiment
 ROOM = 0.80  # of a rank's memory that the unsharded peak may take, so that the advice can be followed

@@ -1,8 +1,8 @@
 """The loss or a gradient is NaN or infinite."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import Profile
 
 FEWER_BITS = (
     "Compute in bfloat16 where it is float16 now, which rounds more coarsely: "

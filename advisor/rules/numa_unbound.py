@@ -1,8 +1,8 @@
 """A process computes on several memory nodes without being bound to one."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import Profile
 
 
 class NumaUnbound(Rule):

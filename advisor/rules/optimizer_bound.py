@@ -1,9 +1,9 @@
 """Updating the parameters takes a large part of the step."""
 
-from advisor.finding import Ceiling, Finding, Kind
-from advisor.profiles.profile import OptimizerFacts, Profile, StepPhases
-from advisor.profiles.replayed import Share
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Ceiling, Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import OptimizerFacts, Profile, StepPhases
+from advisor.profiles.facts.replayed import Share
 
 THRESHOLD = 0.1  # of the step; set by experiment
 

@@ -1,9 +1,9 @@
 """Other programs use the CPUs that this run computes on."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.disturbance import OTHER_CPUS
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.derived.disturbance import OTHER_CPUS
+from advisor.profiles.facts.profile import Profile
 
 
 class OtherLoad(Rule):

@@ -1,8 +1,8 @@
 """The system spends CPU time on giving memory to the process again and again."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.1  # system time over CPU time; set by experiment
 FAULTS = 1.0  # minor faults per step, by definition of "each step"

@@ -1,9 +1,9 @@
 """Batches change their shape where each new shape costs a preparation."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.observed import CompileFacts
-from advisor.profiles.profile import LoaderFacts, Profile, RunFacts
-from advisor.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.profiles.facts.observed import CompileFacts
+from advisor.profiles.facts.profile import LoaderFacts, Profile, RunFacts
 
 
 class RaggedBatches(Rule):

@@ -1,8 +1,8 @@
 """A compiled step is compiled again after the warm-up."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 SIZE = "size mismatch"  # in the reason that dynamo gives when a shape changed
 

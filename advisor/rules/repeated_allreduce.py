@@ -2,10 +2,10 @@
 
 from statistics import fmean
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.profiles.replayed import Share
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.replayed import Share
 
 THRESHOLD = 1.5  # bytes reduced over bytes of parameters; metrics and buffers make it a little more than 1
 ACCUMULATING = 1.5  # backward passes per update from where a step accumulates

@@ -1,8 +1,8 @@
 """Tensors of past steps stay alive together with the graph that made them."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import Profile
 
 NODES = 1.0  # more graph nodes alive after each step; a graph that stays is at least one
 

@@ -1,8 +1,8 @@
 """A gradient scaler is used with bfloat16, which needs none."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 
 class ScalerOnBf16(Rule):

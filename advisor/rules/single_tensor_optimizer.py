@@ -1,8 +1,8 @@
 """The optimizer updates one parameter after the other."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import OptimizerFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import OptimizerFacts, Profile
 from advisor.rules.optimizer_bound import can_fuse, floor_ms, update_ceiling, update_share
 
 THRESHOLD = 0.05  # of the step; set by experiment

@@ -1,8 +1,8 @@
 """The gradient scaler throws away updates."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.05  # of the updates; set by experiment
 SETTLING = 100  # first updates, in which a scale that is too large is brought down

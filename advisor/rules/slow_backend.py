@@ -2,9 +2,9 @@
 
 from statistics import fmean
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 LEAST_CAPABILITY = (3, 5)  # of a device that NCCL runs on (PyTorch TensorBoard plug-in)
 

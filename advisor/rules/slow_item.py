@@ -1,10 +1,10 @@
 """Single items take longer than the rest of the step."""
 
-from advisor.finding import Ceiling, Finding, Kind
-from advisor.profiles.demand import WAITS, Feeding, feeding
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.profiles.replayed import Share
-from advisor.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.advice.finding import Ceiling, Finding, Kind
+from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
+from advisor.profiles.derived.demand import WAITS, Feeding, feeding
+from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.replayed import Share
 from advisor.rules.input_bound import THRESHOLD
 
 SLOW_END = 10  # times the median, which one in a hundred items exceeds; set by experiment

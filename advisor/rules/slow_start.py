@@ -1,8 +1,8 @@
 """The first step comes late."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 SHARE = 0.10  # of the planned run; set by experiment
 LONG_S = 20 * 60.0  # SageMaker Debugger

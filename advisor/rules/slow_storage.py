@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from advisor.finding import Ceiling, Finding, Kind
-from advisor.profiles.demand import WAITS, feeding
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Ceiling, Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.demand import WAITS, feeding
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.rules.input_bound import THRESHOLD
 from advisor.rules.slow_item import in_ms, wait_ceiling
 

@@ -1,10 +1,10 @@
 """Many small copies between host and device where one would do."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import clean_step_ms, share_of_step
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Copies
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import clean_step_ms, share_of_step
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Copies
 
 MANY = 10  # transfers per step (TraceLens)
 LIKE = 3  # equal copies one right after another (RatelProf)

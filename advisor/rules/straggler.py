@@ -2,10 +2,10 @@
 
 from statistics import median
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.observed import RankFacts
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.observed import RankFacts
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.10  # of the step: wait of the victim less that of the culprit (TraceML; 20 % is its next band)
 NAMED = 0.80  # of that difference, from where a phase is named as its cause (TraceML)

@@ -1,8 +1,8 @@
 """Steps wait for memory pages to be read back from disk."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import MemoryUse, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import MemoryUse, Profile
 
 FAULTS = 1.0  # major faults per step, by definition of "in each step"
 FAULT_MS = 0.1  # one random page from a solid-state disk; set by experiment

@@ -1,10 +1,10 @@
 """The host reads a value from the device in the middle of a step."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import clean_step_ms, share_of_step
-from advisor.profiles.observed import SyncPoint
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import clean_step_ms, share_of_step
+from advisor.profiles.facts.observed import SyncPoint
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.explicit_synchronize import EXPLICIT
 
 THRESHOLD = 0.03  # of the step; TensorFlow's profiler warns of device idle from the host from there

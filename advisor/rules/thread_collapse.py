@@ -1,9 +1,9 @@
 """Threads of one operator spin while they wait for each other."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.disturbance import threads_collapsed
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.disturbance import threads_collapsed
+from advisor.profiles.facts.profile import Profile
 
 
 class ThreadCollapse(Rule):

@@ -1,10 +1,10 @@
 """More threads ask for CPUs than this process may use."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.demand import cpu_use, rank_count
-from advisor.profiles.disturbance import THROTTLED
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.demand import cpu_use, rank_count
+from advisor.profiles.derived.disturbance import THROTTLED
+from advisor.profiles.facts.profile import Profile
 
 SPARE_CPUS = (
     1  # that busy workers may take beyond the CPUs allowed, as in what tuning tries; set by experiment

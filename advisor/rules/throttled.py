@@ -1,9 +1,9 @@
 """The machine gave this run less speed than it has."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.disturbance import HOT_C, THROTTLED, throttling
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.derived.disturbance import HOT_C, THROTTLED, throttling
+from advisor.profiles.facts.profile import Profile
 
 
 class Throttled(Rule):

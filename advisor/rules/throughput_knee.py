@@ -1,8 +1,8 @@
 """A larger batch no longer gives more samples per second."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.03  # more samples per second for twice the batch; set by experiment
 

@@ -1,9 +1,9 @@
 """Loader workers ask for more CPUs than there are."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.demand import computing_threads, cpu_use, rank_count
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.derived.demand import computing_threads, cpu_use, rank_count
+from advisor.profiles.facts.profile import Profile
 
 SPARE_CPUS = 1  # may be asked for beyond those allowed: on two cores three cost nothing clear (measured)
 PER_CPU = 4  # workers, whatever they do; torch and Lightning warn from one per CPU

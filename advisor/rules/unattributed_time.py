@@ -2,10 +2,10 @@
 
 from pathlib import PurePath
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.observed import HotSpot
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.observed import HotSpot
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.10  # of the step; TraceML warns at 10 %, and at 20 % again
 LOOP_MS = 0.1  # per step of Python loop and schedule around the parts; more matters only beyond it

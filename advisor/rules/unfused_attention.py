@@ -1,9 +1,9 @@
 """Attention is written out as a product, a softmax and another product."""
 
-from advisor.finding import Finding, Kind, Severity
-from advisor.profiles.eligible import share_of_step
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind, Severity
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import share_of_step
+from advisor.profiles.facts.profile import Profile
 
 
 class UnfusedAttention(Rule):

@@ -1,9 +1,9 @@
 """Small elementwise operators pass the same tensors through memory again and again."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import share_of_compute, share_of_step
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import share_of_compute, share_of_step
+from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.15  # of compute; set by experiment
 MEMORY_SPEED = 0.5  # of the measured one; TraceLens counts slower elementwise kernels as inefficient

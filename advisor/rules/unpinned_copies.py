@@ -1,9 +1,9 @@
 """Batches are copied to the device from ordinary, pageable memory."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.eligible import clean_step_ms, share_of_step
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import clean_step_ms, share_of_step
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 
 THRESHOLD = 0.05  # of the step (TraceLens)
 MIB = 2**20

@@ -1,8 +1,8 @@
 """Some steps take much longer than most."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 OUTLIERS = 10  # more steps than this beyond 3 sigma (SageMaker Debugger)
 SPREAD = 1.5  # slow end (p95) over median; set by experiment

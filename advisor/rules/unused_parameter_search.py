@@ -1,8 +1,8 @@
 """DDP looks for unused parameters in every step and finds none."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule
+from advisor.profiles.facts.profile import Profile
 
 
 class UnusedParameterSearch(Rule):

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from advisor.finding import Ceiling, Finding, Kind
-from advisor.profiles.demand import feeding
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Ceiling, Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.demand import feeding
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.rules.slow_item import in_ms
 
 THRESHOLD = 0.03  # of an epoch; set by experiment, Lightning warns for spawned workers

@@ -1,9 +1,9 @@
 """Workers take longer to hand over a batch than making it takes."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.demand import feeding
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.demand import feeding
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.input_bound import THRESHOLD
 from advisor.rules.slow_item import in_ms, wait_ceiling
 

@@ -1,8 +1,8 @@
 """Gradients are cleared by writing zeros into them."""
 
-from advisor.finding import Finding, Kind
-from advisor.profiles.profile import Profile
-from advisor.rule import Family, Rule, percent
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
 
 TRAFFIC = 4.0  # passes over memory: writing zeros, then reading both and writing the sum in backward
 

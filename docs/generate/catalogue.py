@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from text import fenced, first_sentence, prose, table
 
-from advisor.rule import Family, Rule
+from advisor.advice.rule import Family, Rule
 from advisor.rules import RULES
 from advisor.tuners.knob import AnyKnob, Change
 from advisor.tuners.knobs import KNOBS

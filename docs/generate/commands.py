@@ -22,7 +22,7 @@ def page() -> str:
         fenced(textwrap.dedent(EXIT_CODES.partition(":\n")[2]).rstrip()),
     ]
     for name in AVAILABLE:
-        command: click.Command = importlib.import_module(f"advisor.cli.{name}").command
+        command: click.Command = importlib.import_module(f"advisor.cli.commands.{name}").command
         lines += _command(command, f"advisor {name}")
     return "\n\n".join(lines) + "\n"
 

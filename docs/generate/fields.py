@@ -5,7 +5,7 @@ from typing import Any
 
 from text import prose, table
 
-from advisor.result import schema
+from advisor.result.document import schema
 
 SCHEMA_FILE = "result.schema.json"
 

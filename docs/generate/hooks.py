@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from advisor.result import schema
+from advisor.result.document import schema
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = re.compile(r"\]\((?:\.\./)+(examples/[^)#\s]+)\)")

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from advisor.profiles.hooks.places import user_location
-
-MARKER = "user_line "
+from advisor.profiles.facts.observed import USER_LINE
+from advisor.profiles.hooks.user_lines import user_location
 
 
 def ranges() -> tuple[Callable[[str], Any], Callable[[Any], None]]:
@@ -53,7 +52,7 @@ def _mode() -> Any:
             place = None if name == "__get__" else user_location(sys._getframe(1))
             if place is None:
                 return function(*args, **(kwargs or {}))
-            marked = open_range(f"{MARKER}{place.file}:{place.line}:{place.function}")
+            marked = open_range(f"{USER_LINE}{place.file}:{place.line}:{place.function}")
             try:
                 return function(*args, **(kwargs or {}))
             finally:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from advisor.profiles.hooks.model_facts import parallel_kind
+from advisor.profiles.hooks.model.model_facts import parallel_kind
 
 if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-    from advisor.profiles.hooks.losses import Losses
-    from advisor.profiles.hooks.optimizers import Optimizers
+    from advisor.profiles.hooks.optimizer.losses import Losses
+    from advisor.profiles.hooks.optimizer.optimizers import Optimizers
 
 
 class Part(Protocol):

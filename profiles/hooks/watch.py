@@ -2,32 +2,32 @@
 
 from typing import TYPE_CHECKING
 
-from advisor.profiles.hooks.cached_batch import CachedBatch
-from advisor.profiles.hooks.clock import Clock
-from advisor.profiles.hooks.compilation import Compiling
-from advisor.profiles.hooks.cost import watching_s
-from advisor.profiles.hooks.debugging import Debugging
-from advisor.profiles.hooks.discovery import dynamo_at_work
-from advisor.profiles.hooks.garbage import Garbage
-from advisor.profiles.hooks.loader_record import LoaderRecord
-from advisor.profiles.hooks.loaders import Loaders
-from advisor.profiles.hooks.logs import Logs
-from advisor.profiles.hooks.losses import Losses
-from advisor.profiles.hooks.memory import MemoryWatch
-from advisor.profiles.hooks.numerics import nonfinite_facts
+from advisor.profiles.events import Run
+from advisor.profiles.facts.machine import Machine, with_torch
+from advisor.profiles.facts.observed import HotSpot, SyncPoint
+from advisor.profiles.facts.profile import Profile, RootFacts, RunFacts
+from advisor.profiles.hooks.loading.cached_batch import CachedBatch
+from advisor.profiles.hooks.loading.loader_record import LoaderRecord
+from advisor.profiles.hooks.loading.loaders import Loaders
+from advisor.profiles.hooks.model.compilation import Compiling
+from advisor.profiles.hooks.model.discovery import dynamo_at_work
+from advisor.profiles.hooks.model.roots import Roots
 from advisor.profiles.hooks.omission import Anomalies, Backwards, Graphs, Omissions, Part, Reductions, Updates
-from advisor.profiles.hooks.optimizers import Optimizers
+from advisor.profiles.hooks.optimizer.losses import Losses
+from advisor.profiles.hooks.optimizer.numerics import nonfinite_facts
+from advisor.profiles.hooks.optimizer.optimizers import Optimizers
 from advisor.profiles.hooks.patches import Scope
-from advisor.profiles.hooks.roots import Roots
-from advisor.profiles.hooks.sampler import Sampler
-from advisor.profiles.hooks.saves import Saves
-from advisor.profiles.hooks.seeds import Seeds
-from advisor.profiles.hooks.syncs import Syncs
-from advisor.profiles.hooks.transfers import Transfers
-from advisor.profiles.machine import Machine, with_torch
-from advisor.profiles.observed import HotSpot, SyncPoint
-from advisor.profiles.profile import Profile, RootFacts, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.hooks.step.clock import Clock
+from advisor.profiles.hooks.step.cost import watching_s
+from advisor.profiles.hooks.step.hot_lines import Sampler
+from advisor.profiles.hooks.step.saves import Saves
+from advisor.profiles.hooks.step.syncs import Syncs
+from advisor.profiles.hooks.step.transfers import Transfers
+from advisor.profiles.hooks.surroundings.debugging import Debugging
+from advisor.profiles.hooks.surroundings.garbage import Garbage
+from advisor.profiles.hooks.surroundings.logs import Logs
+from advisor.profiles.hooks.surroundings.memory import MemoryWatch
+from advisor.profiles.hooks.surroundings.seeds import Seeds
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -45,7 +45,10 @@ ELSEWHERE: dict[int, tuple[tuple[str, str], ...]] = {
         ("profiles/test_trace_broken.py", "test_negative_times_and_missing_ones_are_skipped_and_noted"),
     ),
 }
-UNPICKLES = {"tuners/ship.py", "profiles/hooks/loader_probe.py"}  # what the same run has pickled itself
+UNPICKLES = {
+    "tuners/trial/workload_transfer.py",
+    "profiles/hooks/loading/loader_probe.py",
+}  # what the same run has pickled itself
 
 
 def functions(file: Path) -> set[str]:

@@ -13,14 +13,14 @@ from builders import a_machine
 from command_line import say
 from result_builder import MACHINE, a_profile_result, a_result
 
+from advisor.base.errors import AdvisorError
 from advisor.cli import machine_checks
 from advisor.cli.machine_checks import check_device, torch_build
-from advisor.contract import digests_of_target, study_contract
-from advisor.errors import AdvisorError
-from advisor.profiles.machine import Gpu, Machine, cpus_allowed, read_machine
-from advisor.result import Trial
-from advisor.storage_url import parse_storage
-from advisor.store import Store
+from advisor.profiles.facts.machine import Gpu, Machine, cpus_allowed, read_machine
+from advisor.result.document import Trial
+from advisor.storage.contract import digests_of_target, study_contract
+from advisor.storage.storage_url import parse_storage
+from advisor.storage.store import Store
 
 TOO_MANY = cpus_allowed() + 100
 

@@ -8,9 +8,9 @@ import pytest
 from bad_inputs import SECRET, Row, assert_quick, assert_refused, go_to, tune
 from command_line import contents, say
 
-from advisor.errors import UsageError
-from advisor.storage_error import problem
-from advisor.storage_url import parse_storage
+from advisor.base.errors import UsageError
+from advisor.storage.storage_error import problem
+from advisor.storage.storage_url import parse_storage
 
 URLS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "53": ("", 2, ("storage is empty", "leave it out for the default file")),
@@ -147,7 +147,7 @@ def test_65_a_server_that_refuses_is_told_in_a_line_without_the_password(
 def test_65_without_psycopg_the_extra_is_named(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.storage_url.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("advisor.storage.storage_url.importlib.util.find_spec", lambda name: None)
     said = say(capsys, "studies", "--storage", f"postgresql://ada:{SECRET}@h/lab")
     assert (said.code, said.blocks) == (5, 1)
     assert "postgresql:// needs the extra" in said.err

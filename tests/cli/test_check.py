@@ -14,11 +14,11 @@ from check_builder import a_check, a_failed_check
 from command_line import HEAVY, assert_told_once, contents, say
 from result_builder import a_profile_result, a_result
 
-from advisor.cli.check import show
+from advisor.cli.commands.check import show
 from advisor.cli.machine_checks import torch_build
-from advisor.profiles.machine import read_machine
-from advisor.report import write_report
-from advisor.result import Budget, Target
+from advisor.profiles.facts.machine import read_machine
+from advisor.report.files import write_report
+from advisor.result.document import Budget, Target
 
 TRAINING = "import torch\nmodel = torch.nn.Linear(1, 1)\nfor _ in range(9):\n    model(1).backward()\n"
 

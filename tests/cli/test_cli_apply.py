@@ -12,9 +12,9 @@ from applied_builder import PROGRAM, a_change, a_result_for
 from command_line import HEAVY, assert_told_once, contents, say
 from result_builder import a_keep, a_profile_result, a_ratio, an_adopted
 
-from advisor.apply_result import Verification
-from advisor.cli import apply
-from advisor.report import write_report
+from advisor.cli.commands import apply
+from advisor.report.files import write_report
+from advisor.result.apply import Verification
 
 WORKERS = a_change("num_workers", 0, 2)
 FREEZE = a_change("gc_freeze", "off", "freeze")

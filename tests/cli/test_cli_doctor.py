@@ -12,8 +12,8 @@ import pytest
 from builders import A_GPU, a_machine
 from command_line import assert_told_once, say
 
-from advisor.doctor import Check, completion_line, examine
-from advisor.profiles.machine import Machine
+from advisor.profiles.facts.machine import Machine
+from advisor.runs.doctor import Check, completion_line, examine
 
 ROOT = Path(__file__).parents[2]
 FAKE = """
@@ -41,7 +41,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("advisor.doctor.LOAD_S", 0.01)
+    monkeypatch.setattr("advisor.runs.doctor.LOAD_S", 0.01)
 
     def put(version: str = "2.13.0", cuda: str | None = None, threads: int = 1) -> None:
         a_torch(tmp_path, FAKE.format(version=version, cuda=repr(cuda), threads=threads))

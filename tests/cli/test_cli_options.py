@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.cli import main
-from advisor.first_line import visible_gpus
+from advisor.stages.first_line import visible_gpus
 
 
 def lay_out(folder: Path) -> None:

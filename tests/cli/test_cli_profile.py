@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from result_builder import a_profile_result, a_result
 
 from advisor.cli import main
+from advisor.cli.commands.profile import show
 from advisor.cli.machine_checks import torch_build
-from advisor.cli.profile import show
-from advisor.profiles.machine import cpus_allowed
-from advisor.reading import read_document
-from advisor.result import ProfileData, schema
+from advisor.profiles.facts.machine import cpus_allowed
+from advisor.result.document import ProfileData, schema
+from advisor.result.reading import read_document
 
 Case = tuple[tuple[str, ...], int, tuple[str, ...]]
 

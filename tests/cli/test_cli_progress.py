@@ -7,7 +7,7 @@ from itertools import pairwise
 from rich.console import Console
 
 from advisor.cli.progress import TerminalProgress
-from advisor.progress import PlainProgress
+from advisor.report.progress import PlainProgress
 
 
 class Clock:

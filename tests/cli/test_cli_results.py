@@ -15,15 +15,15 @@ from builders import a_machine
 from command_line import HEAVY, assert_told_once, contents, say
 from result_builder import a_profile_result, a_result
 
+from advisor.base.errors import AdvisorError, NoValidTrial, TargetError, UsageError
+from advisor.base.settings import Settings, TargetRequest
+from advisor.cli.commands.tune import resume_command, show
 from advisor.cli.failures import Face, from_bug, report_failure
-from advisor.cli.tune import resume_command, show
-from advisor.contract import study_contract
-from advisor.errors import AdvisorError, NoValidTrial, TargetError, UsageError
-from advisor.reading import read_result
-from advisor.result import ResultData
-from advisor.settings import Settings, TargetRequest
-from advisor.storage_url import parse_storage
-from advisor.store import Store
+from advisor.result.document import ResultData
+from advisor.result.reading import read_result
+from advisor.storage.contract import study_contract
+from advisor.storage.storage_url import parse_storage
+from advisor.storage.store import Store
 from advisor.tuners.knobs import KNOBS
 
 STUDY = "train"

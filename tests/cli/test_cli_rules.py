@@ -9,9 +9,9 @@ from command_line import assert_told_once, contents, say
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.advice.rule import Family
 from advisor.cli import main
-from advisor.cli.rules import complete_rule, listing
-from advisor.rule import Family
+from advisor.cli.commands.rules import complete_rule, listing
 from advisor.rules import RULES
 from advisor.tuners.strategies import STRATEGIES
 
@@ -98,7 +98,7 @@ def test_any_name_is_answered(name: str) -> None:
 def test_names_complete() -> None:
     from click import Context
 
-    from advisor.cli.rules import command
+    from advisor.cli.commands.rules import command
 
     found = complete_rule(Context(command), command.params[0], "slow_")
     assert found == [name for name in RULES if name.startswith("slow_")]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from command_line import say
 
+from advisor.base.errors import UsageError
+from advisor.base.settings import TargetRequest
 from advisor.cli.target import find_target
-from advisor.errors import UsageError
-from advisor.settings import TargetRequest
 
 TRAINING = "import torch\nmodel = torch.nn.Linear(1, 1)\nfor _ in range(9):\n    model(1).backward()\n"
 MODEL = "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n"

@@ -19,9 +19,9 @@ from command_line import HEAVY, contents, say
 from result_builder import a_keep, a_profile_result, a_result
 
 from advisor.cli import AVAILABLE, SHORT_HELP, Commands, main
-from advisor.report import write_report
-from advisor.storage_url import parse_storage
-from advisor.store import Store
+from advisor.report.files import write_report
+from advisor.storage.storage_url import parse_storage
+from advisor.storage.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,9 @@ def test_help_imports_no_command() -> None:
     done = run("-X", "importtime", "-m", "advisor", "--help")
     assert done.returncode == 0
     assert not [
-        name for name in ("advisor.cli.tune", "pydantic", "rich", "jinja2") if f" {name}\n" in done.stderr
+        name
+        for name in ("advisor.cli.commands.tune", "pydantic", "rich", "jinja2")
+        if f" {name}\n" in done.stderr
     ]
     for command in AVAILABLE:
         assert f"  {command} " in done.stdout

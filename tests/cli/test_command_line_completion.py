@@ -14,8 +14,8 @@ from result_builder import a_result
 
 from advisor.cli import AVAILABLE, _commands
 from advisor.rules import RULES
-from advisor.storage_url import parse_storage
-from advisor.store import Store
+from advisor.storage.storage_url import parse_storage
+from advisor.storage.store import Store
 from advisor.tuners.knobs import KNOBS
 
 

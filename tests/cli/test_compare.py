@@ -12,10 +12,10 @@ from builders import a_machine
 from command_line import HEAVY, assert_told_once, contents, say
 from result_builder import MACHINE, a_keep, a_profile_result, a_result
 
-from advisor.contract import study_contract
-from advisor.report import write_report
-from advisor.storage_url import parse_storage
-from advisor.store import Store
+from advisor.report.files import write_report
+from advisor.storage.contract import study_contract
+from advisor.storage.storage_url import parse_storage
+from advisor.storage.store import Store
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,11 @@ import optuna
 import psutil
 from supervised import marked
 
-from advisor.report import render_html
-from advisor.result import Trial
-from advisor.storage_url import parse_storage
-from advisor.store import Store
-from advisor.tuners.failures import Cause
+from advisor.report.files import render_html
+from advisor.result.document import Trial
+from advisor.storage.storage_url import parse_storage
+from advisor.storage.store import Store
+from advisor.tuners.supervision.failures import Cause
 
 GONE_S = 10.0  # after which no process of ours may live
 EXIT_CODES = frozenset({0, 1, 2, 3, 4, 5, 130, 143})
@@ -82,7 +82,9 @@ def wait_until_gone(mark: str) -> None:
 
 def supervisors(mark: str) -> list[psutil.Process]:
     """The supervisors of the trials that run."""
-    return [process for process in marked(mark) if "advisor.tuners.supervise" in process.cmdline()]
+    return [
+        process for process in marked(mark) if "advisor.tuners.supervision.supervise" in process.cmdline()
+    ]
 
 
 def read_acknowledged(folder: Path) -> dict[int, tuple[str, str]]:

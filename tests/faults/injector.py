@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.fault_points import VARIABLE, install
+from advisor.base.fault_points import VARIABLE, install
 
 LOG = "ADVISOR_TEST_FAULT_LOG"
 RECORD = 48  # bytes of a line of the log: its place there is the number of the hit

@@ -2,7 +2,7 @@
 
 import sys
 
-from advisor.tuners import supervise
+from advisor.tuners.supervision import supervise
 
 KILL_WAIT_S = 1.0
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import injector
 
-from advisor.tuners.channel import Channel
-from advisor.tuners.spec import TrialSpec, write_json
+from advisor.tuners.trial.channel import Channel
+from advisor.tuners.trial.spec import TrialSpec, write_json
 
 STEP_S = 0.02
 SPEEDS = {"gc_freeze=freeze": 1.5, "gc_freeze=manual": 1.2}

@@ -14,9 +14,9 @@ import pytest
 from supervised import MARK
 from toy import Toy
 
-from advisor.device_lock import FOLDER_VARIABLE
-from advisor.launching import make_launcher
-from advisor.settings import Settings, TargetRequest
+from advisor.base.settings import Settings, TargetRequest
+from advisor.stages.device_lock import FOLDER_VARIABLE
+from advisor.stages.launching import make_launcher
 
 pytestmark = pytest.mark.faults
 
@@ -57,7 +57,7 @@ BOMB = """
 import sys
 from pathlib import Path
 from test_fault_trials import a_launcher
-from advisor.tuners.failures import TrialFailed
+from advisor.tuners.supervision.failures import TrialFailed
 BODY = '''
 if not os.path.exists("bombed"):
     open("bombed", "w").close()

@@ -37,9 +37,9 @@ def a_network(socket: Path) -> Iterator[list[str]]:
 
 WRITING = """
 import sys, time
-from advisor.errors import EnvironmentProblem
-from advisor.storage_url import parse_storage
-from advisor.store import Store
+from advisor.base.errors import EnvironmentProblem
+from advisor.storage.storage_url import parse_storage
+from advisor.storage.store import Store
 store = Store.open(parse_storage(sys.argv[1]), create=True, warn=print)
 store.create_study("train", {})
 print("ready", flush=True)

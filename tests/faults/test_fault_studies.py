@@ -11,7 +11,7 @@ from scripted_trial import CANDIDATES, EVERY, LASTS, ONCE, STUCK
 from toy import CHANGE, Toy
 from toy_study import STEPPING
 
-from advisor.tuners.spec import MAX_OUTCOME, read_outcome
+from advisor.tuners.trial.spec import MAX_OUTCOME, read_outcome
 
 WORKERS = ("--knob", "num_workers=0,2")
 MANY = ("--knob", "num_workers=0,1,2,4", "--knob", "placebo")

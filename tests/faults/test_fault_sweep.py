@@ -19,8 +19,8 @@ from fault_oracle import Kept
 from injector import LOG, names
 from toy import CHANGE, Toy
 
-from advisor import backup
-from advisor.fault_points import VARIABLE
+from advisor.base.fault_points import VARIABLE
+from advisor.patching import backup
 
 KILLED = -signal.SIGKILL
 OF_THE_TUNER = (
@@ -105,7 +105,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import injector
 injector.load()
-from advisor.backup import write_patch
+from advisor.patching.backup import write_patch
 write_patch(Path("train.py"), b"before\\n", b"after\\n")
 """
 
@@ -135,7 +135,7 @@ sys.path.insert(0, sys.argv[1])
 import injector
 injector.load()
 import torch
-from advisor.profiles.recorder import Recorder
+from advisor.profiles.hooks.recorder import Recorder
 recorder = Recorder(Path("trace.json"))
 recorder.start()
 torch.ones(4).exp()

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from advisor.tuners import supervise
-from advisor.tuners.ended import Ended
-from advisor.tuners.failures import Failure, TrialFailed
-from advisor.tuners.launch import Launcher
-from advisor.tuners.race import check_outcome
-from advisor.tuners.record import TrialRecord
-from advisor.tuners.session import Session, SessionEnded
-from advisor.tuners.spec import Target
-from advisor.tuners.starting import forking
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.session import Session, SessionEnded
+from advisor.tuners.search.race import check_outcome
+from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.supervision import supervise
+from advisor.tuners.supervision.ended import Ended
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.starting import forking
+from advisor.tuners.trial.spec import Target
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("no_process_remains")]
 
@@ -181,9 +181,9 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 import torch
-from advisor.diagnosis import _written
-from advisor.profiles.recorder import Recorder
-from advisor.tuners.failures import TrialFailed
+from advisor.stages.diagnosis import _written
+from advisor.profiles.hooks.recorder import Recorder
+from advisor.tuners.supervision.failures import TrialFailed
 path = Path(sys.argv[1], "trace.json")
 recorder = Recorder(path)
 recorder.start()

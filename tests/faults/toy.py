@@ -16,7 +16,7 @@ from injector import LOG, names
 from supervised import MARK
 from toy_study import ACKNOWLEDGED
 
-from advisor.fault_points import VARIABLE
+from advisor.base.fault_points import VARIABLE
 
 PROGRAM = Path(__file__).with_name("toy_study.py")
 COMMAND = ("tune", "train.py", "--keep-batch", "--study", "s", "--budget", "60s")

@@ -22,15 +22,16 @@ import injector  # noqa: E402
 from builders import a_rich_profile  # noqa: E402
 from scripted_trial import STUCK, fate_of  # noqa: E402
 
-from advisor import cli, launching  # noqa: E402
-from advisor.profiles.machine import read_machine  # noqa: E402
-from advisor.result import Trial  # noqa: E402
-from advisor.store import Store  # noqa: E402
-from advisor.tuners.launch import Launcher  # noqa: E402
-from advisor.tuners.spec import TrialSpec  # noqa: E402
+from advisor import cli  # noqa: E402
+from advisor.profiles.facts.machine import read_machine  # noqa: E402
+from advisor.result.document import Trial  # noqa: E402
+from advisor.stages import launching  # noqa: E402
+from advisor.storage.store import Store  # noqa: E402
+from advisor.tuners.launching.launch import Launcher  # noqa: E402
+from advisor.tuners.trial.spec import TrialSpec  # noqa: E402
 
 STEPPING = "ADVISOR_TEST_CLOCK"
-SUPERVISORS = (("-P", "-m", "advisor.tuners.supervise"), (str(HERE / "powerless.py"),))
+SUPERVISORS = (("-P", "-m", "advisor.tuners.supervision.supervise"), (str(HERE / "powerless.py"),))
 ACKNOWLEDGED = "ADVISOR_TEST_ACKNOWLEDGED"
 
 

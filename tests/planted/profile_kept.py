@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import patch
 
-from advisor import profiling
-from advisor.advise import advise
+from advisor.advice.advise import advise
+from advisor.advice.finding import Finding
+from advisor.advice.rule import Rule
 from advisor.cli import main
-from advisor.finding import Finding
-from advisor.profiles.profile import Profile
-from advisor.profiles.profile_json import as_json
-from advisor.rule import Rule
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.profile_json import as_json
+from advisor.runs import profile as runs_profile
 
 kept, *arguments = sys.argv[1:]
 
@@ -22,5 +22,5 @@ def kept_and_judged(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding
     return advise(profile, rules)
 
 
-with patch.object(profiling, "advise", kept_and_judged):
+with patch.object(runs_profile, "advise", kept_and_judged):
     sys.exit(main(arguments))

@@ -17,9 +17,9 @@ from pathlib import Path
 from programs import CLEAN, FAULTS, HEADROOM, HERE, LIMIT_S, LOOKS, OPTIONS, complaint, rule_of, told_before
 from recordings import recorded_profile, recording, recording_of, said_of
 
-from advisor.profiles.disturbance import disturbances
-from advisor.profiles.profile import Profile
-from advisor.profiles.profile_json import from_json
+from advisor.profiles.derived.disturbance import disturbances
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.profile_json import from_json
 
 
 def recorded(path: Path) -> Profile | None:

@@ -16,11 +16,11 @@ from typing import Any
 
 from programs import HERE
 
-from advisor import findings as data
-from advisor.advise import advise
-from advisor.profiles.profile import Profile
-from advisor.profiles.profile_json import as_json, from_json
+from advisor.advice.advise import advise
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.profile_json import as_json, from_json
 from advisor.rules import RULES
+from advisor.stages import result_findings as data
 
 RECORDED = HERE / "recorded"
 COMMAND = "make planted-record"

@@ -11,9 +11,9 @@ import recordings
 from builders import a_machine, a_profile, a_window
 from programs import CLEAN, FAULTS, complaint, told_before
 
-from advisor.profiles.observed import HostFacts
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.rates import Rates
+from advisor.profiles.facts.observed import HostFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.rates import Rates
 
 DEBUGGING = next(path for path in FAULTS if path.stem.startswith("debug_mode"))
 AMP = next(path for path in FAULTS if path.stem.startswith("amp_unused"))

@@ -8,8 +8,8 @@ from builders import a_profile
 from programs import CLEAN, FAULTS, FIRST_SHARE, HEADROOM, complaint, rule_of, told_before
 from recordings import COMMAND, FOLDERS, RECORDED, recorded_profile, recording, recording_of, said_of
 
-from advisor.profiles.observed import HotSpot, Location
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.observed import HotSpot, Location
+from advisor.profiles.facts.profile import Profile
 
 PROGRAMS = [*FAULTS, *CLEAN]
 THERE = [path for path in PROGRAMS if recording_of(path).exists()]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
 
 
 class Around:

@@ -2,9 +2,9 @@ from typing import Any
 
 from builders import a_gpu_profile, a_machine, a_rich_profile, a_root
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import MemoryUse
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import MemoryUse
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.activation_heavy import ActivationHeavy
 
 GIB = 2**30

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 from builders import A_GPU, a_gpu_profile, a_machine, a_rich_profile, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.rates import Rates
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.rates import Rates
 from advisor.rules.amp_unused import AmpUnused
 
 RATES = Rates(

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_rich_profile, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.rates import Rates
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.rates import Rates
 from advisor.rules.amp_without_gain import AmpWithoutGain
 
 OWN = RunFacts(own_autocast=True)

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_share
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import MemoryUse
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import MemoryUse
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.batch_too_small import BatchTooSmall
 
 GIB = 2**30

@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile, a_root, a_window, an_op
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile, RootFacts
-from advisor.profiles.rates import Rates
-from advisor.profiles.recorded import OpCost
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile, RootFacts
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import OpCost
 from advisor.rules.bias_before_norm import BiasBeforeNorm
 
 IMAGES = (32, 16, 8, 8)

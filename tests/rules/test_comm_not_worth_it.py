@@ -2,10 +2,10 @@ from typing import Any
 
 from builders import a_machine, a_profile, a_share
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import RankFacts
-from advisor.profiles.profile import Profile
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import RankFacts
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.comm_not_worth_it import CommNotWorthIt
 
 

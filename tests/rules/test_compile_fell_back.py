@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import CompileFacts
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import CompileFacts
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.compile_fell_back import CompileFellBack
 
 COMPILED = CompileFacts(frames=4, compiled=4, graphs=4, seconds=20.0)

@@ -1,9 +1,9 @@
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import CompileFacts
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import CompileFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.compile_unrecovered import CompileUnrecovered
 
 

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_root, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import OpCost, Window
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost, Window
 from advisor.rules.contiguous_conv import ContiguousConv
 
 NET = a_root(channels_last=False, location=Location("train.py", 10))

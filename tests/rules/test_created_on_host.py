@@ -2,9 +2,9 @@ from typing import Any
 
 from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.created_on_host import CreatedOnHost
 
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_rich_profile, a_root, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.cudnn_benchmark_off import CudnnBenchmarkOff
 
 OFF = RunFacts(cudnn_benchmark=False)

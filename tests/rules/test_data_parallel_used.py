@@ -1,8 +1,8 @@
 from builders import A_GPU, a_machine, a_profile, a_root
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.data_parallel_used import DataParallelUsed
 
 TWO_GPUS = a_machine(cuda=True, gpus=(A_GPU, A_GPU))

@@ -1,9 +1,9 @@
 from builders import a_machine, a_profile, a_share
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import Location, RankFacts
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import Location, RankFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.debug_mode import DebugMode
 
 HERE = Location("train.py", 3)

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile, a_root, a_window, an_op, an_optimizer
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import EmbeddingFacts, Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import EmbeddingFacts, Profile
 from advisor.rules.dense_embedding_gradients import DenseEmbeddingGradients
 
 GRADIENT = an_op("aten::embedding_dense_backward", 1.0, phase="backward", total_ms=2.0)

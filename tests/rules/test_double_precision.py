@@ -3,14 +3,14 @@ from pathlib import Path
 import torch
 from builders import a_gpu_profile, a_machine, a_rich_profile, a_root, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.ops import window_of
-from advisor.profiles.profile import Profile
-from advisor.profiles.rates import Rates
-from advisor.profiles.recorded import Window
-from advisor.profiles.recorder import Recorder
-from advisor.profiles.trace_file import read_trace
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import Window
+from advisor.profiles.hooks.recorder import Recorder
+from advisor.profiles.traces.ops import window_of
+from advisor.profiles.traces.reading import read_trace
 from advisor.rules.double_precision import DoublePrecision
 
 LINE = Location("data.py", 12)

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.evaluation_bound import EvaluationBound
 
 HERE = Location("train.py", 40)

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.profile import Profile, StepPhases
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.rules.excess_padding import ExcessPadding
 
 COMPUTING = {"forward": 3.0, "backward": 5.0, "optimizer": 2.0}

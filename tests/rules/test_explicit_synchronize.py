@@ -1,9 +1,9 @@
 import pytest
 from builders import a_gpu_profile, a_machine, a_rich_profile
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location, SyncPoint
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location, SyncPoint
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.explicit_synchronize import ExplicitSynchronize
 
 LINE = Location("train.py", 30)

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from builders import A_GPU, a_gpu_profile, a_machine, a_rich_profile, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.rates import Rates
-from advisor.profiles.recorded import Window
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import Window
 from advisor.rules.fp32_matmul import Fp32Matmul
 
 RATES = Rates(matmul=(("float32", 50e12), ("float32_medium", 400e12)))

@@ -1,9 +1,9 @@
 import pytest
 from builders import a_machine, a_profile, an_optimizer
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import OptimizerFacts, Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import OptimizerFacts, Profile
 from advisor.rules.frozen_parameters_optimized import FrozenParametersOptimized
 
 

@@ -1,8 +1,8 @@
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.garbage_collection import GarbageCollection
 
 

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile, a_share
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.gradients_in_evaluation import GradientsInEvaluation
 
 HERE = Location("train.py", 30)

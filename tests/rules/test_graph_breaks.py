@@ -1,9 +1,9 @@
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile, a_root, a_window, an_op
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import CompileFacts, GraphBreak, Location
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import CompileFacts, GraphBreak, Location
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.graph_breaks import GraphBreaks
 
 ITEM = GraphBreak(

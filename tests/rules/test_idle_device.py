@@ -2,10 +2,10 @@ from typing import Any
 
 from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Gap
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Gap
 from advisor.rules.idle_device import IdleDevice
 
 LINE = Location("train.py", 61)

@@ -1,10 +1,10 @@
 import pytest
 from builders import a_machine, a_rich_profile, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Repetition
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Repetition
 from advisor.rules.indexing_loop import IndexingLoop
 
 LINE = Location("model.py", 33, "forward")

@@ -1,8 +1,8 @@
 from builders import a_loader, a_machine, a_profile, a_share
 
-from advisor.finding import Severity, State
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.input_bound import InputBound
 
 

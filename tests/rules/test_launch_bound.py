@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.profile import Profile
-from advisor.profiles.rates import Rates
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.rates import Rates
 from advisor.rules.launch_bound import LaunchBound
 
 

@@ -1,9 +1,9 @@
 import pytest
 from builders import a_loader, a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import Location, RankFacts
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import Location, RankFacts
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.load_imbalance import LoadImbalance
 
 HERE = Location("train.py", 5)

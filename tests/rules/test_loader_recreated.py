@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from builders import a_loader, a_machine, a_profile
 
-from advisor.finding import Finding, Kind, Severity, State
-from advisor.profiles.machine import Machine
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.advice.finding import Finding, Kind, Severity, State
+from advisor.profiles.facts.machine import Machine
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.rules.loader_recreated import LoaderRecreated
 
 

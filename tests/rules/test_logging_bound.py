@@ -1,8 +1,8 @@
 from builders import a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import HotSpot, Location
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import HotSpot, Location
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.logging_bound import LoggingBound
 
 HERE = Location("train.py", 20)

@@ -1,10 +1,10 @@
 import pytest
 from builders import a_machine, a_profile, a_root, a_share
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import RankFacts
-from advisor.profiles.profile import Profile
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import RankFacts
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.low_overlap import LowOverlap
 
 

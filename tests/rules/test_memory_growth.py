@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location, MemoryUse
-from advisor.profiles.profile import Profile, StepPhases
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location, MemoryUse
+from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.rules.memory_growth import MemoryGrowth
 
 GIB = 2**30

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_rich_profile
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import MemoryUse
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import MemoryUse
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.memory_pressure import MemoryPressure
 
 GIB = 2**30

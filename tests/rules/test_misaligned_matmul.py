@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 from builders import A_GPU, a_gpu_profile, a_machine, a_rich_profile, a_root, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import EmbeddingFacts, Profile
-from advisor.profiles.rates import Rates
-from advisor.profiles.recorded import OpCost
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import EmbeddingFacts, Profile
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import OpCost
 from advisor.rules.misaligned_matmul import MisalignedMatmul
 
 HEAD = Location("model.py", 88)

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import A_GPU, a_gpu_profile, a_machine, a_profile, a_root, a_window
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.model_on_cpu import ModelOnCpu
 
 HERE = Location("net.py", 7)

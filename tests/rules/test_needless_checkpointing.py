@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_rich_profile, a_root, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import MemoryUse
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import MemoryUse
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.needless_checkpointing import NeedlessCheckpointing
 
 GIB = 2**30

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile, a_root, an_optimizer
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import Location, MemoryUse, RankFacts
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import Location, MemoryUse, RankFacts
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.needless_sharding import NeedlessSharding
 
 GIB = 2**30

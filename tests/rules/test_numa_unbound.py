@@ -1,9 +1,9 @@
 from builders import a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.machine import Machine
-from advisor.profiles.observed import HostFacts, RankFacts
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.machine import Machine
+from advisor.profiles.facts.observed import HostFacts, RankFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.numa_unbound import NumaUnbound
 
 UNBOUND = HostFacts(bound_to_node=False)

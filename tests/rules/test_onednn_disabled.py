@@ -1,9 +1,9 @@
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.recorded import Window
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.recorded import Window
 from advisor.rules.onednn_disabled import OnednnDisabled
 
 OFF = RunFacts(mkldnn_enabled=False)

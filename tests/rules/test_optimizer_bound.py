@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile, a_share, an_optimizer
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location, RankFacts
-from advisor.profiles.profile import OptimizerFacts, Profile
-from advisor.profiles.rates import Rates
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location, RankFacts
+from advisor.profiles.facts.profile import OptimizerFacts, Profile
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.optimizer_bound import OptimizerBound, floor_ms
 
 MIB = 2**20

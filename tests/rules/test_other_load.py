@@ -1,8 +1,8 @@
 from builders import a_machine, a_profile
 
-from advisor.finding import Finding, Kind, Severity, State
-from advisor.profiles.observed import HostFacts
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Finding, Kind, Severity, State
+from advisor.profiles.facts.observed import HostFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.other_load import OtherLoad
 
 

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import MemoryUse
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import MemoryUse
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.page_fault_bound import PageFaultBound
 
 

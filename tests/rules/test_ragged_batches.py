@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import CompileFacts, StepSeries
-from advisor.profiles.profile import LoaderFacts, Profile, RunFacts
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import CompileFacts, StepSeries
+from advisor.profiles.facts.profile import LoaderFacts, Profile, RunFacts
 from advisor.rules.ragged_batches import RaggedBatches
 
 RECOMPILED = CompileFacts(frames=1, compiled=1, recompiles_after_warmup=7, recompile_seconds=20.0)

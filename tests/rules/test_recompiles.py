@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import CompileFacts
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import CompileFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.recompiles import Recompiles, seconds
 
 SIZES = "0/0: tensor 'x' size mismatch at index 0. expected 8, actual 7"

@@ -1,9 +1,9 @@
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import Location, MemoryUse
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import Location, MemoryUse
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.retained_graph import RetainedGraph
 
 

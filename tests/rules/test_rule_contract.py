@@ -7,10 +7,10 @@ import sys
 import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile
 
-from advisor.advise import advise
-from advisor.finding import State
-from advisor.profiles.profile import Profile
-from advisor.rule import Rule
+from advisor.advice.advise import advise
+from advisor.advice.finding import State
+from advisor.advice.rule import Rule
+from advisor.profiles.facts.profile import Profile
 from advisor.rules import RULES
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.strategies import STRATEGIES

@@ -2,8 +2,8 @@ from typing import Any
 
 from builders import a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.scaler_on_bf16 import ScalerOnBf16
 
 

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile, a_share, a_window, an_optimizer
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.profile import OptimizerFacts, Profile, StepPhases
-from advisor.profiles.rates import Rates
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.profile import OptimizerFacts, Profile, StepPhases
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.single_tensor_optimizer import SingleTensorOptimizer
 
 

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.skipped_scaler_steps import SkippedScalerSteps
 
 

@@ -3,10 +3,10 @@ from typing import Any
 
 from builders import A_GPU, a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.machine import Gpu
-from advisor.profiles.observed import RankFacts
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.machine import Gpu
+from advisor.profiles.facts.observed import RankFacts
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.slow_backend import SlowBackend
 
 

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from builders import a_loader, a_machine, a_profile, a_share
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.slow_collate import SlowCollate
 from advisor.rules.slow_item import SlowItem, in_ms
 from advisor.rules.slow_storage import SlowStorage

@@ -1,9 +1,9 @@
 import pytest
 from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Copies
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Copies
 from advisor.rules.small_copies import SmallCopies
 
 

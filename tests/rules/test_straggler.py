@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile, a_root
 
-from advisor.finding import Severity, State
-from advisor.profiles.observed import RankFacts
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.observed import RankFacts
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.straggler import Straggler
 
 

@@ -1,9 +1,9 @@
 from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
 
-from advisor.advise import advise
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location, SyncPoint
-from advisor.profiles.profile import Profile
+from advisor.advice.advise import advise
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location, SyncPoint
+from advisor.profiles.facts.profile import Profile
 from advisor.rules import RULES
 from advisor.rules.sync_points import SyncPoints
 

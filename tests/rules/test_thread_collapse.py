@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from builders import a_machine, a_profile
 
-from advisor.advise import advise
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import HostFacts
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.advise import advise
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import HostFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.thread_collapse import ThreadCollapse
 
 

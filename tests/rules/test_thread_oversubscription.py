@@ -1,8 +1,8 @@
 from builders import a_loader, a_machine, a_profile
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import HostFacts, RankFacts
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import HostFacts, RankFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.thread_oversubscription import ThreadOversubscription
 
 BUSY = {"item_ms": 1.0, "cpu_share": 1.0, "num_workers": 4}  # 32 ms of items for a step of 10 ms

@@ -2,9 +2,9 @@ from typing import Any
 
 from builders import a_machine, a_profile
 
-from advisor.finding import Finding, Kind, Severity, State
-from advisor.profiles.observed import HostFacts
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.advice.finding import Finding, Kind, Severity, State
+from advisor.profiles.facts.observed import HostFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.rules.throttled import Throttled
 
 

@@ -1,9 +1,9 @@
 import pytest
 from builders import a_loader, a_machine, a_profile, a_share
 
-from advisor.finding import Severity, State
-from advisor.profiles.profile import Profile
-from advisor.profiles.replayed import Replays
+from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.replayed import Replays
 from advisor.rules.throughput_knee import ThroughputKnee
 
 

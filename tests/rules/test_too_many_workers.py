@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import RankFacts
-from advisor.profiles.profile import LoaderFacts, Profile, RunFacts
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import RankFacts
+from advisor.profiles.facts.profile import LoaderFacts, Profile, RunFacts
 from advisor.rules.too_many_workers import TooManyWorkers
 
 

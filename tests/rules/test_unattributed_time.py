@@ -2,9 +2,9 @@ from typing import Any
 
 from builders import a_loader, a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import HotSpot, Location
-from advisor.profiles.profile import Profile, StepPhases
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import HotSpot, Location
+from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.rules.unattributed_time import UnattributedTime
 
 METRICS = HotSpot("other", Location("/home/me/train.py", 33, "accuracy"), 0.6)

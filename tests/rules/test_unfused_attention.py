@@ -1,9 +1,9 @@
 from builders import a_machine, a_rich_profile, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Attention
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Attention
 from advisor.rules.unfused_attention import UnfusedAttention
 
 LINE = Location("model.py", 55, "forward")

@@ -2,12 +2,12 @@ from typing import Any
 
 from builders import a_gpu_profile, a_machine, a_rich_profile, a_window, an_op
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.machine import Machine
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.rates import Rates
-from advisor.profiles.recorded import PointwiseChains
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.machine import Machine
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import PointwiseChains
 from advisor.rules.unfused_pointwise import UnfusedPointwise
 
 LINE = Location("model.py", 20, "forward")

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_device, a_gpu_profile, a_loader, a_machine, a_rich_profile, a_window
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.profiles.recorded import Copies
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.recorded import Copies
 from advisor.rules.unpinned_copies import UnpinnedCopies
 
 

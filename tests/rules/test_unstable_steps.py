@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_device, a_machine, a_profile, a_window
 
-from advisor.finding import Finding, Kind, Severity, State
-from advisor.profiles.observed import StepSeries
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Finding, Kind, Severity, State
+from advisor.profiles.facts.observed import StepSeries
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.unstable_steps import UnstableSteps
 
 STEADY = StepSeries(steps=200, median_ms=10.0, mean_ms=10.1, p5_ms=9.8, p95_ms=10.6, outliers=2)

@@ -2,9 +2,9 @@ from typing import Any
 
 from builders import a_machine, a_profile, a_root
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.observed import Location, RankFacts
-from advisor.profiles.profile import Profile
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import Location, RankFacts
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.unused_parameter_search import UnusedParameterSearch
 
 HERE = Location("train.py", 12)

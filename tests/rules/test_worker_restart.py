@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from builders import a_loader, a_machine, a_profile
 
-from advisor.finding import Finding, Severity, State
-from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.rules.worker_restart import WorkerRestart
 
 

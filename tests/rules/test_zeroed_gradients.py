@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile, a_window, an_optimizer
 
-from advisor.finding import Kind, Severity, State
-from advisor.profiles.observed import Location
-from advisor.profiles.profile import OptimizerFacts, Profile, StepPhases
+from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import OptimizerFacts, Profile, StepPhases
 from advisor.rules.zeroed_gradients import ZeroedGradients
 
 

@@ -10,9 +10,9 @@ from builders import a_run
 from small_training import ROWS, losses_of, watched
 from torch.utils.data import DataLoader
 
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.worker_setting import NEEDS_WORKERS, NO_LOADER, WorkerSetting
+from advisor.tuners.worker_knob import NEEDS_WORKERS, NO_LOADER, WorkerSetting
 
 CHANGED: dict[str, int | str] = {
     "prefetch_factor": 4, "persistent_workers": "on", "in_order": "off",

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
-from advisor.tuners.micro_batches import SPLITTING
+from advisor.tuners.mechanisms.micro_batches import SPLITTING
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

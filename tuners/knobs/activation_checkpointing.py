@@ -3,10 +3,10 @@
 from types import MethodType
 from typing import TYPE_CHECKING
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.blocks import NO_BLOCKS, repeated_blocks
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
-from advisor.tuners.recomputation import recomputing
+from advisor.tuners.mechanisms.blocks import NO_BLOCKS, repeated_blocks
+from advisor.tuners.mechanisms.recomputation import recomputing
 
 if TYPE_CHECKING:
     from torch.nn import Module

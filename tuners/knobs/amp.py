@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.casting import to_float32
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
-from advisor.tuners.loss_scaling import LossScaling
-from advisor.tuners.reduced_precision import no_units
+from advisor.tuners.mechanisms.casting import to_float32
+from advisor.tuners.mechanisms.fast_units import no_units
+from advisor.tuners.mechanisms.loss_scaling import LossScaling
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 FACTORS = (2, 4, 8, 16)

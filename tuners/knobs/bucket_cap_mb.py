@@ -1,8 +1,8 @@
 """How many gradients travel in one message under DistributedDataParallel."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 MIB = 2**20
 OTHERS = (1, 5, 100)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile, RootFacts
+from advisor.profiles.facts.profile import Profile, RootFacts
 from advisor.tuners.knob import Change, Semantics
-from advisor.tuners.switch import Switch
+from advisor.tuners.on_off_knob import Switch
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
-from advisor.tuners.seen import gradient_norms
+from advisor.tuners.mechanisms.computed import gradient_norms
 
 DEFAULTS = {"on": None, "off": False}  # None, not True: torch takes groups wherever it can
 UNSEEN = "the program was not seen to clip gradients by their norm"

@@ -1,14 +1,14 @@
 """What DistributedDataParallel sends of the gradients."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.parallel.compression import FIRST_LOW_RANK, HOOKS, MATRIX_RANK
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.mechanisms.data_parallel.compression import FIRST_LOW_RANK, HOOKS, MATRIX_RANK
+from advisor.tuners.strategy_knob import StrategySetting
 
 NO_BF16 = "the communication hook for bf16 needs CUDA with NCCL 2.10 or later"
 SPARSE = "gradients of sparse embeddings cannot be compressed"
 TORCH = "from torch.distributed.algorithms.ddp_comm_hooks import "
-OURS = 'from advisor.tuners.parallel.compression import register\nregister(model, "{}")'
+OURS = 'from advisor.tuners.mechanisms.data_parallel.compression import register\nregister(model, "{}")'
 CODE = {
     "none": "DistributedDataParallel(model)  # without register_comm_hook: gradients travel as they are",
     "fp16": f"{TORCH}default_hooks\nmodel.register_comm_hook(None, default_hooks.fp16_compress_hook)",

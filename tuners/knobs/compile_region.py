@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.blocks import NO_BLOCKS, repeated_blocks
-from advisor.tuners.compiled import COMPILE, compiles
-from advisor.tuners.compiled_update import compile_update, refuse_uncompilable
-from advisor.tuners.joined_loss import JOINING, joins
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.knobs.execution import DYNAMIC, require_compiler
+from advisor.tuners.mechanisms.blocks import NO_BLOCKS, repeated_blocks
+from advisor.tuners.mechanisms.compiled_update import compile_update, refuse_uncompilable
+from advisor.tuners.mechanisms.compiling import COMPILE, compiles
+from advisor.tuners.mechanisms.joined_loss import JOINING, joins
 
 if TYPE_CHECKING:
     from torch.nn import Module

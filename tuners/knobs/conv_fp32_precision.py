@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
-from advisor.tuners.reduced_precision import no_units
-from advisor.tuners.seen import has_convolutions
+from advisor.tuners.mechanisms.computed import has_convolutions
+from advisor.tuners.mechanisms.fast_units import no_units
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

@@ -5,7 +5,7 @@ from collections.abc import Set
 from contextlib import suppress
 from pathlib import Path
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 
 SYSTEM = Path("/sys/devices/system")

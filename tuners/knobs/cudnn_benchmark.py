@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
-from advisor.tuners.seen import has_convolutions
+from advisor.tuners.mechanisms.computed import has_convolutions
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

@@ -1,7 +1,7 @@
 """Autograd's search for operations whose gradient is not a number."""
 
+from advisor.profiles.facts.profile import Profile
 from advisor.profiles.hooks.omission import Anomalies
-from advisor.profiles.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 

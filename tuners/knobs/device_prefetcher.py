@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from advisor.profiles.facts.profile import Profile
 from advisor.profiles.hooks.tensors import each_tensor, tensor_type
-from advisor.profiles.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 if TYPE_CHECKING:

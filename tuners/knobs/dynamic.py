@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.compiled import compiles
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.knobs.execution import DYNAMIC, require_compiler
+from advisor.tuners.mechanisms.compiling import compiles
 
 if TYPE_CHECKING:
     from torch.nn import Module

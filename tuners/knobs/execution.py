@@ -5,11 +5,11 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.blocks import repeated_blocks
-from advisor.tuners.compiled import COMPILE
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
-from advisor.tuners.torchscript import Hybrid, Traced, scripted
+from advisor.tuners.mechanisms.blocks import repeated_blocks
+from advisor.tuners.mechanisms.compiling import COMPILE
+from advisor.tuners.mechanisms.torchscript import Hybrid, Traced, scripted
 
 if TYPE_CHECKING:
     from torch.nn import Module

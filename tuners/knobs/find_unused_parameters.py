@@ -1,8 +1,8 @@
 """Whether DistributedDataParallel looks in every step for parameters without a gradient."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class FindUnusedParameters(StrategySetting[str]):

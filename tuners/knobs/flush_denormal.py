@@ -1,8 +1,8 @@
 """Whether the CPU computes with numbers too small to be normal."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.switch import Switch
+from advisor.tuners.on_off_knob import Switch
 
 
 class FlushDenormal(Switch):

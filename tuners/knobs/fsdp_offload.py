@@ -1,8 +1,8 @@
 """Where a rank keeps its part of parameters, gradients and optimizer state under FSDP."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class FsdpOffload(StrategySetting[str]):

@@ -1,8 +1,8 @@
 """The type in which parameters travel and are computed with under FSDP."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 NO_UNITS = "this CPU has no bf16 units: a bf16 matmul is {speedup:.2f} times as fast as one in float32"
 BATCH_NORM = "batch norm keeps its statistics in float32, which do not go with weights in bf16"

@@ -1,9 +1,9 @@
 """What is gathered at a time under FSDP."""
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.blocks import NO_BLOCKS
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.mechanisms.blocks import NO_BLOCKS
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class FsdpWrap(StrategySetting[str]):

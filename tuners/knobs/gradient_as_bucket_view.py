@@ -1,8 +1,8 @@
 """Where gradients lie under DistributedDataParallel."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class GradientAsBucketView(StrategySetting[str]):

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from advisor.profiles.demand import rank_count
-from advisor.profiles.machine import CGROUP
-from advisor.profiles.profile import LoaderFacts, Profile
-from advisor.tuners.cached_items import CachedItems, has_changed, keep_nothing, look
-from advisor.tuners.epochs import epochs_of
+from advisor.profiles.derived.demand import rank_count
+from advisor.profiles.derived.epochs import epochs_of
+from advisor.profiles.facts.machine import CGROUP
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.mechanisms.cached_items import CachedItems, has_changed, keep_nothing, look
 
 MEMORY_SHARE = 0.8  # of free memory, as for the queues of workers
 ITERABLE = "an iterable dataset has no items that could be asked for again"

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.worker_setting import WorkerSetting
+from advisor.tuners.worker_knob import WorkerSetting
 
 
 class InOrder(WorkerSetting[str]):

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.casting import to_float32
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
-from advisor.tuners.reduced_precision import no_units
+from advisor.tuners.mechanisms.casting import to_float32
+from advisor.tuners.mechanisms.fast_units import no_units
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -7,7 +7,7 @@ from ctypes.util import find_library
 from functools import cache
 from pathlib import Path
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
-from advisor.tuners.reduced_precision import no_units
+from advisor.tuners.mechanisms.fast_units import no_units
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from advisor.profiles.hooks.loader_probe import TheirFailure, theirs
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.hooks.loading.loader_probe import TheirFailure, theirs
 from advisor.profiles.hooks.tensors import tensor_type
-from advisor.profiles.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.worker_setting import WorkerSetting
+from advisor.tuners.worker_knob import WorkerSetting
 
 SENT = ("dataset", "collate_fn", "worker_init_fn")
 AFTER_CUDA = "the GPU is in use already, after which a process must not be forked"

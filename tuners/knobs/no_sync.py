@@ -1,8 +1,8 @@
 """How often gradients are averaged when they are accumulated."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class NoSync(StrategySetting[str]):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from advisor.profiles.facts.profile import Profile
 from advisor.profiles.hooks.patches import Patch
-from advisor.profiles.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 

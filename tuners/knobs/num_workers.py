@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from advisor.profiles.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")

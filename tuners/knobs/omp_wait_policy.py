@@ -2,7 +2,7 @@
 
 import os
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 VARIABLE = "OMP_WAIT_POLICY"

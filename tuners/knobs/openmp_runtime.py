@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 LIBRARY = "libiomp5"

@@ -4,10 +4,10 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.seen import gradient_norms
-from advisor.tuners.switch import Switch
+from advisor.tuners.mechanisms.computed import gradient_norms
+from advisor.tuners.on_off_knob import Switch
 
 if TYPE_CHECKING:
     from torch import Tensor

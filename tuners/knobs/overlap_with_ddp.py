@@ -1,9 +1,9 @@
 """Updates within backward under ZeRO."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.seen import gradient_norms
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.mechanisms.computed import gradient_norms
+from advisor.tuners.strategy_knob import StrategySetting
 
 CODE = """from torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import hook_with_zero_step
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook

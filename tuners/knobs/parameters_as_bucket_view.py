@@ -1,8 +1,8 @@
 """How updated parameters travel under ZeRO."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class ParametersAsBucketView(StrategySetting[str]):

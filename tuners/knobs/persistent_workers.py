@@ -4,10 +4,10 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.kept_workers import GivenToWorkers
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.worker_setting import WorkerSetting
+from advisor.tuners.mechanisms.kept_workers import GivenToWorkers
+from advisor.tuners.worker_knob import WorkerSetting
 
 MOST_ITERATORS = 2  # frameworks build a second loader from the first; a third means one per epoch
 

@@ -1,6 +1,6 @@
 """A change that changes nothing, to measure how often noise is taken for a gain."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Semantics
 
 

@@ -3,9 +3,15 @@
 import os
 import subprocess
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
-from advisor.tuners.power import Limit, PowerError, put_back_at_exit, read_power_limit, set_power_limit
+from advisor.tuners.mechanisms.power import (
+    Limit,
+    PowerError,
+    put_back_at_exit,
+    read_power_limit,
+    set_power_limit,
+)
 
 STEPS = 4  # equal ones between the lowest and the highest limit
 

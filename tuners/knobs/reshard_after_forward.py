@@ -1,8 +1,8 @@
 """Whether parameters stay whole between forward and backward under FSDP."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class ReshardAfterForward(StrategySetting[str]):

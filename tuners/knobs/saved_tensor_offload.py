@@ -3,9 +3,9 @@
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.switch import Switch
+from advisor.tuners.on_off_knob import Switch
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -1,8 +1,8 @@
 """The order in which the stages of a pipeline compute."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 CLASSES = {"gpipe": "ScheduleGPipe", "1f1b": "Schedule1F1B"}
 

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
-from advisor.tuners.seen import calls_attention
+from advisor.tuners.mechanisms.computed import calls_attention
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -1,8 +1,8 @@
 """How far workers of a parameter server may run apart."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class Staleness(StrategySetting[str]):

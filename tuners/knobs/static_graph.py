@@ -1,8 +1,8 @@
 """Whether DistributedDataParallel may rely on every step being like the first."""
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.strategy_setting import StrategySetting
+from advisor.tuners.strategy_knob import StrategySetting
 
 
 class StaticGraph(StrategySetting[str]):

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.place import HERE
 from advisor.tuners.strategies import STRATEGIES

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.parallel.divided_batch import SCRIPT
-from advisor.tuners.parallel.wrapped_calls import only_called
+from advisor.tuners.mechanisms.data_parallel.divided_batch import SCRIPT
+from advisor.tuners.mechanisms.data_parallel.wrapped_calls import only_called
 from advisor.tuners.strategy import Loss, Strategy
 
 if TYPE_CHECKING:

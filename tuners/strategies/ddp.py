@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.parallel.compression import HOOKS, collectives, register, sent_by
-from advisor.tuners.parallel.divided_batch import refuse_dividing_batch
-from advisor.tuners.parallel.missing_gradients import average_gradients
-from advisor.tuners.parallel.sent_bytes import all_gather
-from advisor.tuners.parallel.uneven import equal_or_joined
-from advisor.tuners.parallel.wrapped_calls import only_called
+from advisor.tuners.mechanisms.data_parallel.compression import HOOKS, collectives, register, sent_by
+from advisor.tuners.mechanisms.data_parallel.divided_batch import refuse_dividing_batch
+from advisor.tuners.mechanisms.data_parallel.missing_gradients import average_gradients
+from advisor.tuners.mechanisms.data_parallel.sent_bytes import all_gather
+from advisor.tuners.mechanisms.data_parallel.uneven import equal_or_joined
+from advisor.tuners.mechanisms.data_parallel.wrapped_calls import only_called
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Loss, Strategy
 

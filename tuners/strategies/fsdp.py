@@ -4,12 +4,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
-from advisor.tuners.blocks import NO_BLOCKS, repeated_blocks
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.parallel.divided_batch import refuse_special_parameters, refuse_undivided
-from advisor.tuners.parallel.held_bytes import held_bytes, held_state_bytes
-from advisor.tuners.parallel.sharding import SCRIPTED, Unit, clip_shards, refuse_unshardable, unit_of
+from advisor.tuners.mechanisms.blocks import NO_BLOCKS, repeated_blocks
+from advisor.tuners.mechanisms.data_parallel.divided_batch import refuse_special_parameters, refuse_undivided
+from advisor.tuners.mechanisms.data_parallel.held_bytes import held_bytes, held_state_bytes
+from advisor.tuners.mechanisms.data_parallel.sharding import (
+    SCRIPTED,
+    Unit,
+    clip_shards,
+    refuse_unshardable,
+    unit_of,
+)
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Build, Loss, Strategy
 

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Semantics
-from advisor.tuners.parallel.averaging import average
-from advisor.tuners.parallel.divided_batch import refuse_undivided
-from advisor.tuners.parallel.held_bytes import held_bytes, held_state_bytes
-from advisor.tuners.parallel.sent_bytes import all_reduce
+from advisor.tuners.mechanisms.data_parallel.averaging import average
+from advisor.tuners.mechanisms.data_parallel.divided_batch import refuse_undivided
+from advisor.tuners.mechanisms.data_parallel.held_bytes import held_bytes, held_state_bytes
+from advisor.tuners.mechanisms.data_parallel.sent_bytes import all_reduce
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Build, Strategy
 

@@ -6,22 +6,22 @@ from statistics import median
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.parallel.divided_batch import refuse_undivided
+from advisor.tuners.mechanisms.data_parallel.divided_batch import refuse_undivided
 from advisor.tuners.strategy import Build, Strategy
 
 if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-    from advisor.tuners.parallel.served_optimizer import ServedOptimizer
-    from advisor.workload import Workload
+    from advisor.tuners.mechanisms.parameter_server.served_optimizer import ServedOptimizer
+    from advisor.workloads.workload import Workload
 
 SNIPPET = """\
-from advisor.tuners.parallel.links import link_up
-from advisor.tuners.parallel.key_value_server import KeyValueServer
-from advisor.tuners.parallel.served_optimizer import ServedOptimizer
+from advisor.tuners.mechanisms.parameter_server.links import link_up
+from advisor.tuners.mechanisms.parameter_server.key_value_server import KeyValueServer
+from advisor.tuners.mechanisms.parameter_server.served_optimizer import ServedOptimizer
 
 links = link_up(workers, servers)  # after init_process_group, in all processes; servers have the last ranks
 if rank >= workers:
@@ -91,8 +91,8 @@ class ParameterServer(Strategy):
         return model
 
     def optimizer(self, build: Build, model: "Module") -> "Optimizer":
-        from advisor.tuners.parallel.links import link_up
-        from advisor.tuners.parallel.served_optimizer import ServedOptimizer
+        from advisor.tuners.mechanisms.parameter_server.links import link_up
+        from advisor.tuners.mechanisms.parameter_server.served_optimizer import ServedOptimizer
 
         links = link_up(self.place.workers, self.place.servers, self.place.timeout_s)
         self._optimizer = ServedOptimizer(
@@ -112,8 +112,8 @@ class ParameterServer(Strategy):
             super().clip(model, limit)
 
     def serve(self, workload: "Workload") -> None:
-        from advisor.tuners.parallel.key_value_server import KeyValueServer
-        from advisor.tuners.parallel.links import FOREVER, link_up
+        from advisor.tuners.mechanisms.parameter_server.key_value_server import KeyValueServer
+        from advisor.tuners.mechanisms.parameter_server.links import FOREVER, link_up
 
         place = self.place
         # another server can take over only what it can read

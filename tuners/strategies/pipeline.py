@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.parallel.divided_batch import SCRIPT
+from advisor.tuners.mechanisms.data_parallel.divided_batch import SCRIPT
 from advisor.tuners.strategy import Loss, Strategy
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from advisor.tuners.parallel.pipelined import Pipelined
+    from advisor.tuners.mechanisms.pipeline.pipelined import Pipelined
 
 CODE = """from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 part = stages[rank]  # nn.Sequential of the layers of this rank
@@ -91,7 +91,7 @@ class Pipeline(Strategy):
     def wrap(self, model: "Module") -> "Module":
         import torch
 
-        from advisor.tuners.parallel.pipelined import Pipelined
+        from advisor.tuners.mechanisms.pipeline.pipelined import Pipelined
 
         self._pipelined = None
         for (name, value), reason in EXCLUDED.items():

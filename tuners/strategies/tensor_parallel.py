@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.parallel.divided_batch import SCRIPT
-from advisor.tuners.parallel.held_bytes import held_bytes
+from advisor.tuners.mechanisms.data_parallel.divided_batch import SCRIPT
+from advisor.tuners.mechanisms.data_parallel.held_bytes import held_bytes
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Build, Loss, Strategy
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-    from advisor.tuners.parallel.linear_groups import LinearGroup
-    from advisor.tuners.parallel.same_batches import SameBatches
-    from advisor.tuners.parallel.sharded import Traffic
+    from advisor.tuners.mechanisms.data_parallel.same_batches import SameBatches
+    from advisor.tuners.mechanisms.tensor.linear_groups import LinearGroup
+    from advisor.tuners.mechanisms.tensor.sharded import Traffic
 
 CODE = """from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -94,9 +94,9 @@ class TensorParallel(Strategy):
         import torch
         from torch.distributed.device_mesh import DeviceMesh
 
-        from advisor.tuners.parallel.same_batches import SameBatches, share_random_state
-        from advisor.tuners.parallel.sharded import Traffic
-        from advisor.tuners.parallel.tensor_plan import parallelize
+        from advisor.tuners.mechanisms.data_parallel.same_batches import SameBatches, share_random_state
+        from advisor.tuners.mechanisms.tensor.sharded import Traffic
+        from advisor.tuners.mechanisms.tensor.tensor_plan import parallelize
 
         self._model = None
         if HERE.among_workers is None:
@@ -120,7 +120,7 @@ class TensorParallel(Strategy):
         Raises:
             Refused: Its update is not known to be element by element, or is fused and not Adam's.
         """
-        from advisor.tuners.parallel.sharded import separate
+        from advisor.tuners.mechanisms.tensor.sharded import separate
 
         optimizer = build(model.parameters())
         kind = type(optimizer)
@@ -153,7 +153,7 @@ class TensorParallel(Strategy):
 
     def clip(self, model: "Module", limit: float) -> None:
         """The norm is that of all parts together."""
-        from advisor.tuners.parallel.sharded import clip
+        from advisor.tuners.mechanisms.tensor.sharded import clip
 
         clip(model.parameters(), limit, HERE.among_workers)
 
@@ -173,7 +173,7 @@ class TensorParallel(Strategy):
         }
 
     def _hand_out_copies(self, model: "Module") -> None:
-        from advisor.tuners.parallel.sharded import outputs_apart
+        from advisor.tuners.mechanisms.tensor.sharded import outputs_apart
 
         assert self._traffic is not None  # wrapped before
         self._copies = True

@@ -5,13 +5,13 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.parallel.divided_batch import refuse_special_parameters, refuse_undivided
-from advisor.tuners.parallel.held_bytes import held_bytes, held_state_bytes
-from advisor.tuners.parallel.rebuilding import Recipe, accepted, recipe_of
-from advisor.tuners.parallel.sent_bytes import all_gather, all_reduce
-from advisor.tuners.parallel.wrapped_calls import only_called
+from advisor.tuners.mechanisms.data_parallel.divided_batch import refuse_special_parameters, refuse_undivided
+from advisor.tuners.mechanisms.data_parallel.held_bytes import held_bytes, held_state_bytes
+from advisor.tuners.mechanisms.data_parallel.sent_bytes import all_gather, all_reduce
+from advisor.tuners.mechanisms.data_parallel.wrapped_calls import only_called
+from advisor.tuners.mechanisms.parameter_server.rebuilding import Recipe, accepted, recipe_of
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Build, Loss, Strategy
 

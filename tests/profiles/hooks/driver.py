@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from advisor.profiles.hooks.clock import Clock, Step
+from advisor.profiles.events import Run
+from advisor.profiles.facts.machine import Machine
+from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.watch import Watch
-from advisor.profiles.machine import Machine
-from advisor.profiles.run import Run
 
 MACHINE = Machine(cpus_allowed=1, physical_cores=1, memory_bytes=0, shm_bytes=0, torch_default_threads=1)
 

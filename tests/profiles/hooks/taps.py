@@ -7,12 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from advisor.profiles.hooks.clock import Clock, Step
-from advisor.profiles.hooks.debugging import Debugging
-from advisor.profiles.hooks.garbage import Garbage
-from advisor.profiles.hooks.losses import Losses
-from advisor.profiles.hooks.memory import MemoryWatch
-from advisor.profiles.hooks.numerics import nonfinite_facts
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import RunFacts
+from advisor.profiles.hooks.model.roots import Roots
 from advisor.profiles.hooks.omission import (
     Anomalies,
     Backwards,
@@ -21,12 +18,15 @@ from advisor.profiles.hooks.omission import (
     Reductions,
     Updates,
 )
-from advisor.profiles.hooks.optimizers import Optimizers
+from advisor.profiles.hooks.optimizer.losses import Losses
+from advisor.profiles.hooks.optimizer.numerics import nonfinite_facts
+from advisor.profiles.hooks.optimizer.optimizers import Optimizers
 from advisor.profiles.hooks.patches import Scope
-from advisor.profiles.hooks.roots import Roots
-from advisor.profiles.hooks.saves import Saves
-from advisor.profiles.profile import RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.hooks.step.clock import Clock, Step
+from advisor.profiles.hooks.step.saves import Saves
+from advisor.profiles.hooks.surroundings.debugging import Debugging
+from advisor.profiles.hooks.surroundings.garbage import Garbage
+from advisor.profiles.hooks.surroundings.memory import MemoryWatch
 
 
 class Taps:

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from advisor.profiles.hooks.clock import Clock
+from advisor.profiles.events import Run
+from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.watch import Watch
-from advisor.profiles.run import Run
 
 MOST = 10  # one loader, root, backward, zero_grad and update; 22 before they were written out where they run
 SETTLED = 200

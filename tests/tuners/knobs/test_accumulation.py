@@ -6,11 +6,11 @@ import torch
 from builders import a_gpu_profile, a_loader, a_rich_profile, a_root, a_run
 from torch import nn
 
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused, Semantics
 from advisor.tuners.knobs.accumulation import PROPOSAL, Accumulation
-from advisor.tuners.micro_batches import Splitting
+from advisor.tuners.mechanisms.micro_batches import Splitting
 
 BATCH = [torch.arange(12.0).reshape(6, 2), torch.arange(6)]
 

@@ -11,8 +11,8 @@ from builders import a_profile, a_root, a_run
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from advisor.profiles.profile import Profile
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.activation_checkpointing import ActivationCheckpointing
 

@@ -8,7 +8,7 @@ from builders import a_machine, a_profile, a_run
 from torch import nn
 from torch._functorch import config as settings
 
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.activation_memory_budget import ActivationMemoryBudget
 from advisor.tuners.knobs.execution import Execution

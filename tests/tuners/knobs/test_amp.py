@@ -5,11 +5,11 @@ import torch
 from builders import a_gpu_profile, a_machine, a_profile, a_rich_profile, a_root, a_run, an_optimizer
 from torch import nn
 
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.amp import Amp
-from advisor.tuners.loss_scaling import LossScaling
+from advisor.tuners.mechanisms.loss_scaling import LossScaling
 
 
 class Watched(nn.Linear):

@@ -5,7 +5,7 @@ import torch
 from builders import a_loader, a_profile
 from torch.utils.data import DataLoader, TensorDataset
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
 from advisor.tuners.knobs.batch_size import BatchSize
 

@@ -5,8 +5,8 @@ import torch
 from builders import a_profile, a_root, a_run
 from torch import nn
 
-from advisor.profiles.profile import Profile
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.channels_last import CAVEAT, ChannelsLast
 from advisor.tuners.knobs.execution import Execution

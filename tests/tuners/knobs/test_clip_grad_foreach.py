@@ -7,8 +7,8 @@ import torch
 from builders import a_profile, a_run, a_window, an_op
 from torch.nn.utils import clip_grad_norm_
 
-from advisor.profiles.profile import Profile
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.clip_grad_foreach import ClipGradForeach
 

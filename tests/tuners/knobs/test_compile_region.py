@@ -9,12 +9,12 @@ from small_training import watched
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from advisor.profiles.profile import Profile
-from advisor.profiles.run import Run
-from advisor.tuners.joined_loss import EVALUATED, JOINING, SEPARATE, joins
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.compile_region import CompileRegion
 from advisor.tuners.knobs.execution import Execution
+from advisor.tuners.mechanisms.joined_loss import EVALUATED, JOINING, SEPARATE, joins
 
 INPUTS = torch.linspace(-1, 1, 8).reshape(2, 4)
 TARGET = torch.tensor([[0.5], [-0.5]])

@@ -5,9 +5,9 @@ import pytest
 import torch
 from builders import A_GPU, a_gpu_profile, a_machine, a_rich_profile, a_root, a_run
 
-from advisor.profiles.machine import Gpu
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.machine import Gpu
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.conv_fp32_precision import ConvFp32Precision
 

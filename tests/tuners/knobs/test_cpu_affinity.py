@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders import a_loader, a_machine, a_profile, a_run
 
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.cpu_affinity import CpuAffinity, memory_nodes, spread
 

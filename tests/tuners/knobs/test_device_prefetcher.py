@@ -10,7 +10,7 @@ from builders import a_gpu_profile, a_loader, a_profile, a_rich_profile
 from small_training import losses_of
 from torch.utils.data import DataLoader, TensorDataset
 
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.device_prefetcher import Ahead, DevicePrefetcher, moved
 

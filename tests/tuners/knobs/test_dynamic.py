@@ -6,8 +6,8 @@ import torch
 from builders import a_loader, a_machine, a_profile, a_rich_profile, a_root, a_run
 from torch import nn
 
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Change, Refused
 from advisor.tuners.knobs.dynamic import Dynamic
 from advisor.tuners.knobs.execution import Execution

@@ -8,8 +8,8 @@ import torch
 from builders import a_gpu_profile, a_machine, a_profile, a_rich_profile, a_root, a_run
 from torch import nn
 
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused, Value
 from advisor.tuners.knobs.execution import Execution
 

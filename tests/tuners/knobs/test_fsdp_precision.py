@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from builders import A_GPU, a_gpu_profile, a_machine, a_profile, a_root, a_run
 
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused, Semantics
 from advisor.tuners.knobs.fsdp_precision import FsdpPrecision
 

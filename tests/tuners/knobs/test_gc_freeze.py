@@ -7,8 +7,8 @@ import torch
 from builders import a_profile, a_run
 from small_training import losses_of
 
-from advisor.profiles.profile import RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.gc_freeze import EVERY, GcFreeze
 

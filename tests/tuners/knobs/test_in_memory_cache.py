@@ -8,12 +8,12 @@ from builders import a_loader, a_machine, a_profile, a_rich_profile, a_run
 from small_training import losses_of
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from advisor.profiles.machine import Machine
-from advisor.profiles.profile import MemoryUse, Profile, RunFacts
-from advisor.profiles.run import Run
-from advisor.tuners.cached_items import CachedItems
+from advisor.profiles.events import Run
+from advisor.profiles.facts.machine import Machine
+from advisor.profiles.facts.profile import MemoryUse, Profile, RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.in_memory_cache import InMemoryCache
+from advisor.tuners.mechanisms.cached_items import CachedItems
 
 LENGTH = 16
 PERSISTENT = {"num_workers": 1, "persistent_workers": True}

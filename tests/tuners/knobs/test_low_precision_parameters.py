@@ -5,11 +5,11 @@ import torch
 from builders import a_machine, a_profile, a_rich_profile, a_root, a_run
 from torch import nn
 
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.low_precision_parameters import LowPrecisionParameters
-from advisor.tuners.space import build_space
+from advisor.tuners.space.space import build_space
 
 
 def switched_on() -> Run:

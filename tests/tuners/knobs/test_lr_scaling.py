@@ -5,9 +5,9 @@ import pytest
 import torch
 from builders import a_loader, a_profile, an_optimizer
 
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
-from advisor.tuners.goodput import learning_rate_factor
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.tuners.comparing.goodput import learning_rate_factor
 from advisor.tuners.knob import AnyKnob, Refused
 from advisor.tuners.knobs.batch_size import BatchSize
 from advisor.tuners.knobs.lr_scaling import LrScaling

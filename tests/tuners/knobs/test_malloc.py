@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile, a_run
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import malloc
 from advisor.tuners.knobs.malloc import TUNED, Malloc

@@ -6,8 +6,8 @@ import pytest
 import torch
 from builders import A_GPU, a_gpu_profile, a_machine, a_profile, a_run
 
-from advisor.profiles.machine import Gpu
-from advisor.profiles.profile import RunFacts
+from advisor.profiles.facts.machine import Gpu
+from advisor.profiles.facts.profile import RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.matmul_precision import MatmulPrecision
 

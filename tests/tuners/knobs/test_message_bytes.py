@@ -5,7 +5,7 @@ from builders import a_profile
 
 from advisor.tuners.knob import Change, Semantics
 from advisor.tuners.knobs.message_bytes import MessageBytes
-from advisor.tuners.parallel.served_optimizer import ServedOptimizer
+from advisor.tuners.mechanisms.parameter_server.served_optimizer import ServedOptimizer
 
 
 def test_the_size_that_workers_use_by_themselves_comes_first() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from builders import a_gpu_profile, a_machine, a_profile, a_run
 
-from advisor.profiles.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.mkldnn import Mkldnn
 

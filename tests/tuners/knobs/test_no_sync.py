@@ -1,7 +1,7 @@
 import pytest
 from builders import a_profile, a_rich_profile
 
-from advisor.profiles.profile import RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.no_sync import NoSync
 

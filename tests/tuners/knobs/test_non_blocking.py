@@ -4,11 +4,11 @@ import pytest
 import torch
 from builders import a_device, a_gpu_profile, a_rich_profile, a_run, a_window
 
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import Copies
 from advisor.profiles.hooks.patches import Scope
-from advisor.profiles.hooks.transfers import Transfers
-from advisor.profiles.profile import Profile
-from advisor.profiles.recorded import Copies
-from advisor.profiles.run import Run
+from advisor.profiles.hooks.step.transfers import Transfers
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.non_blocking import ENOUGH, NonBlocking
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from builders import a_gpu_profile, a_machine, a_profile, a_run
 
-from advisor.profiles.profile import RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.tuners.knob import Change, Refused
 from advisor.tuners.knobs.num_threads import NumThreads
 

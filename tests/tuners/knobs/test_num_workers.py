@@ -6,7 +6,7 @@ import torch
 from builders import a_loader, a_machine, a_profile
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
-from advisor.profiles.profile import StepPhases
+from advisor.profiles.facts.profile import StepPhases
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.num_workers import NumWorkers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import openmp_runtime
 from advisor.tuners.knobs.openmp_runtime import OpenmpRuntime

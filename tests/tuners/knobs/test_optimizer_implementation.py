@@ -2,7 +2,7 @@ import pytest
 import torch
 from builders import a_gpu_profile, a_profile, a_run, an_optimizer
 
-from advisor.profiles.profile import OptimizerFacts
+from advisor.profiles.facts.profile import OptimizerFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.optimizer_implementation import OptimizerImplementation
 

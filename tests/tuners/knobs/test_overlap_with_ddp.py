@@ -1,7 +1,7 @@
 import pytest
 from builders import A_GPU, a_gpu_profile, a_machine, a_profile, a_run, a_window, an_op
 
-from advisor.profiles.profile import Profile
+from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused, Semantics
 from advisor.tuners.knobs.overlap_with_ddp import OverlapWithDdp
 

@@ -8,7 +8,7 @@ from builders import a_loader, a_profile, a_run
 from small_training import ROWS, losses_of, watched
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
 
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.persistent_workers import PersistentWorkers
 

@@ -11,8 +11,8 @@ from builders import a_gpu_profile, a_profile, a_run
 
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.power_limit import PowerLimit
-from advisor.tuners.power import PowerError, put_back_at_exit
-from advisor.tuners.space import build_space
+from advisor.tuners.mechanisms.power import PowerError, put_back_at_exit
+from advisor.tuners.space.space import build_space
 
 # A driver that keeps the limits of two GPUs in files beside it; GPU-1 belongs to somebody else.
 DRIVER = """
@@ -156,7 +156,7 @@ def test_the_limit_is_put_back_when_the_process_has_been_killed(driver: Path) ->
 
     code = (
         "import os, signal\n"
-        "from advisor.tuners.power import put_back_at_exit, set_power_limit\n"
+        "from advisor.tuners.mechanisms.power import put_back_at_exit, set_power_limit\n"
         "guard = put_back_at_exit('GPU-0', 600)\n"
         "set_power_limit('GPU-0', 325)\n"
         "os.kill(guard.pid, signal.SIGTERM)\n"

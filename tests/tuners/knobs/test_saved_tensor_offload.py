@@ -4,7 +4,7 @@ import pytest
 import torch
 from builders import a_gpu_profile, a_profile, a_run
 
-from advisor.profiles.profile import MemoryUse, Profile
+from advisor.profiles.facts.profile import MemoryUse, Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.saved_tensor_offload import SavedTensorOffload
 

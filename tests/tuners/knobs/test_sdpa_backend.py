@@ -7,8 +7,8 @@ from builders import a_gpu_profile, a_profile, a_root, a_run, a_window, an_op
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from advisor.profiles.profile import Profile, RunFacts
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.sdpa_backend import SdpaBackend
 

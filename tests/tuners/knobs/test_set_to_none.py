@@ -6,7 +6,7 @@ from builders import a_profile, a_run, an_optimizer
 from small_training import losses_of, watched
 from torch import nn
 
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.set_to_none import SetToNone
 

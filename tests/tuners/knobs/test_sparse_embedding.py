@@ -5,8 +5,8 @@ import torch
 from builders import a_profile, a_root, a_run, a_window, an_op, an_optimizer
 from torch import nn
 
-from advisor.profiles.profile import EmbeddingFacts, Profile
-from advisor.profiles.run import Run
+from advisor.profiles.events import Run
+from advisor.profiles.facts.profile import EmbeddingFacts, Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.sparse_embedding import SparseEmbedding
 

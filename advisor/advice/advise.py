@@ -1,0 +1,117 @@
+"""Every rule over one profile, in the order of the report."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from advisor.advice.finding import Finding, Kind, Severity, State
+from advisor.advice.rule import Rule, percent
+from advisor.profiles.derived.disturbance import disturbances
+from advisor.profiles.facts.profile import Profile
+
+CLEAN_STEPS = 10  # fewer say too little about time
+TRACED_STEPS = 3  # of a trace made elsewhere, which has no more to give
+COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
+SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
+STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)
+
+
+def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
+    """Run every rule; a rule that fails costs its own finding, never the run.
+
+    Returns:
+        All findings in report order: severity, kind (correctness risk, waste, headroom, other risk), lower
+        end of the ceiling; causes before the symptom that they explain; then passed, not applicable, errors.
+    """
+    disturbed = disturbances(profile)
+    findings = {name: _examine(rule, profile, disturbed) for name, rule in rules.items()}
+    explained = [_explaining(finding, rules[name], findings) for name, finding in findings.items()]
+    return in_order(explained, rules)
+
+
+def in_order(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
+    """Report order; see ``advise``. A confirmed gain stands in the ceiling's place."""
+    ordered = sorted(findings, key=lambda finding: _rank(finding, rules.get(finding.rule)))
+    causes = [finding for finding in ordered if finding.fired and finding.explains]
+    for _ in causes:  # a symptom that is itself a cause moves away from its own: once for each is enough
+        for cause in causes:
+            places = {finding.rule: place for place, finding in enumerate(ordered)}
+            symptom = places.get(cause.explains or "")
+            if symptom is not None and places[cause.rule] > symptom:
+                ordered.pop(places[cause.rule])
+                ordered.insert(symptom, cause)
+    return ordered
+
+
+def summary(findings: Iterable[Finding], profile: Profile) -> str:
+    """One sentence for the top: what was found most, or that the run computes all the time."""
+    fired = [finding for finding in findings if finding.fired and finding.kind is not Kind.HEADROOM]
+    worth_telling = [finding for finding in fired if finding.severity is not Severity.LOW]
+    first = next((f for f in worth_telling), None)
+    if first is not None:
+        return first.title
+    phases = profile.phases
+    if phases is not None and phases.share("forward", "backward", "optimizer") >= COMPUTE_BOUND:
+        share = phases.share("forward", "backward", "optimizer")
+        return f"{percent(share)} of the step computes: the run is compute-bound"
+    return "Nothing found that wastes more than a few percent"
+
+
+def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Finding:
+    try:
+        finding = rule.check(profile)
+    except Exception as error:  # the one broad except: the rule is at fault, not the run
+        return Finding(rule.id, rule.kind, State.ERROR, title=f"{type(error).__name__}: {error}")
+    if not finding.fired:
+        return finding
+    ceiling = finding.ceiling
+    if ceiling is not None and not all(map(math.isfinite, (ceiling.share, ceiling.low, ceiling.high))):
+        return Finding(rule.id, rule.kind, State.ERROR, title=f"its ceiling is no number: {ceiling.share}")
+    reason = _abstains(rule, finding, profile)
+    if reason is not None:
+        return rule.not_applicable(*reason)
+    if rule.timed and ceiling is not None and profile.phases is not None and profile.phases.all_flagged:
+        finding = _with_evidence(finding, every_step_flagged=True)
+    if disturbed and rule.timed and finding.state is State.OPPORTUNITY:
+        severity = Severity.MEDIUM if finding.severity is Severity.HIGH else finding.severity
+        finding = dataclasses.replace(finding, state=State.DIAGNOSTIC, severity=severity)
+        finding = _with_evidence(finding, disturbed_by=list(disturbed))
+    return finding
+
+
+def _with_evidence(finding: Finding, **evidence: Any) -> Finding:
+    return dataclasses.replace(finding, evidence={**finding.evidence, **evidence})
+
+
+def _abstains(rule: Rule, finding: Finding, profile: Profile) -> tuple[str, str] | None:
+    phases, window = profile.phases, profile.window
+    of_step = finding.ceiling is not None and finding.ceiling.of == "step"
+    least = TRACED_STEPS if profile.target_kind == "trace" else CLEAN_STEPS
+    if rule.timed and of_step and phases is not None and 0 < phases.steps < least:
+        return f"{phases.steps} clean steps", f"needs {least}"
+    if rule.recorded and window is not None and finding.ceiling is not None:
+        claimed = finding.ceiling.share
+        if finding.ceiling.source != "replay" and window.residual > claimed / 2:
+            return (
+                f"the profiler's own cost leaves {percent(window.residual)} of the step unclear",
+                f"that is more than half of the {percent(claimed)} in question",
+            )
+    return None
+
+
+def _explaining(finding: Finding, rule: Rule, findings: Mapping[str, Finding]) -> Finding:
+    if not finding.fired:
+        return finding
+    symptom = next((name for name in rule.explains if name in findings and findings[name].fired), None)
+    return dataclasses.replace(finding, explains=symptom)
+
+
+def _rank(finding: Finding, rule: Rule | None) -> tuple[int, int, int, float, str]:
+    correctness = rule is not None and rule.correctness
+    kinds = {Kind.WASTE: 1, Kind.HEADROOM: 2, Kind.RISK: 0 if correctness else 3}
+    told = STATES.index(finding.state) if not finding.fired else 0
+    gain = finding.ceiling.low if finding.ceiling is not None else 0.0
+    if finding.measured is not None:
+        gain = 1 - 1 / max(finding.measured[1], 1e-9)
+    return told, SEVERITIES.index(finding.severity), kinds[finding.kind], -gain, finding.rule

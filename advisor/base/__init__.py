@@ -1,0 +1,1 @@
+"""What everyone may use and nothing below needs: errors, settings, durations, registries, signals."""

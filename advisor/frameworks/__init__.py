@@ -1,0 +1,1 @@
+"""Callbacks that profile the loops of training frameworks."""

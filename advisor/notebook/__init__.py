@@ -1,0 +1,1 @@
+"""The Python face: what is called from a notebook or a program of one's own."""

@@ -1,0 +1,1 @@
+"""A program's source as a tree, and the contract of what edits it."""

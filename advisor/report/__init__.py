@@ -1,0 +1,1 @@
+"""A result as pages, text, Markdown and SARIF."""

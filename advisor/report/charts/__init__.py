@@ -1,0 +1,1 @@
+"""Charts as inline SVG, one file each, and what they are drawn with."""

@@ -1,0 +1,87 @@
+"""A profile for a terminal: what was found, where, and how much it could give at most."""
+
+import re
+import textwrap
+
+from advisor.report.charts.rank_chart import lines as rank_lines
+from advisor.report.findings_page import FindingRow, finding_row, groups, rest_lines
+from advisor.report.next_step import tune_command
+from advisor.report.profile_page import tiles
+from advisor.result import wording
+from advisor.result.conditions import reproduce
+from advisor.result.document import ProfileData
+from advisor.result.wording import shown
+
+BAR = 24  # characters of the longest bar
+
+
+def render_profile(result: ProfileData, width: int, *, everything: bool = False) -> str:
+    """The profile as plain text; no colour codes.
+
+    Args:
+        result: What ``profile`` found.
+        width: Longest line, at least 20 characters.
+        everything: List rules that passed and that do not apply, too.
+    """
+    found = groups(result.findings)
+    lines = [shown(result.profile.summary, 300) or "One run, looked at closely"]
+    figures = [f"{tile.name}: {tile.text}" for tile in tiles(result)]
+    for part in (figures, _step(result), rank_lines(result.profile.ranks)):
+        lines += ["", *part] if part else []
+    fired = [finding_row(f) for f in result.findings if f.state in ("opportunity", "diagnostic")]
+    for number, row in enumerate(fired, 1):
+        lines += ["", *_finding(number, row)]
+    if not fired:
+        lines += ["", "No rule found anything to change."]
+    lines += rest_lines(found, everything=everything, in_python=result.target.kind == "objects")
+    said = [f"Failed while checking: {row.rule}: {row.title}" for row in found.errors]
+    said += [f"warning: {shown(text, 500)}" for text in [*result.warnings, *result.profile.notes]]
+    lines += ["", *said] if said else []
+    lines += ["", _next(result), f"Again: {reproduce(result)}"]
+    return "\n".join(_wrapped(line, max(width, 20)) for line in lines) + "\n"
+
+
+def _step(result: ProfileData) -> list[str]:
+    phases = {name: spent for name, spent in result.profile.phases_ms.items() if spent > 0}
+    total, longest = sum(phases.values()), max(phases.values(), default=1.0)
+    if not phases:
+        return []
+    lines = ["One step:"]
+    for name, spent in sorted(phases.items(), key=lambda item: -item[1]):
+        bar = "#" * max(1, round(BAR * spent / longest))
+        label = shown(name, 40).replace("_", " ")
+        lines.append(
+            f"  {label:<13} {wording.plain(spent):>8} ms {wording.share_of(spent, total):>11}  {bar}"
+        )
+    return lines
+
+
+def _finding(number: int, row: FindingRow) -> list[str]:
+    where = f" ({row.place})" if row.place and row.place not in row.title else ""
+    lines = [f"{number}. [{row.severity} {row.kind}] {row.title}{where}"]
+    if row.gain:
+        lines.append(f"   {row.gain}")
+    if row.advice:
+        lines.append(f"   {row.advice}")
+    tried = f"; tried by {', '.join(row.knobs)}" if row.knobs else ""
+    cause = f"; a cause of {row.cause_of}" if row.cause_of else ""
+    lines.append(f"   rule {row.rule}{cause}{tried}")
+    return lines
+
+
+def _next(result: ProfileData) -> str:
+    knobs = [knob for f in result.findings if f.state in ("opportunity", "diagnostic") for knob in f.knobs]
+    if result.target.kind == "trace":
+        return "Next: `advisor profile` on the program itself runs the rules that abstained."
+    if not knobs:
+        return "Next: `advisor rules ID` shows the page of a rule."
+    if result.target.kind == "objects":
+        return "Next: `advisor.tune(model=..., dataset=..., ...)` tries what can be tried and measures it."
+    return f"Next: `{tune_command(result)}` tries what can be tried and measures it."
+
+
+def _wrapped(line: str, width: int) -> str:
+    """The line in several, each as deep as its text begins, behind a number too."""
+    found = re.match(r"\s*(\d+\. )?", line)
+    indent = " " * found.end() if found else ""
+    return "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))

@@ -1,0 +1,318 @@
+"""The gate: a target as it is now, in fresh processes, against the baseline that a result holds."""
+
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from advisor.base.durations import write_duration
+from advisor.base.errors import AdvisorError, TargetError, UsageError
+from advisor.base.redaction import without_secrets
+from advisor.base.settings import Progress, Settings, TargetRequest, Value
+from advisor.base.signals import StopRequests
+from advisor.profiles.facts.machine import Machine, read_machine
+from advisor.result.check import CheckData, ReferenceFacts, Resetting
+from advisor.result.comparability import kind_differences, machine_differences, other_request, refuse
+from advisor.result.document import Budget, ProfileData, ProfileSummary, ResultData, Target
+from advisor.result.stored_step import LEAST_PROCESSES
+from advisor.runs.regression import check_memory, check_step, is_contended, undisturbed
+from advisor.stages.baseline import SHORT_DROP, Baseline, run_baseline, target_error, too_short
+from advisor.stages.first_line import first_line
+from advisor.stages.launching import make_launcher, request_digest, until_stopped
+from advisor.stages.longer_run import peak_of
+from advisor.stages.result_findings import phases_ms
+from advisor.tuners.comparing.duel import HOPELESS, SLOT_LIMIT_S, Arena
+from advisor.tuners.comparing.excluded import set_apart
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import Interrupted, SessionEnded
+from advisor.tuners.space.space import build_space
+from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.supervision.isolation import remove
+from advisor.tuners.trial.messages import Slot
+
+MOST_INSTANCES = 12  # more of them hardly help: the reference stays one process
+INSTANCE_S = 2.0  # measured in each of them
+SLOTS = (2, 24)  # of one process, at least and at most
+OTHER_HINTS = {", or fewer `--steps`": "", "`--steps 5`, or let": "let", "advisor tune": "advisor check"}
+
+Reference = ResultData | ProfileData
+
+
+def refuse_reference(reference: Reference, request: TargetRequest, machine: Machine) -> None:
+    """Refuse a result of another machine or of another kind of target.
+
+    Args:
+        reference: The stored result.
+        request: What is to be checked.
+        machine: Where; with torch's own version.
+
+    Raises:
+        UsageError: With all reasons, or because it holds no time of a step.
+    """
+    kind = request.program
+    reasons = machine_differences(reference.machine, machine.as_json())
+    reasons += kind_differences(reference.target.kind, kind)
+    refuse(reasons, hint="`advisor tune TARGET` on this machine makes a result to compare with")
+    if reference.baseline is None or reference.baseline.step_ms.estimate <= 0:
+        raise UsageError(
+            "the result holds no time of a step", hint="`advisor tune TARGET` makes one that does"
+        )
+
+
+def check(settings: Settings, name: str, reference: Reference, progress: Progress) -> CheckData:
+    """Measure a target and compare it with an earlier result of it.
+
+    Args:
+        settings: What to run and for how long.
+        name: The reference as the user named it.
+        reference: Has passed ``refuse_reference``.
+        progress: Is told what happens.
+
+    Raises:
+        TargetError: The target fails, or makes too few training steps.
+        UsageError: The budget is below one run of it, or a fixed knob cannot apply.
+    """
+    began = time.monotonic()
+    machine = read_machine()
+    processes = f"{LEAST_PROCESSES} to {MOST_INSTANCES} fresh processes"
+    limit = f"{processes}, up to {write_duration(settings.budget_s)}"
+    progress.begin(first_line(settings.target, machine, limit))
+    warnings: list[str] = []
+    with StopRequests() as stop, ExitStack() as stack:
+        waiting = until_stopped(stop, progress)
+        folder = Path(tempfile.mkdtemp(prefix="advisor-check-"))
+        stack.callback(remove, folder)
+        try:
+            launcher = stack.enter_context(
+                make_launcher(settings, folder, stack, waiting, warnings.append, progress.say)
+            )
+            began += launcher.waited_s
+        except TrialFailed as failed:
+            raise target_error(failed.failure, None) from None
+        except Interrupted:
+            raise TargetError("interrupted before anything was measured", code="interrupted") from None
+        run = _Run(launcher, Arena(launcher, KNOBS, {}), settings, progress, began + settings.budget_s)
+        try:
+            run.measure()
+        except (TargetError, UsageError) as error:
+            raise of_check(error, folder) from None
+    result = _result(settings, name, reference, run, warnings, time.monotonic() - began)
+    for text in result.warnings:
+        progress.warn(text)
+    return result
+
+
+@dataclass
+class _Run:
+    """Fresh processes of the target, one after the other.
+
+    Attributes:
+        instances: Slots by process.
+        peaks: Peak memory by process, in bytes; 0 where it is not known.
+        own: The present setting of every knob.
+    """
+
+    launcher: Launcher
+    arena: Arena
+    settings: Settings
+    progress: Progress
+    deadline: float
+    instances: list[list[Slot]] = field(default_factory=list)
+    peaks: list[int] = field(default_factory=list)
+    own: dict[str, Value] = field(default_factory=dict)
+    stopped_by: Literal["converged", "budget", "interrupted"] = "converged"
+    _baseline: Baseline | None = None
+
+    @property
+    def baseline(self) -> Baseline:
+        """The first run."""
+        assert self._baseline is not None  # measure has returned
+        return self._baseline
+
+    def measure(self) -> None:
+        """Run it until the budget ends, at least three times.
+
+        Raises:
+            TargetError: It fails, or the user interrupted before three processes were measured.
+        """
+        try:
+            self._first()
+            self._others()
+        except Interrupted:
+            if len(self.peaks) < LEAST_PROCESSES:
+                raise TargetError(
+                    "interrupted before enough was measured to compare", code="interrupted"
+                ) from None
+            self.stopped_by = "interrupted"
+
+    def _first(self) -> None:
+        self.progress.say("running it unchanged")
+        baseline = run_baseline(self.launcher, self.arena, self.settings)
+        if baseline.session is not None:
+            baseline.session.kill()
+        self._baseline = baseline
+        # a short program was launched several times, one window each
+        self.instances = [[slot] for slot in baseline.slots] if self._is_short else [baseline.slots]
+        self.peaks = [baseline.profile.peak_bytes]
+        space = build_space(KNOBS, baseline.profile, fixed=self.settings.fixed)
+        self.own = {**space.own, **self.settings.fixed}
+
+    def _others(self) -> None:
+        last_s = self.baseline.startup_s + INSTANCE_S
+        while len(self.instances) < MOST_INSTANCES:
+            began = time.monotonic()
+            if len(self.peaks) >= LEAST_PROCESSES and began + last_s > self.deadline:
+                self.stopped_by = "budget"
+                return
+            self.progress.part(f"measuring process {len(self.instances) + 1}")
+            slots, peak = self._instance()
+            self.instances.append(slots)
+            self.peaks.append(peak)
+            last_s = time.monotonic() - began
+
+    def _instance(self) -> tuple[list[Slot], int]:
+        """One fresh process, measured as the baseline was: its slots and its peak of memory."""
+        session = self.launcher.start(0, self.settings.fixed, {})
+        slots: list[Slot] = []
+        peak = 0
+        try:
+            if self.arena.max_steps is not None:
+                slots.append(session.window(self.arena.max_steps - SHORT_DROP - 1, drop=SHORT_DROP))
+                return slots, peak_of(session.facts())
+            session.first_step()
+            self.arena.warm_up(session)
+            slots.append(session.slot(len(self.baseline.slots[0].step_s), drop=0))
+            peak = peak_of(session.facts())
+            self._slots(session, slots)
+        except TrialFailed as failed:
+            raise target_error(failed.failure, session) from None
+        except SessionEnded as ended:
+            if not slots:
+                raise too_short(ended.outcome, self.settings) from None
+        finally:
+            session.kill()
+        return slots, peak
+
+    def _slots(self, session: Running, slots: list[Slot]) -> None:
+        steps = self.arena.steps()
+        slot_s = (steps + 1) * self.arena.step_s
+        least, most = SLOTS
+        for _ in range(max(least, min(most, round(INSTANCE_S / slot_s)))):
+            slots.append(session.slot(steps, drop=1, limit_s=max(SLOT_LIMIT_S, HOPELESS * slot_s)))
+
+    @property
+    def _is_short(self) -> bool:
+        return self.arena.max_steps is not None
+
+
+def changed_settings(then: dict[str, Value], now: dict[str, Value]) -> list[Resetting]:
+    """Knobs whose present setting the program, or ``--fix``, has changed."""
+    return [
+        Resetting(knob=knob, then=value, now=now[knob])
+        for knob, value in then.items()
+        if knob in now and now[knob] != value
+    ]
+
+
+def _result(
+    settings: Settings,
+    name: str,
+    reference: Reference,
+    run: _Run,
+    warnings: list[str],
+    seconds: float,
+) -> CheckData:
+    assert reference.baseline is not None  # refuse_reference has seen it
+    baseline, level, request = run.baseline, settings.confidence, settings.target
+    kept, excluded = [], Counter(run.arena.excluded)  # what the first process left out, and then the others
+    for number, slots in enumerate(run.instances):
+        quiet, left_out = undisturbed(slots)
+        kept.append(quiet)
+        excluded += left_out if number == 0 else left_out + set_apart(slots)
+    contended = is_contended(kept)
+    step = check_step(
+        reference.baseline,
+        kept,
+        sampled=bool(baseline.profile.run and baseline.profile.run.samples_per_step),
+        of_profile=isinstance(reference, ProfileData),
+        level=level,
+        min_gain=settings.min_gain,
+        floor=baseline.detectable,
+    )
+    then = reference.baseline.steps_peak_bytes or reference.baseline.peak_bytes
+    memory = check_memory(then, run.peaks, level=level, min_gain=settings.min_gain)
+    facts = _reference_facts(name, reference)
+    digest = request_digest(request)
+    return CheckData(
+        advisor_version=version("torch-advisor"),
+        command=without_secrets(settings.command),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=settings.seed,
+        target=Target(
+            path=request.name, kind=request.program, args=without_secrets(request.args), digest=digest,
+            launches=run.launcher.launches,
+        ),
+        machine=baseline.profile.machine.as_json(),
+        profile=ProfileSummary(phases_ms=phases_ms(baseline.profile)),
+        warnings=[
+            *warnings,
+            *other_request(reference, settings),
+            *_disturbed(contended, baseline.thread_collapse, facts),
+        ],
+        budget=Budget(seconds=seconds, trials=0, stopped_by=run.stopped_by),
+        verdict="regressed" if "regressed" in (step.verdict, memory.verdict) else "passed",
+        reference=facts,
+        code_changed=digest != facts.digest if digest and facts.digest else None,
+        settings=changed_settings(reference.baseline.config, run.own),
+        min_gain=settings.min_gain,
+        confidence=level,
+        step_ms=step,
+        peak_bytes=memory,
+        instances=len(run.instances),
+        contended=contended,
+        thread_collapse=baseline.thread_collapse,
+        excluded_slots={"other_load": 0, **dict(sorted(excluded.items()))},
+    )  # fmt: skip
+
+
+def _disturbed(contended: bool, collapsed: bool, reference: ReferenceFacts) -> list[str]:
+    said = []
+    if collapsed:
+        said.append("threads collapse under other load on this machine; times are not those of a quiet one")
+    elif contended:
+        said.append(
+            "other processes use this machine: a slower step can be their doing; check again when it is quiet"
+        )
+    if reference.contended:
+        said.append(
+            "other processes used the machine when the reference was measured: its times may be too long"
+        )
+    return said
+
+
+def _reference_facts(name: str, reference: Reference) -> ReferenceFacts:
+    return ReferenceFacts(
+        path=name,
+        made_by="profile" if isinstance(reference, ProfileData) else "tune",
+        created=reference.created,
+        command=list(reference.command),
+        digest=reference.target.digest,
+        contended=isinstance(reference, ResultData) and reference.noise.contended,
+        phases_ms=reference.profile.phases_ms,
+    )
+
+
+def of_check(error: AdvisorError, folder: Path) -> AdvisorError:
+    """The error without hints at logs, which are not kept, and at options that ``check`` does not have."""
+    hint = "" if error.hint is None or str(folder) in error.hint else error.hint
+    for of_tune, own in OTHER_HINTS.items():
+        hint = hint.replace(of_tune, own)
+    error.hint = hint or None
+    return error

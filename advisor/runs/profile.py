@@ -1,0 +1,149 @@
+"""One run of a target, diagnosed: from target to findings. Knows no screen."""
+
+import tempfile
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from advisor.advice.advise import advise, summary
+from advisor.base.durations import write_duration
+from advisor.base.errors import TargetError
+from advisor.base.redaction import without_secrets
+from advisor.base.settings import Progress, Settings
+from advisor.base.signals import StopRequests
+from advisor.profiles.facts.machine import read_machine
+from advisor.profiles.facts.profile import Profile
+from advisor.report.files import write_report
+from advisor.result.document import Baseline, Budget, Interval, ProfileData, Rate, Target
+from advisor.rules import RULES
+from advisor.stages import result_findings as data
+from advisor.stages.baseline import target_error, too_short
+from advisor.stages.diagnosis import Diagnosis
+from advisor.stages.first_line import first_line
+from advisor.stages.launching import make_launcher, request_digest, until_stopped
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.session import Interrupted, SessionEnded
+from advisor.tuners.space.fixed import check_applied
+from advisor.tuners.space.space import build_space
+from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.supervision.isolation import remove
+
+
+def profile(settings: Settings, progress: Progress) -> ProfileData:
+    """Diagnose one run: what is slow, where, and how much it could give.
+
+    Args:
+        settings: What to run and for how long; options that only ``tune`` has are ignored.
+        progress: Is told what happens.
+
+    Returns:
+        Findings and facts, also written to ``settings.out`` where that is given.
+
+    Raises:
+        TargetError: The target fails, or makes no training step.
+        EnvironmentProblem: The report cannot be written.
+        UsageError: A fixed knob cannot apply, or does not act.
+    """
+    began = time.monotonic()
+    machine = read_machine()
+    limit = f"one run, up to {write_duration(settings.budget_s)}"
+    progress.begin(first_line(settings.target, machine, limit))
+    warnings: list[str] = []
+    with StopRequests() as stop, ExitStack() as stack:
+        waiting = until_stopped(stop, progress)
+        folder = Path(tempfile.mkdtemp(prefix="advisor-profile-"))
+        stack.callback(remove, folder)
+        try:
+            launcher = stack.enter_context(
+                make_launcher(settings, folder, stack, waiting, warnings.append, progress.say)
+            )
+        except Interrupted:
+            raise TargetError("interrupted before the run was understood", code="interrupted") from None
+        began += launcher.waited_s
+        launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
+        diagnosis = Diagnosis(
+            start=lambda: launcher.start(0, settings.fixed, {}),
+            arena=Arena(launcher, KNOBS, {}, fixed_warmup=settings.warmup),
+            deadline=began + settings.budget_s,
+            progress=progress,
+            steps=settings.steps,
+            planned_steps=settings.steps_planned,
+        )
+        found = _diagnose(diagnosis, settings)
+        _check_fixed(diagnosis, settings, found)
+        for text in warnings:
+            progress.warn(text)
+        findings = advise(found, RULES)
+        result = ProfileData(
+            advisor_version=version("torch-advisor"),
+            command=without_secrets(settings.command),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            seed=settings.seed,
+            target=Target(
+                path=settings.target.name,
+                kind=settings.target.program,
+                args=without_secrets(settings.target.args),
+                digest=request_digest(settings.target),
+                launches=launcher.launches,
+            ),
+            machine=found.machine.as_json(),
+            baseline=baseline_of(found),
+            profile=data.profile_summary(found, summary=summary(findings, found), notes=diagnosis.notes),
+            findings=data.as_data(findings),
+            warnings=warnings,
+            budget=Budget(
+                seconds=time.monotonic() - began,
+                trials=0,
+                stopped_by="interrupted" if diagnosis.interrupted else "converged",
+            ),
+        )
+    if settings.out is not None:
+        write_report(result, settings.out)
+    return result
+
+
+def _check_fixed(diagnosis: Diagnosis, settings: Settings, found: Profile) -> None:
+    """Refuse a profile of something else than was asked for.
+
+    Raises:
+        UsageError: A fixed knob does not act.
+    """
+    if diagnosis.session is not None:
+        check_applied(KNOBS, settings.fixed, diagnosis.session.last.get("refused", {}), found)
+    build_space(KNOBS, found, fixed=settings.fixed)
+
+
+def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
+    try:
+        return diagnosis.run()
+    except TrialFailed as failed:
+        raise target_error(failed.failure, diagnosis.session, command="profile") from None
+    except SessionEnded as ended:
+        raise too_short(ended.outcome or {"steps": 0}, settings) from None
+    except Interrupted:
+        raise TargetError("interrupted before the run was understood", code="interrupted") from None
+
+
+def baseline_of(found: Profile) -> Baseline | None:
+    """Step time and throughput as watched, with the quartiles-based spread of the mean."""
+    series, run = found.series, found.run
+    if series is None or series.steps == 0:
+        return None
+    half = 2.6 * max(series.p95_ms - series.p5_ms, 0.0) / 3.3 / series.steps**0.5
+    low, high = max(series.median_ms - half, 1e-9), series.median_ms + half
+    samples = run.samples_per_step if run is not None and run.samples_per_step else None
+    work = (samples or 1.0) * 1000
+    return Baseline(
+        config={},
+        step_ms=Interval(estimate=series.median_ms, low=low, high=high),
+        throughput=Rate(
+            estimate=work / series.median_ms,
+            low=work / high,
+            high=work / low,
+            unit="samples/s" if samples else "steps/s",
+        ),
+        peak_bytes=found.peak_bytes,
+    )

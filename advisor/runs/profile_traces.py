@@ -1,0 +1,113 @@
+"""Findings from traces of torch.profiler made elsewhere: what a trace alone can bear."""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from advisor.advice.advise import advise, summary
+from advisor.base.errors import UsageError, clean
+from advisor.profiles.facts.machine import Gpu, Machine
+from advisor.profiles.facts.profile import Profile
+from advisor.profiles.traces.device_timeline import sync_points
+from advisor.profiles.traces.ops import phases_of_trace, window_of
+from advisor.profiles.traces.rank_times import ranks_of
+from advisor.profiles.traces.reading import read_trace
+from advisor.profiles.traces.trace import DEVICE, Trace
+from advisor.report.files import write_report
+from advisor.result.document import Budget, ProfileData, Target
+from advisor.rules import RULES
+from advisor.stages import result_findings as data
+
+
+def profile_traces(paths: Sequence[Path], command: tuple[str, ...], out: Path | None = None) -> ProfileData:
+    """Diagnose a run from the trace files of its ranks, one file each.
+
+    Args:
+        paths: Chrome JSON as torch.profiler exports it, gzipped or not.
+        command: What the user typed, for the report.
+        out: Folder of the report; none is written without.
+
+    Raises:
+        UsageError: A file is missing or no trace, or two files hold the same rank.
+    """
+    began = time.monotonic()
+    twice = next((path for at, path in enumerate(paths) if path in paths[:at]), None)
+    if twice is not None:
+        raise UsageError(f"{clean(str(twice))} is given twice", hint="give one file per rank")
+    traces = [read_trace(path) for path in paths]
+    _refuse_equal_ranks(paths, traces)
+    first = min(traces, key=lambda trace: trace.rank or 0)
+    found = profile_of(traces, first)
+    findings = advise(found, RULES)
+    names = [path.name for path in paths]
+    notes = [f"{name}: {note}" for name, trace in zip(names, traces, strict=True) for note in trace.notes]
+    result = ProfileData(
+        advisor_version=version("torch-advisor"),
+        command=list(command),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        target=Target(path=", ".join(str(path) for path in paths), kind="trace"),
+        machine={"fingerprint": "", **_recorded(first), "gpus": [gpu.name for gpu in found.machine.gpus]},
+        profile=data.profile_summary(found, summary=summary(findings, found), notes=notes),
+        findings=data.as_data(findings),
+        budget=Budget(seconds=time.monotonic() - began, trials=0, stopped_by="converged"),
+    )
+    if out is not None:
+        write_report(result, out)
+    return result
+
+
+def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
+    """What the traces show; the machine is that of the recording as far as it names it."""
+    listed = first.info.get("deviceProperties")
+    gpus = tuple(
+        _gpu(each) for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)
+    )
+    on_device = bool(first.of(*DEVICE).any())
+    return Profile(
+        machine=Machine(
+            cpus_allowed=0, physical_cores=0, memory_bytes=0, shm_bytes=0, cuda=bool(gpus), gpus=gpus
+        ),
+        target_kind="trace",
+        device="cuda" if on_device else "cpu",
+        phases=phases_of_trace(first),
+        window=window_of(first, clean_step_ms=None),
+        syncs=sync_points(first) if on_device else None,
+        ranks=ranks_of(traces),
+    )
+
+
+def _refuse_equal_ranks(paths: Sequence[Path], traces: Sequence[Trace]) -> None:
+    seen: dict[int, Path] = {}
+    for path, trace in zip(paths, traces, strict=True):
+        if trace.rank is None or len(traces) == 1:
+            continue
+        if trace.rank in seen:
+            raise UsageError(
+                f"{clean(str(seen[trace.rank]))} and {clean(str(path))} both hold rank {trace.rank}",
+                hint="give one file per rank",
+            )
+        seen[trace.rank] = path
+
+
+def _gpu(properties: dict[str, Any]) -> Gpu:
+    return Gpu(
+        name=str(properties.get("name", "GPU")),
+        uuid="",
+        memory_bytes=_whole(properties, "totalGlobalMem"),
+        capability=(_whole(properties, "computeMajor"), _whole(properties, "computeMinor")),
+    )
+
+
+def _whole(properties: dict[str, Any], name: str) -> int:
+    """A number of a file that anything may stand in; 0 where it is none."""
+    found = properties.get(name)
+    return found if type(found) is int else 0
+
+
+def _recorded(trace: Trace) -> dict[str, Any]:
+    """What the file says of where it was made."""
+    wanted = ("schemaVersion", "cuda_runtime_version", "cuda_driver_version", "trace_id", "displayTimeUnit")
+    return {name: trace.info[name] for name in wanted if isinstance(trace.info.get(name), int | str)}

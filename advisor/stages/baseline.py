@@ -1,0 +1,396 @@
+"""The first run of the target, unchanged: what it is, what a step costs, and how noisy the machine is."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.base.durations import as_option
+from advisor.base.errors import TargetError, UsageError
+from advisor.base.settings import Settings, Value
+from advisor.profiles.derived.epochs import epochs_of
+from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.profiles.facts.profile_json import PROFILE
+from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
+from advisor.tuners.comparing.gate import parse_losses
+from advisor.tuners.comparing.measure import Estimate, median, robust_sigma, smallest_detectable, within
+from advisor.tuners.comparing.windows import queue_depth
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.fixed import check_applied
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Slot
+
+PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
+NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
+AA_QUADS = (5, 24)  # at least, at most
+AA_SHARE = 0.08  # of the budget
+PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be told
+CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
+COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
+FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
+SAID_BYTES = 4000  # of the program's own last words
+SHORT_DROP = 3  # first steps of a short program, not measured
+SHORT_LAUNCHES = 6  # of a short program, to compare it with itself
+
+
+@dataclass
+class Baseline:
+    """The user's own setting, measured.
+
+    Attributes:
+        aa: Log ratio of the baseline over itself.
+        detectable: Smallest relative difference that a confirmation of usual length would show.
+        slots: All clean slots, for step time and throughput.
+        max_steps: How many steps one launch has, when the program came to its end.
+        applied: What of ``--fix`` took effect.
+        refused: What of it did not, with the reason.
+        steps_peak_bytes: Peak memory after these steps; ``profile`` may have seen more, such as evaluation.
+    """
+
+    profile: Profile
+    session: Running | None
+    slots: list[Slot]
+    aa: Estimate
+    aa_sigma: float
+    detectable: float
+    contended: bool
+    thread_collapse: bool
+    losses: tuple[float, ...] = ()
+    steps_peak_bytes: int = 0
+    max_steps: int | None = None
+    seconds: float = 0.0
+    startup_s: float = 0.0
+    files: list[str] = field(default_factory=list)
+    connections: list[str] = field(default_factory=list)
+    applied: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of a step: median of the means of slots, in which steps of several kinds count whole."""
+        return median([slot.mean_s for slot in self.slots])
+
+    @property
+    def losses_finite(self) -> bool:
+        """Whether no loss that was seen is NaN or infinite."""
+        return all(map(math.isfinite, self.losses))
+
+    def teach(self, arena: Arena) -> None:
+        """Tell an arena what comparisons of this program need."""
+        arena.max_steps = self.max_steps
+        arena.sigma = max(self.aa_sigma, FLOOR)
+        arena.queue_depth = queue_depth
+        arena.epochs = epochs_of(self.profile)
+        arena.threads = self.profile.run.num_threads if self.profile.run else 1
+        arena.at_once = start_at_once(self.profile)
+        memory = self.profile.memory
+        if memory is not None:
+            free = self.profile.machine.memory_bytes
+            arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
+            taken, there_is = (
+                memory.device_reserved_bytes or memory.device_peak_bytes,
+                memory.device_total_bytes,
+            )
+            if taken and there_is:
+                arena.two_fit = arena.two_fit and 2 * taken < DEVICE_SHARE_FOR_TWO * there_is
+
+    def end(self) -> None:
+        """End its process, if that still runs."""
+        if self.session is not None:
+            self.session.kill()
+            self.session = None
+
+    def as_record(self, config: Mapping[str, Value]) -> TrialRecord:
+        """Trial 0."""
+        return TrialRecord(
+            0,
+            dict(config),
+            "baseline",
+            slots=self.slots,
+            against_baseline=self.aa,
+            applied=self.applied,
+            refused=self.refused,
+            startup_s=self.startup_s,
+        )
+
+
+def start_at_once(profile: Profile) -> bool:
+    """Whether two processes of the program may start at the same time.
+
+    Where their threads share CPUs, both take many times as long (measurement.md, section 1).
+    """
+    threads = profile.run.num_threads if profile.run is not None else 1
+    return profile.device.startswith("cuda") or 2 * threads <= profile.machine.cpus_allowed
+
+
+def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseline:
+    """Run the target with nothing changed but ``--fix``; its process stays alive for live knobs.
+
+    Args:
+        launcher: Starts the process.
+        arena: Learns step time and period here.
+        settings: Budget, steps and fixed knobs.
+
+    Raises:
+        TargetError: It fails, has no training step, or ends too early.
+        UsageError: The budget is below one baseline run, or a fixed knob does not act.
+    """
+    began = time.monotonic()
+    launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
+    arena.fixed_warmup = settings.warmup
+    session = launcher.start(0, settings.fixed, {})
+    try:
+        startup_s = session.first_step()
+        warm = arena.warm_up(session, settings.budget_s / 5)
+    except TrialFailed as failed:
+        raise target_error(failed.failure, session) from None
+    except SessionEnded as ended:
+        return _short(launcher, arena, settings, ended.outcome, began)
+    step_s = warm[-1].mean_s
+    _check_budget(settings, startup_s, step_s, time.monotonic() - began)
+    try:
+        return _measure(launcher, arena, settings, session, startup_s, step_s, began)
+    except TrialFailed as failed:
+        raise target_error(failed.failure, session) from None
+    except SessionEnded as ended:
+        return _short(launcher, arena, settings, ended.outcome, began)
+
+
+def _measure(
+    launcher: Launcher,
+    arena: Arena,
+    settings: Settings,
+    session: Running,
+    startup_s: float,
+    step_s: float,
+    began: float,
+) -> Baseline:
+    launcher.limits.step_s = step_s
+    launcher.limits.start_s = max(60.0, 5 * startup_s)
+    arena.step_s, arena.fixed_steps = step_s, settings.steps
+    phase_steps = settings.steps or min(200, max(10, round(1.0 / step_s)))
+    slots = [session.slot(phase_steps, drop=0)]
+    message = session.last
+    answer = session.facts()
+    facts, losses = answer["profile"], parse_losses(answer)
+    if settings.target.kind in ("workload", "objects"):
+        _check_first_loss(losses)
+    arena.period = max(1, int((facts["run"] or {}).get("period", 1)))
+    ratios, more = _compare_with_itself(arena, session, settings)
+    max_steps = None if session.alive or session.outcome is None else int(session.outcome["steps"])
+    profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
+    baseline = _baseline(
+        profile,
+        message,
+        session,
+        slots + more,
+        more,
+        ratios,
+        settings,
+        max_steps=max_steps,
+        startup_s=startup_s,
+        seconds=time.monotonic() - began,
+    )
+    baseline.losses = losses
+    return baseline
+
+
+def _check_first_loss(losses: tuple[float, ...]) -> None:
+    """Refuse a workload that cannot be trained from its first step on.
+
+    Raises:
+        TargetError: Its loss is NaN or infinite. Later ones may become so, which is a finding.
+    """
+    if losses and not math.isfinite(losses[0]):
+        raise TargetError(
+            f"ValueError: step must return one finite scalar that needs grad, got {losses[0]}",
+            where="the loss of the first step",
+            hint="`torch.autograd.set_detect_anomaly(True)` names the operation that made it",
+            code="non_finite",
+        )
+
+
+def _short(
+    launcher: Launcher, arena: Arena, settings: Settings, outcome: Mapping[str, Any], began: float
+) -> Baseline:
+    """A program that ends before one process gives enough: launched several times, one window each."""
+    total = int(outcome["steps"])
+    needed = NEEDED_STEPS if settings.steps is None else settings.steps + SHORT_DROP + 1
+    if total < needed:
+        raise too_short(outcome, settings)
+    steps = settings.steps or (total - SHORT_DROP - 1)
+    slots: list[Slot] = []
+    facts: Mapping[str, Any] = {}
+    message: Mapping[str, Any] = {}
+    startup_s = 0.0
+    for _ in range(SHORT_LAUNCHES):
+        session = launcher.start(0, settings.fixed, {})
+        try:
+            slots.append(session.window(steps, drop=SHORT_DROP))
+            message, startup_s = session.last, session.startup_s or 0.0
+            facts = session.facts()["profile"]
+            session.stop()
+        except TrialFailed as failed:
+            raise target_error(failed.failure, session) from None
+        except SessionEnded as ended:
+            raise too_short(ended.outcome, settings) from None
+        finally:
+            session.kill()
+    arena.max_steps, arena.fixed_steps = total, settings.steps
+    arena.step_s = median([slot.mean_s for slot in slots])
+    launcher.limits.step_s = arena.step_s
+    pairs = zip(slots[::2], slots[1::2], strict=True)
+    ratios = [math.log(a.seconds_per_unit / b.seconds_per_unit) for a, b in pairs]
+    profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
+    return _baseline(
+        profile,
+        message,
+        None,
+        slots,
+        slots,
+        ratios,
+        settings,
+        max_steps=total,
+        startup_s=startup_s,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _baseline(
+    profile: Profile,
+    message: Mapping[str, Any],
+    session: Running | None,
+    slots: list[Slot],
+    loaded: list[Slot],
+    ratios: list[float],
+    settings: Settings,
+    *,
+    max_steps: int | None,
+    startup_s: float,
+    seconds: float,
+) -> Baseline:
+    check_applied(KNOBS, settings.fixed, message["refused"], profile)
+    wall = sum(sum(slot.step_s) for slot in loaded)
+    cpu = sum(slot.cpu_s for slot in loaded)
+    other = sum(slot.other_cpu_s for slot in loaded) / max(wall, 1e-9)
+    threads = profile.run.num_threads if profile.run else 1
+    if profile.run is not None:
+        profile = replace(profile, run=replace(profile.run, launch_steps=max_steps))
+    contended = other > CONTENDED_SHARE
+    sigma = robust_sigma(ratios)
+    return Baseline(
+        profile=profile,
+        session=session if session is not None and session.alive else None,
+        slots=slots,
+        aa=within(ratios, settings.confidence),
+        aa_sigma=sigma,
+        detectable=max(FLOOR, smallest_detectable(sigma, PLANNED_QUADS)),
+        contended=contended,
+        thread_collapse=contended and threads >= 2 and cpu / max(wall, 1e-9) < COLLAPSED * threads,
+        steps_peak_bytes=profile.peak_bytes,
+        max_steps=max_steps,
+        seconds=seconds,
+        startup_s=startup_s,
+        applied=message["applied"],
+        refused=message["refused"],
+    )
+
+
+def _compare_with_itself(
+    arena: Arena, session: Running, settings: Settings
+) -> tuple[list[float], list[Slot]]:
+    """A/A quads: log ratios and slots."""
+    least, most = AA_QUADS
+    count = max(least, min(most, int(AA_SHARE * settings.budget_s / arena.quad_s)))
+    ratios, (first, second), _ = arena.quads((session, session), (None, None), count)
+    return ratios, first + second
+
+
+def phases_of(message: Mapping[str, Any]) -> StepPhases:
+    """Mean parts of a step from one slot message."""
+    steps = len(message["wall_ns"])
+    step_ms = sum(message["wall_ns"]) / steps / 1e6
+    parts = {name: message["phases_ns"].get(name, 0) / steps / 1e6 for name in PHASES}
+    other = max(0.0, step_ms - sum(parts.values()))
+    return StepPhases(
+        step_ms=step_ms, steps=steps, other_ms=other, **{f"{k}_ms": v for k, v in parts.items()}
+    )
+
+
+def target_error(failure: Failure, session: Running | None, command: str = "tune") -> TargetError:
+    """The user's own failure, as it is shown: the traceback that they would have seen.
+
+    Args:
+        failure: How it ended.
+        session: Whose logs say more; only those of ``tune`` are kept.
+        command: Of advisor, for its hints.
+    """
+    log = "" if session is None or command != "tune" else str(session.folder / "stderr.log")
+    if failure.cause == "timeout" and "start" in failure.message:
+        return TargetError(
+            f"no training step found: optimizer.step() was not called ({failure.message})",
+            hint="write a workload: `advisor init`",
+            code="no_training_step",
+        )
+    error = TargetError(
+        failure.message.splitlines()[0] if failure.message else failure.cause,
+        where=failure.where,
+        cause=failure.cause,
+        hint=f"its output is in {log}" if log else None,
+        code=failure.cause,
+    )
+    error.trace = failure.trace.rstrip()
+    said = "" if session is None else _last_words(session.folder / "stderr.log")
+    if failure.message.startswith("the program ended with exit status"):
+        error.trace = said.rstrip()
+        if "usage:" in said:
+            error.hint = f"pass its arguments after `--`: `advisor {command} train.py -- --data DIR`"
+    if failure.message.startswith("EOFError"):
+        error.message = "the script asked for input (stdin is closed)"
+        error.hint = "give the answer as an argument after `--`"
+    return error
+
+
+def _last_words(log: Path) -> str:
+    """The end of a log, which is bounded; an empty text where there is none."""
+    try:
+        return log.read_bytes()[-SAID_BYTES:].decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def too_short(outcome: Mapping[str, Any], settings: Settings) -> TargetError:
+    """The program ended before it could be measured."""
+    steps = int(outcome["steps"])
+    if steps == 0:
+        return TargetError(
+            "no training step found: the program ended without an optimizer.step() or backward()",
+            hint="write a workload: `advisor init`",
+            code="no_training_step",
+        )
+    needed = NEEDED_STEPS if settings.steps is None else settings.steps
+    told = f"only {steps} steps ran; {needed} are needed"
+    if steps >= needed:
+        told = f"the program ended after {steps} steps, before they could be measured"
+    return TargetError(
+        told,
+        hint="`--steps 5`, or let the script run longer",
+        code="too_few_steps",
+    )
+
+
+def _check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: float) -> None:
+    least = spent_s + AA_QUADS[0] * 4 * 2 * step_s
+    if least > settings.budget_s:
+        minutes = max(1, round(10 * least / 60))
+        raise UsageError(
+            f"one baseline run takes {as_option(least)}; the budget is {as_option(settings.budget_s)}",
+            where="--budget",
+            hint=f"`--budget {minutes}m`, or fewer `--steps`",
+        )

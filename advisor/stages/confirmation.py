@@ -1,0 +1,381 @@
+"""From a nominee to a verdict: reduced to what matters, its numbers checked, confirmed on fresh processes."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from advisor.base.settings import Progress, Settings
+from advisor.result import wording
+from advisor.stages import unconfirmed
+from advisor.stages.baseline import Baseline
+from advisor.stages.clock_ratios import cpu_log_ratios, wall_log_ratios
+from advisor.stages.compile_cost import break_even_steps
+from advisor.stages.confirmation_plan import instance_quads
+from advisor.stages.longer_run import TIMES, run_longer, usual_steps
+from advisor.stages.numerics import OVERRUN, NumericsCheck
+from advisor.stages.outcome import Outcome
+from advisor.tuners.comparing.duel import Arena, Duel
+from advisor.tuners.comparing.measure import (
+    MIN_INSTANCES,
+    Estimate,
+    between,
+    confirm,
+    instance_spread,
+    median,
+    with_instance_bias,
+)
+from advisor.tuners.comparing.retrying import undisturbed
+from advisor.tuners.knob import Value
+from advisor.tuners.mechanisms.compiling import compiles
+from advisor.tuners.search import ablate
+from advisor.tuners.search.measured import Measured
+from advisor.tuners.search.race import check_outcome
+from advisor.tuners.search.record import Recorder, TrialRecord
+from advisor.tuners.space.memory_model import memory_limit
+from advisor.tuners.space.space import Space
+from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
+from advisor.tuners.trial.messages import Slot
+
+Config = dict[str, Value]
+
+
+@dataclass
+class Confirmation:
+    """Decides about one nominee within what is left of the budget.
+
+    Attributes:
+        measured: The measurement cache of the study, whose processes of a confirmation count.
+        worth: Log ratio of what a sample is worth under a configuration over one of the baseline's, at its
+            lower quartile; added to every comparison.
+        keep: Keeps those of this one as each process ends: trial, configuration, log ratios.
+        keep_contributions: Keeps that of this one: trial, configuration, log ratio by change.
+        compiled_s: The longest compilation of a configuration that the search saw.
+    """
+
+    arena: Arena
+    space: Space
+    baseline: Baseline
+    settings: Settings
+    recorder: Recorder
+    progress: Progress
+    deadline: float
+    next_number: int
+    measured: Measured = field(default_factory=Measured)
+    worth: Callable[[Config], float] = lambda config: 0.0
+    keep: Callable[[int, str, list[float]], None] = lambda number, key, ratios: None
+    keep_contributions: Callable[[int, str, dict[str, Estimate]], None] = lambda number, key, told: None
+    compiled_s: Callable[[Config], float | None] = lambda config: None
+    clock: Callable[[], float] = time.monotonic
+
+    def decide(self, nominee: Config, *, reduced: bool = False) -> Outcome:
+        """Reduce, check and confirm.
+
+        Args:
+            nominee: What the search would recommend; may be the baseline itself.
+            reduced: It was reduced before, in an earlier part of the study.
+        """
+        base = dict(self.space.present)
+        outcome = Outcome(base)
+        changed = self._changed(nominee)
+        if not changed:
+            outcome.reason = "no change was worth confirming"
+            return outcome
+        try:
+            if reduced:
+                winner = nominee
+                outcome.contributions = dict(self.measured.contributions.get(self.space.key(nominee), {}))
+            else:
+                winner = self._reduce(nominee, outcome)
+            if not self._changed(winner):
+                outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
+                return outcome
+            winner = self._paid_back(winner, outcome)
+            self._check_and_confirm(winner, outcome)
+        except TrialFailed as failed:
+            outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
+        return outcome
+
+    def _changed(self, config: Config) -> list[str]:
+        return [name for name, value in config.items() if value != self.space.present[name]]
+
+    def _leading(self, config: Config) -> list[str]:
+        """Without those that only follow another change."""
+        changed = self._changed(config)
+        return [name for name in changed if self.arena.knobs[name].follows not in changed]
+
+    def _reduce(self, nominee: Config, outcome: Outcome) -> Config:
+        changed = self._leading(nominee)
+        if len(changed) < 2 or self.clock() > self.deadline:
+            return nominee
+        self.progress.say(f"taking {len(changed)} changes out one by one")
+        winner, removals = ablate.removals(
+            self.arena,
+            nominee,
+            self.space.present,
+            detectable=math.log1p(self.baseline.detectable),
+            level=self.settings.confidence,
+            number=self.next_number,
+            deadline=self.deadline,
+            worth=self.worth,
+        )
+        for removal in removals:
+            outcome.contributions[removal.knob] = removal.contribution
+            if not removal.needed:
+                outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
+        return winner
+
+    def _paid_back(self, winner: Config, outcome: Outcome) -> Config:
+        """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
+        alone = outcome.contributions.get("execution")
+        cost_s = self.compiled_s(winner) if self._adds_compiling(winner) else None
+        if cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
+            return winner
+        without = self.space.complete(ablate.without(winner, self.space.present, "execution"))
+        if alone is None:  # the only change is weighed once confirmed; others must not pay for it
+            little = cost_s <= self.settings.min_gain * planned * self.baseline.step_s
+            if little or not self._changed(without):
+                return winner
+            outcome.reason = outcome.rejected["execution"] = f"{wording.UNWEIGHED} within {planned} steps"
+            return without
+        changed, known = self._changed(winner), outcome.contributions
+        gains = [each.estimate for name, each in known.items() if name in changed]
+        ratio, whole = math.exp(alone.estimate), math.exp(sum(gains))
+        steps = break_even_steps(cost_s, self.baseline.step_s, whole=whole, alone=ratio)
+        if steps is not None and steps <= planned:
+            return winner
+        outcome.reason = outcome.rejected["execution"] = f"{wording.UNPAID} within {planned} steps"
+        return without
+
+    def _gate(self, winner: Config, outcome: Outcome) -> Config:
+        """Leave out changes whose numbers drift; the rest goes on."""
+        check = NumericsCheck(
+            self.arena, self.space, self.baseline, self.settings, self.deadline, self.progress, self.clock
+        )
+        found = check.run(winner)
+        outcome.reference, outcome.numerics, outcome.winner_peaks = (
+            check.reference,
+            found.verdicts,
+            found.peaks,
+        )
+        outcome.rejected.update(found.rejected)
+        if self._adds_compiling(found.config):
+            outcome.compile_s = found.compile_s
+        if not self._changed(found.config):
+            outcome.reason = f"{self._described(winner)}: the numbers drift: {found.reason}"
+        return found.config
+
+    def _check_and_confirm(self, winner: Config, outcome: Outcome, *, again: bool = True) -> None:
+        """Look at the numbers, then confirm; where a change declines, once more without it."""
+        if not self._changed(winner) or not self._changed(winner := self._gate(winner, outcome)):
+            return
+        try:
+            self._confirm(winner, outcome)
+        except TrialFailed as failed:
+            declined = [name for name in self._changed(winner) if name in outcome.rejected]
+            if not declined:
+                raise
+            left = self._without(winner, declined, outcome)
+            outcome.reason = failed.failure.message
+            if again:
+                self._check_and_confirm(left, outcome, again=False)
+
+    def _without(self, winner: Config, declined: Sequence[str], outcome: Outcome) -> Config:
+        """The winner without what declined; what was measured with it holds for neither."""
+        self.progress.say(f"leaving out {', '.join(declined)}, which declined late")
+        outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
+        outcome.unchanged_ms.clear()
+        for name in declined:
+            outcome.contributions.pop(name, None)
+            winner = ablate.without(winner, self.space.present, name)
+        return self.space.complete(winner)
+
+    def _refuse_declined(self, refused: Mapping[str, str], config: Config, outcome: Outcome) -> None:
+        """End the measurement of a configuration that does not hold: one of its changes declined.
+
+        Raises:
+            TrialFailed: ``not_applied``; ``rejected`` has them with their reasons.
+        """
+        declined = {name: why for name, why in refused.items() if name in self._changed(config)}
+        if declined:
+            outcome.rejected.update(declined)
+            raise not_applied(declined)
+
+    def _confirm(self, winner: Config, outcome: Outcome) -> None:
+        if self._adds_compiling(winner):
+            outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
+        limit = self._memory_problem(outcome.winner_peaks)
+        if limit is not None:
+            outcome.reason = limit
+            return
+        how = self.arena.how(self.space.present, winner, fresh=True)
+        quads = self._quads()
+        number, self.next_number = self.next_number, self.next_number + 1
+        record = TrialRecord(number, dict(winner), "confirm")
+        key = self.space.key(winner)
+        self.recorder.begin(record, key, 0.0)
+        self.keep_contributions(number, key, outcome.contributions)
+        self.progress.say(f"confirming {self._described(winner)} on fresh processes")
+        pair = partial(self.arena.duel, self.space.present, winner, how=how, quads=quads, number=number)
+        last_s = deque[float](maxlen=2)  # of two processes that start together the second takes less
+        cpu: list[list[float]] = []
+        wall: list[list[float]] = []
+        earlier = list(self.measured.instances.get(key, ()))
+        disturbed: list[str] = []
+
+        def note(failure: Failure) -> None:
+            record.cut_off(failure)
+            disturbed.append(failure.message)
+
+        def instance(index: int) -> Sequence[float] | None:
+            allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
+            self.progress.part(f"confirming {self._described(winner)}: process {index + 1}")
+            swapped = index % 2 == 1
+            duel = undisturbed(
+                lambda: pair(swapped=swapped, followed=not swapped),
+                lambda: self.clock() + max(last_s, default=0.0) > self.deadline + allowed,
+                note,
+            )
+            if duel is None:
+                return None
+            last_s.append(duel.seconds)
+            self._keep(record, duel, outcome)
+            worth = self.worth(winner)
+            cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
+            wall.append(wall_log_ratios(duel))
+            ratios = [ratio + worth for ratio in duel.log_ratios]
+            self.keep(number, key, ratios)
+            return ratios
+
+        gain, level = self.settings.min_gain, self.settings.confidence
+        try:
+            decision, collected = confirm(instance, min_gain=gain, level=level, earlier=earlier)
+        except TrialFailed as failed:
+            record.state, record.cause = "failed", failed.failure.cause
+            record.message, record.log = failed.failure.message, self.arena.log
+            self.recorder.record(record, key)
+            raise
+        finally:
+            self.arena.ahead.drop()
+        outcome.decision = decision
+        if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):
+            outcome.cpu = between(cpu, self.settings.confidence)
+        if len(wall) >= MIN_INSTANCES and self._for_memory:
+            outcome.time = between(wall, level)
+        spread = instance_spread(collected)
+        if spread is not None:  # one process has measured them
+            outcome.contributions = {
+                name: with_instance_bias(estimate, spread, len(collected))
+                for name, estimate in outcome.contributions.items()
+            }
+        record.against_baseline = unconfirmed.measured(decision)
+        if record.against_baseline is None:
+            record.state, record.message = "pruned", unconfirmed.why_never(disturbed)
+        if decision.verdict == "confirmed":
+            self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
+        self.recorder.record(record, key)
+        if record.cause == "not_applied":
+            raise TrialFailed(Failure("not_applied", record.message))
+        gained = outcome.time if self._for_memory else record.against_baseline
+        outcome.step_ratio = None if gained is None else math.exp(gained.estimate)
+        if record.against_baseline is not None and len(leading := self._leading(winner)) == 1:
+            outcome.contributions[leading[0]] = decision.estimate
+        if decision.verdict != "confirmed":
+            outcome.reason = unconfirmed.why(self._described(winner), decision, gain, disturbed)
+        elif record.state == "failed":
+            outcome.reason = record.message
+        elif self._unpaid_compile(winner, outcome):
+            outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
+        else:
+            outcome.verdict, outcome.config, outcome.reason = "change", dict(winner), ""
+
+    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
+        """What is to be recommended must also last; the record says why it does not."""
+        described = f"{self._described(record.config)}, run {TIMES} times as long,"
+        self.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
+        try:
+            outcome.longer = longer = run_longer(self.arena, record.config, steps, record.number)
+            self._refuse_declined(longer.refused, record.config, outcome)
+        except TrialFailed as failed:
+            record.state, record.cause = "failed", failed.failure.cause
+            record.message = f"{described} failed: {failed.failure.message}"
+            record.log = self.arena.log
+            return
+        problem = self._memory_problem((longer.peak_bytes,))
+        if problem is not None:
+            record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
+            record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
+
+    def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
+        record.slots += duel.second
+        outcome.unchanged_ms.append(1e3 * _step_s(duel.first, duel.first_message))
+        record.startup_s = duel.startup_s
+        record.applied = duel.second_message.get("applied", record.applied)
+        self._refuse_declined(duel.second_message.get("refused", {}), record.config, outcome)
+        if duel.second_outcome is not None:
+            record.outcome = duel.second_outcome
+            check_outcome(record)
+            adds = self._adds_compiling(record.config)
+            seconds = float(duel.second_outcome["compile"]["seconds"]) if adds else 0.0
+            if outcome.compile_s and seconds:  # the gate's run has filled the cache
+                outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)
+            outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
+
+    def _cpu_time_counts(self, winner: Config) -> bool:
+        """Whether CPU time measures a step: one thread, no loader workers, nothing on a device."""
+        profile = self.baseline.profile
+        alone = all(self.arena.queue_depth(config) == 0 for config in (winner, self.space.present))
+        alone = alone and int(winner.get("ranks", 1)) == 1
+        threads = {self.arena.threads, int(winner.get("num_threads", self.arena.threads))}
+        return profile.device == "cpu" and alone and threads == {1}
+
+    def _quads(self) -> int:
+        return instance_quads(self.arena, self.settings)
+
+    @property
+    def _on_device(self) -> bool:
+        return self.baseline.profile.device.startswith("cuda")
+
+    @property
+    def _for_memory(self) -> bool:
+        return self.settings.objective == "memory"
+
+    def _memory_problem(self, peaks: Sequence[int]) -> str | None:
+        limit = memory_limit(self.baseline.profile, self.settings.max_memory)
+        peak = max(peaks, default=0)
+        if limit is not None and peak > limit:
+            return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
+        return None
+
+    @property
+    def _planned_steps(self) -> int | None:
+        """Within which compiling must pay; whoever names how to execute need not mean this one launch."""
+        run = self.baseline.profile.run
+        own = None if run is None or "execution" in self.space.named else run.training_steps
+        return own if self.settings.steps_planned is None else self.settings.steps_planned
+
+    def _unpaid_compile(self, winner: Config, outcome: Outcome) -> bool:
+        planned = self._planned_steps
+        if self._for_memory:  # which is bought with time
+            return False
+        if planned is None or not self._adds_compiling(winner):
+            return False
+        steps = outcome.break_even_steps(self.baseline.step_s)
+        return steps is None or steps > planned
+
+    def _adds_compiling(self, config: Config) -> bool:
+        """Whether it compiles what the baseline does not."""
+        return compiles(config) and any(self.arena.knobs[name].compiles for name in self._changed(config))
+
+    def _described(self, config: Config) -> str:
+        return ", ".join(f"{name}={config[name]}" for name in self._changed(config))
+
+
+def _step_s(slots: Sequence[Slot], message: Mapping[str, Any]) -> float:
+    """Seconds of a step, without those that start an epoch: other measurements set them apart."""
+    kept = set(message.get("kept", ()))
+    walls = [wall / 1e9 for index, wall in enumerate(message["wall_ns"]) if index not in kept] if kept else []
+    return sum(walls) / len(walls) if walls else median([slot.mean_s for slot in slots])

@@ -1,0 +1,42 @@
+"""How much each process of a confirmation measures, and how long the whole of it will take."""
+
+import math
+
+from advisor.base.settings import Settings
+from advisor.stages.baseline import Baseline
+from advisor.stages.longer_run import TIMES
+from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.measure import MIN_INSTANCES, planned_quads
+
+INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
+INSTANCE_S = (0.5, 2.0)  # its bounds
+LONG_QUAD_S = 2.0  # beyond this, instances make do with fewer quads
+MIN_QUADS, MAX_QUADS = 3, 12
+RESERVE_SHARE = 0.7
+END_S = 0.3  # to end a process tree
+LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
+
+
+def instance_quads(arena: Arena, settings: Settings) -> int:
+    """Quads of one instance of a confirmation: what the noise asks for, up to two measured seconds."""
+    shortest, longest = INSTANCE_S
+    wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
+    slot_s = arena.steps() * arena.step_s
+    least = MIN_QUADS if arena.quad_s < LONG_QUAD_S else 1 if arena.quad_s > 2 * LONG_QUAD_S else 2
+    planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / MIN_INSTANCES)
+    return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
+
+
+def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
+    """Seconds that reduction, gate and confirmation of an average nominee will need, at most 70 %."""
+    launch = baseline.startup_s + END_S + 8 * arena.step_s
+    slot = (arena.steps() + 1) * arena.step_s
+    instance = 1.5 * launch + 4 * instance_quads(arena, settings) * slot
+    if arena.queue_depth(arena.present) > 0:
+        instance = max(instance, 2 * (launch + sum(arena.window_steps(arena.present)) * arena.step_s))
+    gate_s = 5 * (launch + min(gate.STEPS, 10) * arena.step_s)
+    reduction_s = 2 * launch + 16 * slot
+    longer_s = TIMES / 2 * instance  # one of its two arms
+    needed_s = MIN_INSTANCES * instance + gate_s + reduction_s + longer_s
+    return min(RESERVE_SHARE * settings.budget_s, needed_s)

@@ -1,0 +1,379 @@
+"""One run looked at closely: watched, inspected, recorded, replayed; what comes out is a full profile.
+
+The process is the diagnosis's own and is thrown away: recording and replays leave it unfit for timing.
+Stages that the time does not allow are left out, and the rules that need them abstain.
+"""
+
+import contextlib
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from advisor.base.errors import AdvisorError
+from advisor.base.settings import Progress
+from advisor.profiles.facts.observed import HostFacts
+from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile_json import PROFILE
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import Window
+from advisor.profiles.facts.replayed import Replays, Share
+from advisor.profiles.hooks.recorder import Plan, plan
+from advisor.profiles.traces.event_cost import Parts
+from advisor.profiles.traces.rank_times import ranks_of
+from advisor.profiles.traces.reading import read_trace
+from advisor.profiles.traces.shaping import joined
+from advisor.profiles.traces.trace import Trace
+from advisor.stages.rank_facts import with_facts
+from advisor.stages.watched import (
+    host_of,
+    joined_observations,
+    phases_of_recorded,
+    phases_of_watched,
+    series_of,
+)
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.measure import slot_steps
+from advisor.tuners.comparing.replay import Replaying, normal_step_s
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import Interrupted, SessionEnded
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+
+RATES = TypeAdapter(Rates)
+
+WATCHED = (30, 2.0)  # clean steps, and seconds, at least
+EPOCH_ENDS = 3
+EPOCH_SHARE = 0.25  # of the time left then, at most, to wait for an epoch's end
+STAGES = {
+    "_inspect": "looked at closely",
+    "_record": "recorded",
+    "_rate": "compared with what the machine can do",
+    "_try_one_thread": "tried with one thread",
+    "_replay": "replayed",
+}
+INSPECTED = 12  # steps
+INSPECT_S = 10.0
+RATES_S = 4.0
+WINDOWS_TRIED = 3
+AGREEING = 0.05  # difference of the normal steps before and after a window, in logarithms
+BRIEF_WARMUP = 3  # steps of a program that is started again
+LAUNCHES = 8  # of a program that ends before the diagnosis does
+LOW_CPU = 0.6  # of the threads: then one thread alone is tried
+EPOCHS = (
+    "epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "first_step_ms", "construct_ms",
+    "constructed",
+)  # fmt: skip
+REPLAYED_AGAIN = ("loader_free", "forward_only", "optimizer_off", "communication_off")
+
+
+@dataclass
+class Diagnosis:
+    """Looks at one configuration of a program.
+
+    Attributes:
+        start: Starts a fresh process of it.
+        arena: Knows how to warm up.
+        deadline: Monotonic time at which no further stage begins.
+        steps: Clean steps to watch at least.
+        planned_steps: Of the user's real training, where known.
+        notes: What could not be done, and why.
+        interrupted: The user asked to stop; what was learnt before is kept.
+        session: The process that was started last.
+    """
+
+    start: Callable[[], Running]
+    arena: Arena
+    deadline: float
+    progress: Progress
+    clock: Callable[[], float] = time.monotonic
+    steps: int | None = None
+    planned_steps: int | None = None
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    traces: list[Path] = field(default_factory=list)
+    session: Running | None = None
+    _launches: int = 0
+    _wall_ns: list[int] = field(default_factory=list)
+    _flags: dict[str, list[str]] = field(default_factory=dict)
+    _told: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self) -> Profile:
+        """The whole diagnosis.
+
+        Raises:
+            TrialFailed: The program fails before it could be watched.
+            SessionEnded: It ends before that.
+        """
+        try:
+            profile = self._watch()
+            for stage in (self._inspect, self._record, self._rate, self._try_one_thread, self._replay):
+                if self.clock() > self.deadline:
+                    self.notes.append("the time did not allow every stage of the diagnosis")
+                    break
+                try:
+                    profile = self._through(stage, profile)
+                except SessionEnded:
+                    self.notes.append(f"the program ended before it could be {STAGES[stage.__name__]}")
+                except TrialFailed as failed:
+                    self.notes.append(f"it could not be {STAGES[stage.__name__]}: {failed.failure.message}")
+                except Interrupted:
+                    self.interrupted = True
+                    self.notes.append(f"interrupted before it was {STAGES[stage.__name__]}")
+                    break
+            return profile
+        finally:
+            if self.session is not None:
+                self.session.kill()
+
+    def _through(self, stage: Callable[[Profile], Profile], profile: Profile) -> Profile:
+        """One stage; where the program ends meanwhile, once more from its start."""
+        launches = self._launches
+        try:
+            return stage(profile)
+        except SessionEnded:
+            if self._launches > launches:
+                raise
+            return stage(profile)
+
+    def again(self) -> Profile:
+        """The short form for another configuration: phases and the main replays."""
+        try:
+            return self._replay(self._watch(), REPLAYED_AGAIN)
+        finally:
+            if self.session is not None:
+                self.session.kill()
+
+    def _live(self) -> Running:
+        """A warm process at a step border; a program that came to its end is started again."""
+        if self.session is not None and self.session.alive:
+            return self.session
+        if self.session is not None:
+            self.session.kill()
+        if self._launches >= LAUNCHES:
+            raise SessionEnded({})
+        self._launches += 1
+        self.session = self.start()
+        self.session.first_step()
+        if self._launches == 1:
+            self.arena.warm_up(self.session, max(1.0, (self.deadline - self.clock()) / 5))
+        else:
+            self.session.slot(BRIEF_WARMUP, drop=0)
+        return self.session
+
+    def _watch(self) -> Profile:
+        self.progress.say("watching it run")
+        session, first = self._first()
+        messages = [first]
+        answer = session.ask("facts", "facts", 60.0)
+        until = self.clock() + EPOCH_SHARE * (self.deadline - self.clock())
+        with contextlib.suppress(SessionEnded):  # what was watched until its end counts
+            while session.alive and self.clock() < until and not _saw_epochs(messages):
+                messages.append(self._observe(session, 1.0, 1))
+            if len(messages) > 1:
+                answer = session.ask("facts", "facts", 60.0)
+        self._told = [each["profile"] for each in answer.get("ranks", ())]
+        facts = answer["profile"]
+        base = PROFILE.validate_python(facts)
+        watched = joined_observations(messages)
+        self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
+        host = replace(base.host or HostFacts(), **host_of(watched))
+        if base.run is not None:
+            planned = base.run.steps_total if self.planned_steps is None else self.planned_steps
+            run = replace(base.run, steps_total=planned, launch_steps=self.arena.max_steps)
+            base = replace(base, run=run)
+        return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
+
+    def _first(self) -> tuple[Running, dict[str, Any]]:
+        """Enough clean steps; a program that ends before is run again and watched from its start."""
+        steps, seconds = WATCHED if self.steps is None else (self.steps, 0.0)
+        try:
+            session = self._live()
+            return session, self._observe(session, seconds, steps)
+        except SessionEnded as ended:
+            there = int((ended.outcome or {"steps": 0})["steps"])
+            if self.steps is not None or self._launches > 1 or there < steps:
+                raise
+        session = self._live()
+        return session, self._observe(session, 0.0, min(steps, there - BRIEF_WARMUP - 2))
+
+    def _observe(self, session: Running, seconds: float, steps: int) -> dict[str, Any]:
+        limit = max(2.0, (self.deadline - self.clock()) / 2)
+        return session.ask("observe", "observed", limit + 120.0, seconds=seconds, steps=steps, limit_s=limit)
+
+    def _inspect(self, profile: Profile) -> Profile:
+        session = self._live()
+        session.ask("probe", "probed", 60.0)
+        limit = min(INSPECT_S, max(1.0, (self.deadline - self.clock()) / 6))
+        session.ask("inspect", "inspected", limit + 120.0, steps=INSPECTED, limit_s=limit)
+        return inspected(profile, PROFILE.validate_python(session.ask("facts", "facts", 60.0)["profile"]))
+
+    def _record(self, profile: Profile) -> Profile:
+        self.progress.say("recording a few steps")
+        session = self._live()
+        period = profile.run.period if profile.run is not None else 1
+        pilot = self._window(session, period, shapes=False, places=False)
+        events = len(_written(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
+        timed, *others = plan(events, period)
+        around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
+        recorded, clean_step_ms = self._timed(session, timed, around)
+        trace = self._trace(recorded)
+        ranks = ranks_of([trace, *map(self._trace, recorded.get("ranks", [])[1:])])
+        ranks = with_facts(ranks, profile, self._told)
+        beside = [
+            self._trace(self._window(session, each.steps, shapes=True, places=each.places)) for each in others
+        ]
+        watched = profile.phases
+        parts = None if watched is None else Parts(watched, phases_of_recorded(recorded))
+        window = joined(trace, beside, clean_step_ms, parts)
+        return replace(profile, window=window, syncs=syncs_of(profile, trace), ranks=ranks or profile.ranks)
+
+    def _timed(self, session: Running, timed: Plan, around: int) -> tuple[dict[str, Any], float]:
+        """A recorded window, and milliseconds of a normal step on both sides of it.
+
+        Other load may come and go: of up to three windows, the one whose sides agree best.
+        """
+        found: list[tuple[float, dict[str, Any], float]] = []
+        before = usual_s(session.slot(around, drop=1).step_s)
+        for _ in range(WINDOWS_TRIED if self.arena.max_steps is None else 1):
+            recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
+            after = usual_s(session.slot(around, drop=1).step_s)
+            found.append((abs(math.log(after / before)), recorded, 500 * (before + after)))
+            if found[-1][0] < AGREEING or self.clock() > self.deadline:
+                break
+            before = after
+        _, recorded, clean_step_ms = min(found, key=lambda each: each[0])
+        return recorded, clean_step_ms
+
+    def _trace(self, message: Mapping[str, Any]) -> Trace:
+        path = Path(message["path"])
+        trace = _written(path)
+        self.traces.append(path)
+        return trace
+
+    def _window(self, session: Running, steps: int, *, shapes: bool, places: bool) -> dict[str, Any]:
+        path = session.folder / f"trace-{len(list(session.folder.glob('trace-*')))}.json"
+        limit = 60.0 + 20.0 * steps * max(1.0, self.arena.step_s)
+        return session.ask(
+            "record", "recorded", limit, path=str(path), steps=steps, shapes=shapes, places=places
+        )
+
+    def _rate(self, profile: Profile) -> Profile:
+        self.progress.say("measuring what the machine can do")
+        answer = self._live().ask("rates", "rates", 60.0, limit_s=RATES_S)
+        profile = replace(profile, rates=RATES.validate_python(answer["rates"]))
+        return replace(profile, window=self._fused(profile))
+
+    def _fused(self, profile: Profile) -> Window | None:
+        """The window with what a fused attention would take in place of each that is written out."""
+        window = profile.window
+        if window is None or not window.attentions:
+            return window
+        written = window.attentions
+        answer = self._live().ask(
+            "attention", "attention", 60.0, device=profile.device, limit_s=RATES_S,
+            shapes=[list(each.shape) for each in written], dtypes=[each.dtype for each in written],
+        )  # fmt: skip
+        timed = tuple(
+            replace(each, fused_ms=None if ms is None else ms * each.count)
+            for each, ms in zip(written, answer["ms"], strict=True)
+        )
+        return replace(window, attentions=timed)
+
+    def _try_one_thread(self, profile: Profile) -> Profile:
+        """Where several threads use little CPU time: what one of them alone would need."""
+        host, run = profile.host, profile.run
+        if host is None or run is None or run.num_threads < 2 or host.cpu_per_wall is None:
+            return profile
+        if host.cpu_per_wall >= LOW_CPU * run.num_threads:
+            return profile
+        session = self._live()
+        session.settle({"num_threads": run.num_threads})
+        slot = session.slot(5, drop=1, config={"num_threads": 1})
+        session.slot(1, drop=1, config={"num_threads": run.num_threads})
+        return replace(profile, host=replace(host, one_thread_step_ms=1000 * slot.mean_s))
+
+    def _replay(self, profile: Profile, names: tuple[str, ...] | None = None) -> Profile:
+        self.progress.say("replaying steps with one part left out")
+        step_s = normal_step_s(self._wall_ns, self._flags)
+        replaying = Replaying(self._live(), profile, step_s, self.deadline)
+        measured = replaying.run() if names is None else replaying.run(names)
+        compiled = profile.compile
+        if compiled is not None and replaying.eager_step_ms is not None:
+            compiled = replace(compiled, eager_step_ms=replaying.eager_step_ms)
+        graphed = profile.run is not None and profile.run.evaluation_records_graph
+        if graphed and names is None and replaying.session.alive:
+            shares = replaying.session.ask("graph", "graph", 120.0)["shares"]
+            measured = replace(measured, evaluation_without_graph=_share_of(shares))
+        return replace(profile, replays=measured, compile=compiled)
+
+
+def usual_s(step_s: Sequence[float]) -> float:
+    """Seconds of a step as recorded ones are taken: the median where single long steps raise the mean."""
+    return min(statistics.fmean(step_s), statistics.median(step_s))
+
+
+def _saw_epochs(messages: list[dict[str, Any]]) -> bool:
+    """Whether enough epochs ended, with their evaluations and saves, to know what their ends cost."""
+    seen = Counter(flag for message in messages for flags in message["flags"].values() for flag in flags)
+    return seen["epoch"] >= EPOCH_ENDS
+
+
+def inspected(watched: Profile, seen: Profile) -> Profile:
+    """What was seen by looking closely, with the times from when nothing but watching went on."""
+    return replace(
+        seen,
+        phases=watched.phases,
+        series=watched.series,
+        host=watched.host,
+        run=watched.run,
+        watching=watched.watching,
+        loader=with_epochs_of(watched, seen),
+    )
+
+
+def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
+    """The loader as inspected, with its epochs as they were while nothing but watching went on."""
+    before, after = watched.loader, inspected.loader
+    if before is None or after is None:
+        return after
+    slow = [spot.location for spot in inspected.hotspots if spot.phase == "input_wait"]
+    kept = {name: getattr(before, name) for name in EPOCHS}
+    return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))
+
+
+def _share_of(shares: list[float]) -> Share | None:
+    """The median of paired shares with its quartiles; negative ones count as 0."""
+    if len(shares) < 3:
+        return None
+    low, middle, high = statistics.quantiles(shares, n=4)
+    return Share(max(0.0, middle), max(0.0, low), max(0.0, high))
+
+
+def syncs_of(profile: Profile, trace: Trace) -> Any:
+    """Blocking calls: the trace's where a device was recorded, else those that the taps met."""
+    from advisor.profiles.traces.device_timeline import sync_points
+
+    return sync_points(trace) or profile.syncs
+
+
+def no_replays(reason: str) -> Replays:
+    """For runs that cannot be replayed."""
+    return Replays(refused=(("all", reason),))
+
+
+def _written(path: Path) -> Trace:
+    """The trace that a process was to write: torch does not notice when a disk is full.
+
+    Raises:
+        TrialFailed: It is not there, or not whole.
+    """
+    try:
+        return read_trace(path)
+    except AdvisorError as error:
+        raise TrialFailed(Failure("disk_full", f"the trace was not written: {error.message}")) from None

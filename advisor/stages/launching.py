@@ -1,0 +1,169 @@
+"""A launcher for the target of a request: its files shipped, its writes kept apart."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+from advisor.base.settings import Progress, Settings, TargetRequest, Value
+from advisor.base.signals import StopRequests
+from advisor.profiles.facts.machine import read_machine
+from advisor.stages.device_lock import Held, holding, measured_names, shown
+from advisor.stages.scratch import make_scratch
+from advisor.storage.contract import default_study_name, digest_of_target
+from advisor.tuners.launching.exec_command import find_wanted
+from advisor.tuners.launching.launch import CACHE_VARIABLE, Launcher, can_isolate
+from advisor.tuners.launching.session import Interrupted
+from advisor.tuners.trial.rank_environment import wants_own_group
+from advisor.tuners.trial.spec import Target
+
+SHOWN = 10  # names in a warning
+
+
+def until_stopped(stop: StopRequests, progress: Progress) -> Callable[[str, float], None]:
+    """What a launcher calls while it waits: tells the progress, raises ``Interrupted`` once asked to stop.
+
+    Args:
+        stop: Knows whether a signal came.
+        progress: Is told what is waited for.
+    """
+
+    def waiting(what: str, seconds: float) -> None:
+        if stop.received is not None:
+            raise Interrupted
+        progress.waiting(what, seconds)
+
+    return waiting
+
+
+def make_launcher(
+    settings: Settings,
+    folder: Path,
+    stack: ExitStack,
+    waiting: Callable[[str, float], None],
+    warn: Callable[[str], None],
+    say: Callable[[str], None] | None = None,
+) -> Launcher:
+    """A launcher that keeps its trials in ``folder``; not yet entered. The device is ours from now on.
+
+    Args:
+        settings: What to run.
+        folder: For logs, shipped objects and compiled code; private to the user.
+        stack: Removes what is made elsewhere.
+        waiting: Called while waiting; may raise ``Interrupted``.
+        warn: Is told when files that the program writes cannot be kept apart.
+        say: Is told who else measures on the device, while we wait for it; ``warn`` by default.
+
+    Raises:
+        EnvironmentProblem: Another tuner has the device for longer than the budget.
+    """
+    names = _measured(settings)
+    held = stack.enter_context(_device(names, settings, waiting, say or warn))
+    request = settings.target
+    payload = None
+    if request.payload is not None:
+        file = folder / "payload"
+        file.touch(mode=0o600)
+        file.write_bytes(request.payload)
+        payload = str(file)
+    name = (
+        request.name if request.kind in ("module", "objects", "exec") else str(Path(request.name).absolute())
+    )
+    scratch = make_scratch(stack)
+    cache = folder / "compile-cache"
+    cache.mkdir(mode=0o700)
+    named = os.environ.get(CACHE_VARIABLE)
+    usable = named is None or _can_write(Path(named))
+    if not usable:
+        warn(f"{CACHE_VARIABLE}={named} cannot be written: trials compile into a folder of the study instead")
+    return Launcher(
+        Target(request.kind, name, request.args, str(Path.cwd()), payload),
+        folder,
+        seed=settings.seed,
+        device=settings.device,
+        isolate=_isolate(request, scratch, warn),
+        compile_cache=cache,
+        keeps_cache=usable,
+        scratch=scratch,
+        waiting=waiting,
+        held=held.descriptors,
+        waited_s=held.waited_s,
+        measures_on=shown(names),
+    )
+
+
+def request_digest(request: TargetRequest) -> str:
+    """Digest of the target's own code: ``sha256:...``; empty for an installed module."""
+    if request.payload is not None:
+        return "sha256:" + hashlib.sha256(request.payload).hexdigest()
+    if request.kind == "exec":
+        wanted = find_wanted((request.name, *request.args), Path.cwd()).file
+        return digest_of_target(Path(wanted)) if wanted else ""
+    return digest_of_target(Path(request.name)) if request.kind != "module" else ""
+
+
+def with_own_group(
+    fixed: Mapping[str, Value], request: TargetRequest, ranks: Sequence[int]
+) -> dict[str, Value]:
+    """What is fixed, with the ranks of a script that makes its own process group, where several are asked."""
+    several = max(ranks, default=1)
+    if several == 1 or request.kind != "script" or "strategy" in fixed:
+        return dict(fixed)
+    own: dict[str, Value] = (
+        {"strategy": "ddp", "ranks": several} if wants_own_group(Path(request.name)) else {}
+    )
+    return {**own, **fixed}
+
+
+def side_effects(launcher: Launcher) -> list[str]:
+    """What the program did beside training: it was launched several times."""
+    told = []
+    if launcher.connections:
+        told.append(f"the program connects to {', '.join(sorted(launcher.connections)[:SHOWN])}")
+    if launcher.files and not launcher.isolate and launcher.target.kind in ("script", "module"):
+        told.append(f"files that it wrote: {', '.join(sorted(launcher.files)[:SHOWN])}")
+    return told
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether a program that makes this folder if need be can put files into it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _measured(settings: Settings) -> tuple[str, ...]:
+    """What is measured on, by the names of its locks."""
+    gpus = () if settings.device == "cpu" else read_machine().gpus
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return measured_names(settings.device, [gpu.uuid for gpu in gpus], visible)
+
+
+def _device(
+    names: Sequence[str],
+    settings: Settings,
+    waiting: Callable[[str, float], None],
+    say: Callable[[str], None],
+) -> AbstractContextManager[Held]:
+    """Hold what is measured on, alone on this host."""
+    return holding(
+        names,
+        study=settings.study or default_study_name(settings.target.name),
+        limit_s=settings.budget_s,
+        waiting=waiting,
+        say=say,
+    )
+
+
+def _isolate(request: TargetRequest, scratch: Path, warn: Callable[[str], None]) -> bool:
+    if request.kind not in ("script", "module", "exec"):
+        return False
+    reason = can_isolate(Path.cwd(), scratch)
+    if reason is not None:
+        warn(f"files that the script writes are not kept apart from yours: {reason}")
+    return reason is None

@@ -1,0 +1,79 @@
+"""A winner runs three times as long as it was measured: memory that only grows shows itself late."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from advisor.tuners.comparing.duel import HOPELESS, WINDOWS, Arena
+from advisor.tuners.knob import Value
+from advisor.tuners.launching.session import SessionEnded
+
+TIMES = 3  # the usual steps (measurement.md, section 4, rule 5)
+LEAST_S = 10.0  # that a run may take beside what its steps should
+
+
+@dataclass(frozen=True)
+class LongerRun:
+    """What one process had used of memory when it was through.
+
+    Attributes:
+        steps: That it ran; fewer than asked for where the program came to its own end.
+        peak_bytes: Of the device where there is one, else of the host.
+        growth_bytes_per_step: Of the peak over the last two thirds; ``None`` where it ended before them.
+        refused: Settings that no longer acted at its end, by knob with the reason.
+    """
+
+    steps: int
+    peak_bytes: int
+    growth_bytes_per_step: float | None
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int) -> int:
+    """Steps that a process of a confirmation takes under a configuration."""
+    if how == WINDOWS:
+        return sum(arena.window_steps(config))
+    return 2 * quads * (arena.steps() + 1)
+
+
+def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: int) -> LongerRun:
+    """Run ``TIMES`` times as many steps in a process of its own, and look at its memory.
+
+    Args:
+        arena: Starts it.
+        config: What is to be recommended.
+        steps: The usual ones.
+        number: Of the trial.
+
+    Raises:
+        TrialFailed: It failed, which is what is to be found out.
+    """
+    session = arena.start(config, number)
+    peaks: list[tuple[int, int]] = []
+    taken = 0
+    try:
+        session.first_step()
+        for count in (steps, (TIMES - 1) * steps):
+            session.slot(count, drop=0, limit_s=LEAST_S + HOPELESS / 2 * count * arena.step_s)
+            taken += len(session.last["wall_ns"])
+            peaks.append((taken, peak_of(session.facts())))
+        outcome = session.stop()
+    except SessionEnded as ended:
+        outcome = ended.outcome
+    finally:
+        session.kill()
+    peak = int(outcome["device_peak_bytes"] or outcome["peak_bytes"])
+    return LongerRun(int(outcome["steps"]), peak, _growth(peaks), outcome["refused"])
+
+
+def peak_of(facts: Mapping[str, Any]) -> int:
+    """Peak memory in what a session tells of itself: of the device where there is one; 0 if unknown."""
+    memory = facts["profile"]["memory"] or {}
+    return int(memory.get("device_peak_bytes") or memory.get("host_peak_bytes") or 0)
+
+
+def _growth(peaks: list[tuple[int, int]]) -> float | None:
+    if len(peaks) < 2 or not all(peak for _, peak in peaks):
+        return None
+    (first, before), (last, after) = peaks
+    return (after - before) / (last - first)

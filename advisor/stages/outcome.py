@@ -1,0 +1,57 @@
+"""What a confirmation came to."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from advisor.stages.compile_cost import break_even_steps
+from advisor.stages.longer_run import LongerRun
+from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.measure import Decision, Estimate
+from advisor.tuners.knob import Value
+
+Config = dict[str, Value]
+
+
+@dataclass
+class Outcome:
+    """What is recommended and why.
+
+    Attributes:
+        config: The baseline's under ``keep``.
+        decision: The last confirmation; ``None`` when nothing came so far.
+        contributions: Log ratio that each change gives, by removal.
+        numerics: Per change and, under ``""``, for the whole.
+        reason: Why nothing is recommended, or what limits it.
+        rejected: Nominated changes that the gate or a limit took out, with the reason.
+        compile_s: Longest compilation seen, with an empty cache.
+        compile_warm_s: Shortest one, in later processes that found the cache filled.
+        step_ratio: Of the time of a step, its worth included; ``None`` where no confirmation measured it.
+        time: The confirmation by wall time, where it compares something else.
+        cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
+        longer: The recommendation run three times as long as it was measured.
+        unchanged_ms: Time of a step of the baseline in each process of the confirmation.
+    """
+
+    config: Config
+    verdict: Literal["change", "keep"] = "keep"
+    decision: Decision | None = None
+    contributions: dict[str, Estimate] = field(default_factory=dict)
+    numerics: dict[str, gate.Verdict] = field(default_factory=dict)
+    reason: str = ""
+    rejected: dict[str, str] = field(default_factory=dict)
+    reference: gate.Reference | None = None
+    winner_peaks: tuple[int, ...] = ()
+    compile_s: float | None = None
+    compile_warm_s: float | None = None
+    step_ratio: float | None = None
+    time: Estimate | None = None
+    cpu: Estimate | None = None
+    longer: LongerRun | None = None
+    unchanged_ms: list[float] = field(default_factory=list)
+
+    def break_even_steps(self, step_s: float) -> int | None:
+        """Steps of ``step_s`` seconds after which compiling is paid back; ``None`` when it never is."""
+        alone = None if self.time is not None else self.contributions.get("execution")
+        ratio = None if alone is None else math.exp(alone.estimate)
+        return break_even_steps(self.compile_s, step_s, whole=self.step_ratio, alone=ratio)

@@ -1,0 +1,205 @@
+"""Where trials go while a study runs: the list of this run, the store, and the progress display."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from advisor.base.fault_points import hit
+from advisor.base.settings import Progress
+from advisor.result.document import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
+from advisor.result.outlook import first_compile_s
+from advisor.storage.store import Store
+from advisor.tuners.comparing.gate import parse_losses
+from advisor.tuners.comparing.measure import Estimate, median, within
+from advisor.tuners.knob import Value
+from advisor.tuners.search.measured import Measured
+from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.trial.messages import Slot
+
+WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
+
+
+@dataclass
+class Keeping:
+    """Keeps every trial of one run, and in the store if there is one.
+
+    Attributes:
+        baseline: The configuration that others are shown against.
+        deadline: Monotonic time at which the search ends, for the display.
+        sampled: Work is counted in samples (else in steps).
+        measured: What the study holds of each configuration; the processes of a confirmation are added.
+        kept: Called after each trial.
+    """
+
+    progress: Progress
+    clock: Callable[[], float]
+    deadline: float
+    store: Store | None = None
+    study: str = ""
+    baseline: dict[str, Value] = field(default_factory=dict)
+    sampled: bool = True
+    measured: Measured = field(default_factory=Measured)
+    trials: list[Trial] = field(default_factory=list)
+    kept: Callable[[], None] = lambda: None
+    _begun: tuple[TrialRecord, str] | None = None
+
+    def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
+        """The longest compilation of what ``config`` compiles that a trial has seen."""
+        return first_compile_s(config, self.trials)
+
+    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+        """Note that a trial runs, so that it is not lost when we are killed."""
+        different = {k: v for k, v in trial.config.items() if v != self.baseline.get(k)}
+        text = ", ".join(f"{name}={value}" for name, value in different.items()) or "the baseline"
+        best = f"{math.exp(score):.2f}x (unconfirmed)" if score > 0 else "the baseline"
+        self.progress.trial(trial.number, text, best, max(0.0, self.deadline - self.clock()))
+        self._begun = trial, key
+        if self.store is not None:
+            hit("begin.before")
+            self.store.begin(self.study, trial.number, trial.config, key, trial.stage)
+            hit("begin.after")
+
+    def record(
+        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
+    ) -> None:
+        """Keep a finished trial; when this returns it is acknowledged."""
+        kept = as_trial(trial, self.sampled)
+        self._begun = None
+        self.trials.append(kept)
+        if self.store is not None:
+            hit("commit.before")
+            self.store.record(self.study, kept, key, asked=asked, value=value)
+            hit("commit.after")
+        self.kept()
+
+    def interrupted(self, why: str = "interrupted") -> None:
+        """Keep the trial that ran when the run had to stop as a killed one; Optuna is told so too."""
+        if self._begun is None:
+            return
+        trial, key = self._begun
+        trial.state, trial.cause, trial.message = "failed", "killed", why
+        self.record(trial, key)
+        if self.store is not None:
+            self.store.reap(self.study)
+
+    def keep_instance(self, number: int, key: str, ratios: list[float]) -> None:
+        """Keep the log ratios of one process of a confirmation."""
+        self.measured.add_instance(key, ratios)
+        if self.store is not None:
+            self.store.save_comparison(self.study, number, "confirm", {"key": key, "instances": [ratios]})
+
+    def keep_contributions(self, number: int, key: str, contributions: Mapping[str, Estimate]) -> None:
+        """Keep what each change of a configuration gives, for when its confirmation goes on."""
+        finite = {name: each for name, each in contributions.items() if math.isfinite(each.low)}
+        if not finite:
+            return
+        self.measured.contributions[key] = finite
+        if self.store is not None:
+            told = {name: asdict(each) for name, each in finite.items()}
+            self.store.save_comparison(self.study, number, "ablate", {"key": key, "contributions": told})
+
+
+def as_trial(record: TrialRecord, sampled: bool) -> Trial:
+    """A trial as the result shows it."""
+    outcome = record.outcome
+    losses, ranks = parse_losses(outcome) if outcome is not None else (), _ranks(outcome)
+    return Trial(
+        number=record.number,
+        config=record.config,
+        process=record.process,
+        stage=record.stage,
+        state=record.state,
+        cause=record.cause,
+        message=record.message,
+        marks=record.marks,
+        applied=record.applied,
+        refused=record.refused,
+        step_ms=step_interval(record.slots) if record.slots else None,
+        throughput=rate(record.slots, sampled) if record.slots else None,
+        goodput=_goodput(record, sampled),
+        peak_bytes=None if outcome is None else outcome["device_peak_bytes"] or outcome["peak_bytes"],
+        loss=as_loss(losses) if losses else None,
+        losses=spread(losses) if ranks is not None else [],
+        ranks=ranks,
+        against_baseline=None if record.against_baseline is None else as_ratio(record.against_baseline),
+        startup_s=record.startup_s,
+        compile_s=None if outcome is None else outcome["compile"]["seconds"] or None,
+        log=record.log,
+    )
+
+
+def spread(losses: Sequence[float]) -> list[float | None]:
+    """At most as many losses as a result keeps, evenly spread, the first and the last among them."""
+    count = min(len(losses), MOST_LOSSES)
+    places = [round(at * (len(losses) - 1) / max(1, count - 1)) for at in range(count)]
+    return [losses[at] if math.isfinite(losses[at]) else None for at in places]
+
+
+def _ranks(outcome: Mapping[str, Any] | None) -> RankUse | None:
+    """What several workers told at their end."""
+    reports = None if outcome is None else outcome.get("ranks")
+    if not reports:
+        return None
+    first = dict(reports[0])
+    sent = first.pop("bytes_per_step", None)
+    return RankUse(count=len(reports), bytes_per_step=sent, report=first)
+
+
+def _goodput(record: TrialRecord, sampled: bool) -> Interval | None:
+    """Samples per second, each counted for what it is worth."""
+    if record.efficiency is None or not record.slots:
+        return None
+    speed = rate(record.slots, sampled)
+    return Interval(
+        estimate=speed.estimate * record.efficiency,
+        low=speed.low * record.efficiency,
+        high=speed.high * record.efficiency,
+    )
+
+
+def as_ratio(estimate: Estimate) -> Ratio:
+    """A log ratio as a ratio with finite bounds."""
+    low, centre, high = (
+        math.exp(max(-WIDEST, min(WIDEST, value)))
+        for value in (estimate.low, estimate.estimate, estimate.high)
+    )
+    return Ratio(
+        estimate=centre,
+        low=low,
+        high=high,
+        quads=estimate.quads,
+        instances=estimate.instances,
+        confidence=estimate.level,
+    )
+
+
+def step_interval(slots: list[Slot], level: float = 0.99) -> Interval:
+    """Milliseconds of a step: median over slots with its interval."""
+    values = [sum(slot.step_s) / len(slot.step_s) * 1e3 for slot in slots]
+    return _interval(values, level)
+
+
+def rate(slots: list[Slot], sampled: bool, level: float = 0.99) -> Rate:
+    """Work per second over slots."""
+    values = [1 / slot.seconds_per_unit for slot in slots]
+    return Rate(**_interval(values, level).model_dump(), unit="samples/s" if sampled else "steps/s")
+
+
+def as_loss(losses: tuple[float, ...]) -> Loss:
+    """First and last of the losses seen; what is not finite is left out."""
+    first, last = losses[0], losses[-1]
+    return Loss(
+        first=first if math.isfinite(first) else None,
+        last=last if math.isfinite(last) else None,
+        steps=len(losses),
+    )
+
+
+def _interval(values: list[float], level: float) -> Interval:
+    if len(values) < 3:
+        return Interval(estimate=median(values), low=min(values), high=max(values))
+    estimate = within(values, level)
+    return Interval(
+        estimate=estimate.estimate, low=max(estimate.low, min(values)), high=min(estimate.high, max(values))
+    )

@@ -1,0 +1,1 @@
+"""Studies in a database: ours and Optuna's tables, one writer a study."""

@@ -1,0 +1,1 @@
+"""Frozen records: what the machine is and what a run did."""

@@ -1,0 +1,188 @@
+"""What the hooks saw of a run beside its steps: places, hot lines, memory, compilation, host, ranks."""
+
+from dataclasses import dataclass
+
+USER_LINE = "user_line "  # begins the name of a range that stands for a line of the user's
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the user's program."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class HotSpot:
+    """A user line at which the training thread was met by sampling, outside the timed window.
+
+    ``share`` (0 to 1) is its part of all samples of ``phase``; ``phase`` is a part of ``StepPhases``
+    without ``_ms`` (``input_wait``, ``other``, ...).
+    """
+
+    phase: str
+    location: Location
+    share: float
+
+
+@dataclass(frozen=True)
+class SyncPoint:
+    """A place that made the host wait for the device (or would, on one).
+
+    ``kind`` is the operation (``item``, ``cpu``, ``nonzero``, ``synchronize``, ``empty_cache``, ...).
+    ``where`` is ``user``, ``optimizer`` or ``loader``. ``blocked_ms`` is host time inside the call and
+    ``idle_ms`` device idle time that starts at it, both per step; ``None`` where there is no device.
+    """
+
+    kind: str
+    location: Location | None
+    count_per_step: float
+    blocked_ms: float | None = None
+    idle_ms: float | None = None
+    where: str = "user"
+
+
+@dataclass(frozen=True)
+class StepSeries:
+    """Distribution of the clean steps of the watched window, in milliseconds of wall time.
+
+    ``outliers`` are steps beyond 3 robust sigma above the median, ``outlier_flags`` what they had that
+    others had not (``gc``, ``shape``, ``save``, ...). ``flagged`` counts steps set apart, by flag.
+    """
+
+    steps: int
+    median_ms: float
+    mean_ms: float
+    p5_ms: float
+    p95_ms: float
+    outliers: int = 0
+    outlier_flags: tuple[tuple[str, int], ...] = ()
+    flagged: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Memory of the process (host) and of the allocator (device). Bytes, unless said.
+
+    Categories are at the peak of one step: ``activation_bytes`` is what the step adds to parameters,
+    gradients and optimizer state. ``limit_bytes`` is the device's total, or the host's with its cgroup.
+    ``growth_bytes_per_step`` is a robust slope over ``growth_steps`` steps, ``growth_bytes`` the rise over
+    them. ``*_faults_per_step`` are page faults of this process. ``system_share`` is system time over all
+    CPU time of this process in the watched window.
+    """
+
+    host_peak_bytes: int
+    device_peak_bytes: int | None = None
+    device_total_bytes: int | None = None
+    parameter_bytes: int | None = None
+    gradient_bytes: int | None = None
+    optimizer_bytes: int | None = None
+    activation_bytes: int | None = None
+    other_bytes: int | None = None
+    device_reserved_bytes: int | None = None
+    allocation_retries: int | None = None
+    host_limit_bytes: int | None = None
+    host_used_share: float | None = None
+    growth_steps: int = 0
+    growth_bytes: int | None = None
+    growth_bytes_per_step: float | None = None
+    growth_monotone: bool | None = None
+    retained_graph_nodes_per_step: float | None = None
+    retained_name: str | None = None
+    retained_location: Location | None = None
+    swapped_in_bytes: int | None = None
+    major_faults_per_step: float | None = None
+    minor_faults_per_step: float | None = None
+    system_share: float | None = None
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """A place where dynamo gave up tracing and returned to Python."""
+
+    reason: str
+    location: Location | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class CompileFacts:
+    """What the program's own ``torch.compile`` did.
+
+    ``frames`` were seen and ``compiled`` of them compiled. ``breaks`` are those of the whole run;
+    ``recompiles_after_warmup`` counts compilations after the first ten steps. ``seconds`` is the wall time
+    of all compilations. ``eager_step_ms`` is the step with every graph skipped, by replay.
+    """
+
+    frames: int = 0
+    compiled: int = 0
+    graphs: int = 0
+    seconds: float = 0.0
+    breaks: tuple[GraphBreak, ...] = ()
+    breaks_per_step: float | None = None
+    recompiles_after_warmup: int = 0
+    recompile_seconds: float = 0.0
+    recompile_reasons: tuple[str, ...] = ()
+    limit_reached: bool = False
+    cudagraphs_skipped: str | None = None
+    failures: tuple[str, ...] = ()
+    eager_step_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """How the machine served the process during the watched window. Shares from 0 to 1.
+
+    ``cpu_per_wall`` is CPU time of this process (all threads) over wall time outside input wait.
+    ``other_cpus`` is CPU used by processes that are not of this run, in CPUs. ``one_thread_step_ms`` is the
+    step with a single thread, by replay, where threads seem to collapse.
+    """
+
+    cpu_per_wall: float | None = None
+    other_cpus: float | None = None
+    throttled_share: float | None = None
+    clock_share: float | None = None
+    gpu_temperature_c: float | None = None
+    one_thread_step_ms: float | None = None
+    bound_to_node: bool | None = None
+
+
+@dataclass(frozen=True)
+class RankFacts:
+    """One process of a distributed run; times per step in milliseconds.
+
+    ``communication_ms`` is all collective time, ``exposed_ms`` what no compute overlaps. ``allreduces`` is
+    per update, ``parameters_reduced`` the bytes per update over the bytes of all parameters.
+    ``duplicate_share`` is the share of its samples that another rank delivered in the same epoch.
+    """
+
+    rank: int
+    step_ms: float
+    compute_ms: float = 0.0
+    communication_ms: float = 0.0
+    exposed_ms: float = 0.0
+    idle_ms: float = 0.0
+    input_wait_ms: float = 0.0
+    wait_ms: float = 0.0
+    communication_bytes: int | None = None
+    allreduces: float | None = None
+    parameters_reduced: float | None = None
+    backend: str | None = None
+    device_tensors: bool | None = None
+    memory_bytes: int | None = None
+    memory_share: float | None = None
+    phases_ms: tuple[tuple[str, float], ...] = ()
+    step_series_ms: tuple[float, ...] = ()
+    duplicate_share: float | None = None
+
+    def share(self, part: str) -> float:
+        """Share (0 to 1) of this rank's step that ``communication``, ``exposed``, ``wait``, ... takes."""
+        if self.step_ms <= 0:
+            return 0.0
+        taken: float = getattr(self, f"{part}_ms")
+        return min(1.0, max(0.0, taken / self.step_ms))

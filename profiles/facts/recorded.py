@@ -1,0 +1,188 @@
+"""What a torch.profiler window showed: operators, patterns among them, and the device's timeline.
+
+Times are milliseconds per step, corrected for the profiler's own cost per event.
+"""
+
+from dataclasses import dataclass, field
+
+from advisor.profiles.facts.observed import Location
+
+
+@dataclass(frozen=True)
+class OpCost:
+    """One operator with one set of input shapes and types.
+
+    ``phase`` is ``forward``, ``backward``, ``optimizer``, ``loader`` or ``other``. ``self_ms`` is host self
+    time per step, or device time of its kernels where there is a device. ``flops`` and ``bytes`` are per
+    call, from the shapes; ``None`` where no formula is known. ``dtype`` is the first tensor input's
+    (``float32``, ``bfloat16``, ...). ``dtypes`` stand beside ``shapes``, ``None`` for what is no tensor; a
+    trace does not tell them of tensors in a list, which ``aten::cat`` takes. ``location`` is the innermost
+    user function, where stacks were taken.
+    """
+
+    name: str
+    calls: float
+    self_ms: float
+    total_ms: float
+    phase: str = "other"
+    shapes: tuple[tuple[int, ...], ...] = ()
+    dtype: str | None = None
+    flops: float | None = None
+    bytes: float | None = None
+    location: Location | None = None
+    dtypes: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The same operators repeated one after another, such as by indexing in a Python loop.
+
+    ``ops`` is the repeated part, ``count`` how often it comes in a row, ``times`` such rows per step,
+    ``phase`` as in ``OpCost``.
+    """
+
+    ops: tuple[str, ...]
+    count: int
+    times: float
+    ms: float
+    location: Location | None = None
+    phase: str | None = None
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention written as matmul, softmax, matmul, in forward.
+
+    ``shape`` is batch, heads, queries, keys and the width of a head; empty without recorded shapes. Attention
+    over three dimensions counts as one head. ``ms`` is from the first product to the second,
+    ``fused_ms`` was timed at these shapes.
+    """
+
+    shape: tuple[int, ...]
+    count: float
+    ms: float
+    fused_ms: float | None = None
+    dtype: str | None = None
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class PointwiseChains:
+    """Runs of at least two elementwise or normalising operators over tensors of one size.
+
+    ``bytes_moved`` is what they read and write one by one, ``bytes_fused`` what one kernel would.
+    """
+
+    ms: float
+    chains: float
+    longest: tuple[str, ...]
+    bytes_moved: float
+    bytes_fused: float
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of one direction (``h2d``, ``d2h``, ``d2d``, ``memset``) on the device, per step.
+
+    ``overlapped`` is the share of their time that compute covers. ``pageable`` and ``synchronous`` are
+    shares of the copied bytes. ``like`` is the largest group of equal copies with gaps below 1 ms, and
+    ``like_gap_ms`` the gaps within it.
+    """
+
+    direction: str
+    count: float
+    ms: float
+    bytes: float
+    overlapped: float = 0.0
+    pageable: float | None = None
+    synchronous: float | None = None
+    largest_synchronous_bytes: int = 0
+    like: int = 0
+    like_gap_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Device idle between two kernels; ``during`` is what the host ran meanwhile."""
+
+    ms: float
+    during: str = ""
+    location: Location | None = None
+    after_sync: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """The device's timeline, per step. Shares are of the step.
+
+    ``launch_share`` is idle between kernels that waits for launches, ``short_kernels`` the share of kernels
+    shorter than their launch, ``full_queue`` whether launches run far ahead of the device.
+    ``layout_ms`` is time of layout-change kernels, ``fill_copy_ms`` that of filling on the host and copying
+    and ``fill_location`` where most of that happens.
+    """
+
+    busy_share: float
+    idle_share: float
+    kernels: float
+    mean_kernel_us: float
+    launch_share: float = 0.0
+    short_kernels: float = 0.0
+    full_queue: bool = False
+    layout_ms: float = 0.0
+    fill_copies: float = 0.0
+    fill_copy_ms: float = 0.0
+    busy_p5: float | None = None
+    busy_p95: float | None = None
+    copies: tuple[Copies, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    fill_location: Location | None = None
+
+    def copy(self, direction: str) -> Copies | None:
+        """The copies of one direction, if there were any."""
+        return next((each for each in self.copies if each.direction == direction), None)
+
+
+@dataclass(frozen=True)
+class Window:
+    """One recorded window of a few steps.
+
+    ``step_ms`` is its mean step, ``clean_step_ms`` that of the watched window before. ``overhead`` is
+    the share that recording added to a step. ``residual`` is the share of a clean step by which the
+    corrected times miss it: a claim from this window smaller than twice that is not made.
+    ``compute_ms`` sums self times of all operators in forward, backward and optimizer.
+    ``dispatches`` counts operators called from Python or autograd directly, per step. ``recompute_ms``
+    is forward work repeated inside backward (activation checkpointing), ``cast_ms`` the time of dtype
+    conversions, ``zero_ms`` that of clearing gradients by writing zeros. ``corrected_step_ms`` is the
+    recorded step without what was taken off for the profiler.
+    """
+
+    steps: int
+    step_ms: float
+    clean_step_ms: float | None
+    overhead: float | None
+    residual: float
+    events_per_step: float
+    compute_ms: float
+    dispatches: float = 0.0
+    with_shapes: bool = True
+    with_stacks: bool = False
+    ops: tuple[OpCost, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()
+    attentions: tuple[Attention, ...] = ()
+    pointwise: PointwiseChains | None = None
+    recompute_ms: float = 0.0
+    cast_ms: float = 0.0
+    zero_ms: float = 0.0
+    single_tensor_updates: bool | None = None
+    device: DeviceFacts | None = None
+    corrected_step_ms: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def ms_of(self, *names: str, dtype: str | None = None, phase: str | None = None) -> float:
+        """Self time per step of the named operators, of one dtype and phase if given."""
+        return sum(
+            op.self_ms
+            for op in self.ops
+            if op.name in names and dtype in (None, op.dtype) and phase in (None, op.phase)
+        )

@@ -1,0 +1,1 @@
+"""Taps on root modules."""

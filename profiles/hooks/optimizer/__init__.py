@@ -1,0 +1,1 @@
+"""Taps on losses, gradients, optimizers and gradient scalers."""

@@ -1,0 +1,1 @@
+"""Taps on what a step consists of and where its time goes."""

@@ -1,0 +1,93 @@
+"""Which lines of the user's program are hot, by looking at its thread every few milliseconds."""
+
+import random
+import sys
+import threading
+from _thread import get_ident
+from collections import Counter
+
+from advisor.profiles.facts.observed import HotSpot, Location
+from advisor.profiles.hooks.step.clock import Clock
+from advisor.profiles.hooks.user_lines import user_location
+
+INTERVAL_S = 0.005
+SWITCH_S = 0.0001  # or most samples fall on calls that release the interpreter by themselves
+SHOWN = 3  # lines per phase
+OUTSIDE = "other"  # what StepPhases calls the time that no phase covers
+
+
+class Sampler:
+    """Samples the thread that calls ``start``, from another thread, until ``stop``.
+
+    Never on while anything is timed: every sample stops the program for some microseconds.
+
+    Args:
+        clock: Says which phase a sample belongs to.
+        interval_s: Mean seconds between two samples; they are jittered, or they would follow the steps.
+        beyond_us: Whether a line of the program counts when code of ours runs on its behalf.
+
+    Attributes:
+        samples: Taken so far.
+    """
+
+    def __init__(self, clock: Clock, *, interval_s: float = INTERVAL_S, beyond_us: bool = True) -> None:
+        self._clock = clock
+        self._interval_s = interval_s
+        self._beyond_us = beyond_us
+        self.samples = 0
+        self._sampled = 0
+        self._switch_s = 0.0
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._counts: Counter[tuple[str, Location | None]] = Counter()
+
+    def start(self) -> None:
+        """Sample the calling thread from now on."""
+        if self._thread is not None:
+            return
+        self._sampled = get_ident()
+        self._stopped.clear()
+        self._switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        self._thread = threading.Thread(target=self._run, name="advisor-sampler", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more samples; what was counted stays."""
+        if self._thread is not None:
+            self._stopped.set()
+            self._thread.join()
+            sys.setswitchinterval(self._switch_s)
+            self._thread = None
+
+    def hotspots(self) -> tuple[HotSpot, ...]:
+        """The lines met most in each phase, with their share of all samples of that phase.
+
+        To be asked after ``stop``.
+        """
+        totals: Counter[str] = Counter()
+        for (phase, _), count in self._counts.items():
+            totals[phase] += count
+        shown: list[HotSpot] = []
+        for phase in sorted(totals):
+            lines = Counter({place: n for (each, place), n in self._counts.items() if each == phase})
+            met = [(place, n) for place, n in lines.most_common() if place is not None]
+            shown += [HotSpot(phase, place, n / totals[phase]) for place, n in met[:SHOWN]]
+        return tuple(shown)
+
+    def _run(self) -> None:
+        jitter = random.Random()  # its own: the program's random numbers stay as they are
+        while not self._stopped.wait(self._interval_s * jitter.uniform(0.5, 1.5)):
+            self._take()
+
+    def _take(self) -> None:
+        frame = sys._current_frames().get(self._sampled)
+        if frame is None or self._clock.between_steps:
+            return
+        try:
+            phase = self._clock.phase
+        except IndexError:  # the phase ended while we asked
+            return
+        place = user_location(frame, beyond_us=self._beyond_us)
+        self._counts[phase or OUTSIDE, place] += 1
+        self.samples += 1

@@ -1,0 +1,1 @@
+"""Taps on what surrounds training: process, memory, files, logs, trackers."""

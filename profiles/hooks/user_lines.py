@@ -1,0 +1,43 @@
+"""Which line of the user's program is running: the innermost frame that is neither a library's nor ours."""
+
+import os
+import sys
+import sysconfig
+from types import FrameType
+
+from advisor.profiles.facts.observed import Location
+
+LIBRARIES = (*(sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")), "<")
+HERE = os.path.join(os.path.dirname(__file__), "")
+TUNERS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "tuners", "")
+
+
+def user_location(frame: FrameType | None = None, *, beyond_us: bool = True) -> Location | None:
+    """The innermost place of the user's, from ``frame`` outwards; from the caller on without one.
+
+    Args:
+        frame: Where to begin.
+        beyond_us: Whether to look behind frames of ours, which stand between the program and what it calls.
+            Else only what we called ourselves is looked at.
+
+    Returns:
+        ``None`` where no frame is the user's.
+    """
+    if frame is None:
+        frame = sys._getframe(1)
+    while frame is not None:
+        if is_ours(frame):
+            if not beyond_us:
+                return None
+        elif not frame.f_code.co_filename.startswith(LIBRARIES):
+            return Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether the frame runs code of this package, some of which is ``__main__`` or has other globals."""
+    name = str(frame.f_globals.get("__name__", ""))
+    return name.startswith("advisor.") or frame.f_code.co_filename.startswith((HERE, TUNERS))

@@ -1,0 +1,103 @@
+"""Whoever judges numbers asks how far roundings grow before a change of rounding is refused."""
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from builders import a_profile, a_root
+
+from advisor.runs.verify import ORIGINAL, PATCHED, PROGRAM, _Verifying
+from advisor.stages.confirmation import Confirmation
+from advisor.stages.outcome import Outcome
+from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.standby import Ahead
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+
+BASELINE = (2.30, 2.20, 2.11, 2.05)
+APART = (2.30, 2.20, 2.113, 2.06)
+NUDGED = (2.30, 2.20, 2.112, 2.055)
+OTHER_SEED = (2.50, 2.40, 2.30, 2.25)
+BUDGET_S = 1000.0
+
+
+class Learning:
+    """Stands in for ``gate.learn``: recorded losses; ``candidate`` is what is changed."""
+
+    def __init__(self, candidate: dict[str, Any]) -> None:
+        self._candidate = candidate
+        self.nudges: list[int] = []
+
+    def __call__(
+        self, arena: Any, config: dict[str, Any], steps: int = 0, seed_offset: int = 0, nudge: int = 0
+    ) -> gate.Learning:
+        losses = OTHER_SEED if seed_offset else BASELINE
+        if nudge:
+            assert config != self._candidate
+            self.nudges.append(nudge)
+            losses = NUDGED
+        return gate.Learning(APART if config == self._candidate else losses, 1)
+
+
+def a_program() -> tuple[SimpleNamespace, SimpleNamespace]:
+    """An arena that starts nothing, and its baseline."""
+
+    def duel(*arguments: Any, **options: Any) -> None:
+        raise TrialFailed(Failure("user_error", "nothing is started here"))
+
+    arena = SimpleNamespace(
+        knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=0.01,
+        max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
+        how=lambda *configs, **options: "baton",
+    )  # fmt: skip
+    return arena, SimpleNamespace(profile=a_profile(roots=(a_root(),)), detectable=0.02)
+
+
+def quiet() -> Any:
+    return SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
+
+
+def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome, list[int]]:
+    present: dict[str, Value] = {"channels_last": "off"}
+    nominee: dict[str, Value] = {"channels_last": "on"}
+    learning = Learning(nominee)
+    monkeypatch.setattr(gate, "learn", learning)
+    space = SimpleNamespace(
+        present=present, complete=lambda changed: {**present, **changed}, key=lambda config: "key"
+    )
+    settings = SimpleNamespace(budget_s=BUDGET_S, min_gain=0.02, confidence=0.99, max_memory=None)
+    arena, baseline = a_program()
+    confirmation = Confirmation(
+        arena, space, baseline, settings, quiet(), quiet(),  # type: ignore[arg-type]  # stand-ins
+        deadline=BUDGET_S, next_number=1, clock=lambda: spent_s,
+    )  # fmt: skip
+    return confirmation.decide(nominee), learning.nudges
+
+
+def test_a_confirmation_asks_before_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome, nudges = confirmed(monkeypatch, 0.0)
+    assert outcome.numerics[""].verdict == "within_noise" and nudges == [1]
+    assert "grows from roundings" in outcome.numerics[""].reason and not outcome.rejected
+
+
+def test_without_time_to_ask_a_confirmation_refuses_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome, nudges = confirmed(monkeypatch, 2 * BUDGET_S)
+    assert outcome.numerics[""].verdict == "drifts" and not nudges
+    assert outcome.rejected["channels_last"].endswith("could not be seen: no time was left")
+    assert outcome.reason.startswith("channels_last=on: the numbers drift: losses of the first ")
+
+
+def test_the_check_of_a_patched_program_asks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = {PROGRAM: ORIGINAL}, {PROGRAM: PATCHED}
+    learning = Learning(second)
+    monkeypatch.setattr(gate, "learn", learning)
+    arena, baseline = a_program()
+    verifying: Any = SimpleNamespace(
+        settings=SimpleNamespace(budget_s=BUDGET_S), progress=quiet(), began=time.monotonic(),
+        _made=lambda: [SimpleNamespace(knob="channels_last")],
+        result=SimpleNamespace(recommendation=SimpleNamespace(config={"channels_last": "on"})),
+    )  # fmt: skip
+    judged = _Verifying._numbers(verifying, arena, baseline, first, second)  # type: ignore[arg-type]
+    assert judged.verdict == "within_noise" and learning.nudges == [1]

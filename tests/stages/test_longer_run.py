@@ -1,0 +1,75 @@
+"""What is to be recommended runs longer than it was measured, and tells how its memory grows."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor.stages.longer_run import TIMES, LongerRun, peak_of, run_longer, usual_steps
+from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.trial.spec import Target
+
+LEAK = 2**21  # bytes a step
+STEPS = 10
+PROGRAM = """
+import torch
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+for step in range({steps}):
+    optimizer.zero_grad()
+    model(torch.ones(8, 4)).sum().backward()
+    optimizer.step()
+    {body}
+"""
+
+pytestmark = pytest.mark.usefixtures("no_process_remains")
+
+
+def longer(folder: Path, body: str, steps: int = 100_000) -> LongerRun:
+    (folder / "train.py").write_text(PROGRAM.format(body=body, steps=steps))
+    target = Target("script", str(folder / "train.py"), cwd=str(folder))
+    launcher = Launcher(target, folder / "study", device="cpu")
+    launcher.limits.start_s = 120
+    (folder / "study").mkdir()
+    with launcher:
+        return run_longer(Arena(launcher, KNOBS, {}, step_s=0.001), {}, STEPS, 1)
+
+
+def test_what_every_step_keeps_is_told_as_growth(tmp_path: Path) -> None:
+    run = longer(tmp_path, f"kept.append(bytearray(b'x' * {LEAK}))")
+    assert run.steps >= TIMES * STEPS
+    assert run.growth_bytes_per_step is not None
+    assert LEAK / 2 < run.growth_bytes_per_step < 2 * LEAK
+    assert run.peak_bytes > TIMES * STEPS * LEAK
+
+
+def test_a_program_that_keeps_nothing_does_not_grow(tmp_path: Path) -> None:
+    run = longer(tmp_path, "pass")
+    assert run.growth_bytes_per_step is not None and run.growth_bytes_per_step < LEAK / 8
+
+
+def test_memory_that_ends_after_the_usual_steps_is_found_out(tmp_path: Path) -> None:
+    with pytest.raises(TrialFailed) as raised:
+        longer(tmp_path, f"kept.extend([] if step < {2 * STEPS} else bytearray(2**60))")
+    assert raised.value.failure.cause == "oom_host"
+
+
+def test_a_program_that_ends_before_has_run_as_long_as_it_can(tmp_path: Path) -> None:
+    run = longer(tmp_path, "pass", steps=STEPS + 5)
+    assert run.steps <= STEPS + 5
+    assert run.peak_bytes > 0 and run.growth_bytes_per_step is None
+
+
+def test_usual_steps_are_those_of_one_process_of_a_confirmation() -> None:
+    arena = Arena(None, KNOBS, {}, step_s=0.1)  # type: ignore[arg-type]  # nothing is started
+    assert usual_steps(arena, {}, LIVE, 3) == 6 * (arena.steps() + 1)
+    assert usual_steps(arena, {}, WINDOWS, 3) == sum(arena.window_steps({}))
+
+
+def test_peak_of_the_device_counts_where_there_is_one() -> None:
+    assert peak_of({"profile": {"memory": {"device_peak_bytes": 7, "host_peak_bytes": 9}}}) == 7
+    assert peak_of({"profile": {"memory": {"device_peak_bytes": None, "host_peak_bytes": 9}}}) == 9
+    assert peak_of({"profile": {"memory": None}}) == 0

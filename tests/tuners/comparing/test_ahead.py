@@ -1,0 +1,128 @@
+"""The process of the next instance starts with this one's and waits for its turn."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from builders import a_machine, a_profile
+
+from advisor.profiles.facts.profile import RunFacts
+from advisor.stages.baseline import start_at_once
+from advisor.tuners.comparing.duel import BATON, LIVE, Arena
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.trial.spec import Target
+
+PROGRAM = """
+import fcntl, pathlib, torch
+{first}
+pathlib.Path("started.txt").open("a").write("started\\n")
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100_000):
+    pathlib.Path("turns.txt").open("a").write(f"{{id(model)}}\\n") if step == 2 else None
+    optimizer.zero_grad()
+    model(torch.ones(8, 4)).sum().backward()
+    optimizer.step()
+"""
+ALONE = 'held = open("lock", "w"); fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)'
+OFF: dict[str, Value] = {"gc_freeze": "off"}
+ON: dict[str, Value] = {"gc_freeze": "manual"}
+
+pytestmark = pytest.mark.usefixtures("no_process_remains")
+
+
+@contextmanager
+def arena_of(folder: Path, first: str = "") -> Iterator[Arena]:
+    (folder / "train.py").write_text(PROGRAM.format(first=first))
+    (folder / "study").mkdir()
+    target = Target("script", str(folder / "train.py"), cwd=str(folder))
+    launcher = Launcher(target, folder / "study", device="cpu")
+    launcher.limits.start_s = 120
+    with launcher:
+        yield Arena(launcher, KNOBS, OFF, step_s=0.001)
+
+
+def began(folder: Path) -> list[float]:
+    return sorted(float(line) for line in (folder / "from.txt").read_text().split())
+
+
+def lines(file: Path) -> int:
+    return len(file.read_text().splitlines())
+
+
+def test_two_instances_start_together_and_run_one_after_the_other(tmp_path: Path) -> None:
+    with arena_of(tmp_path) as arena:
+        one = arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+        assert (lines(tmp_path / "started.txt"), lines(tmp_path / "turns.txt")) == (2, 1)
+        log = arena.log
+        two = arena.duel(OFF, ON, how=LIVE, quads=1, swapped=True)
+        assert (lines(tmp_path / "started.txt"), lines(tmp_path / "turns.txt")) == (2, 2)
+        assert arena.launcher.launches == 2 and arena.log != log
+        assert len(one.log_ratios) == len(two.log_ratios) == 1
+        assert two.startup_s is not None and two.seconds < two.startup_s
+
+
+def test_a_program_that_runs_alone_only_is_started_for_its_turn(tmp_path: Path) -> None:
+    with arena_of(tmp_path, ALONE) as arena:
+        assert arena.duel(OFF, ON, how=LIVE, quads=1, followed=True).log_ratios
+        assert arena.duel(OFF, ON, how=LIVE, quads=1, swapped=True).log_ratios
+        assert arena.launcher.launches <= 4
+        assert lines(tmp_path / "turns.txt") == 2
+
+
+def test_what_waits_for_another_configuration_is_dropped(tmp_path: Path) -> None:
+    with arena_of(tmp_path) as arena:
+        arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+        arena.duel(OFF, ON, how=LIVE, quads=1)
+        assert arena.launcher.launches == 3
+
+
+def test_what_nobody_takes_is_ended(tmp_path: Path) -> None:
+    with arena_of(tmp_path) as arena:
+        arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+        arena.ahead.drop()
+        arena.duel(OFF, ON, how=LIVE, quads=1, swapped=True)
+        assert arena.launcher.launches == 3
+
+
+def test_a_program_that_fails_by_itself_fails(tmp_path: Path) -> None:
+    with arena_of(tmp_path, 'raise RuntimeError("of its own")') as arena:
+        with pytest.raises(TrialFailed, match="of its own"):
+            arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+        assert arena.launcher.launches == 3
+
+
+def test_nothing_waits_where_two_processes_do_not_fit(tmp_path: Path) -> None:
+    with arena_of(tmp_path) as arena:
+        arena.two_fit = False
+        arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+        assert arena.launcher.launches == 1
+
+
+def test_processes_whose_threads_share_cpus_start_one_after_the_other(tmp_path: Path) -> None:
+    begin = 'import time; pathlib.Path("from.txt").open("a").write(f"{time.time()}\\n")'
+    with arena_of(tmp_path, begin) as arena:
+        arena.at_once = False
+        arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+        assert arena.launcher.launches == 1
+        arena.duel(OFF, ON, how=BATON, quads=1)
+        apart = began(tmp_path)[1:3]
+        arena.at_once = True
+        arena.duel(OFF, ON, how=BATON, quads=1)
+        together = began(tmp_path)[3:5]
+        assert apart[1] - apart[0] > 2 * (together[1] - together[0])
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus", "device", "at_once"),
+    [(1, 2, "cpu", True), (2, 2, "cpu", False), (8, 16, "cpu", True), (16, 16, "cuda:0", True)],
+)
+def test_two_start_at_once_where_their_threads_have_a_cpu_each(
+    threads: int, cpus: int, device: str, at_once: bool
+) -> None:
+    profile = a_profile(a_machine(cpus_allowed=cpus), run=RunFacts(num_threads=threads), device=device)
+    assert start_at_once(profile) is at_once

@@ -1,0 +1,196 @@
+"""Statistics of interleaved timing."""
+
+import math
+import random
+
+import pytest
+
+from advisor.tuners.comparing import measure
+from advisor.tuners.comparing.measure import (
+    LOOKS,
+    Estimate,
+    between,
+    confirm,
+    decided,
+    instance_spread,
+    look,
+    planned_quads,
+    quad_log_ratio,
+    settled,
+    slot_steps,
+    with_instance_bias,
+    within,
+)
+from advisor.tuners.trial.messages import Slot
+
+
+def test_a_quad_cancels_linear_drift() -> None:
+    drift = [1.00, 1.01, 1.02, 1.03]
+    a1, b1, b2, a2 = drift  # equal arms on a machine that slows down steadily
+    assert abs(quad_log_ratio(a1, b1, b2, a2)) < 1e-4
+
+
+def test_a_faster_candidate_has_a_positive_log_ratio() -> None:
+    assert quad_log_ratio(2.0, 1.0, 1.0, 2.0) == pytest.approx(math.log(2))
+
+
+def test_work_per_step_counts_so_that_batches_of_different_size_compare() -> None:
+    small, large = Slot((0.1,), work=32), Slot((0.2,), work=128)
+    assert small.seconds_per_unit / large.seconds_per_unit == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(0.001, 150), (0.03, 5), (0.3, 2), (3.0, 1)])
+def test_a_slot_is_about_five_steps_longer_for_short_ones_and_one_for_long_ones(
+    step_s: float, steps: int
+) -> None:
+    assert slot_steps(step_s) == steps
+
+
+def test_a_slot_holds_whole_periods_of_several_optimizers() -> None:
+    assert slot_steps(0.03, period=3) == 6
+
+
+def test_warm_up_goes_on_while_steps_get_faster() -> None:
+    assert not settled([[1.0, 1.0, 1.0]])
+    assert not settled([[1.0, 1.0, 1.0], [0.5, 0.5, 0.5]])
+    assert settled([[1.0, 1.0, 1.0], [0.5, 0.5, 0.5], [0.51, 0.5, 0.5]])
+
+
+@pytest.mark.parametrize("count", [8, 40])
+def test_an_interval_within_one_process_covers_the_truth(count: int) -> None:
+    draw = random.Random(0)
+    hits = 0
+    for _ in range(200):
+        estimate = within([draw.gauss(0.1, 0.05) for _ in range(count)], 0.95)
+        hits += estimate.low <= 0.1 <= estimate.high
+    assert 180 <= hits <= 200
+
+
+def test_the_bias_of_processes_is_inside_the_interval_between_them() -> None:
+    draw = random.Random(1)
+    hits = 0
+    for _ in range(300):
+        biases = [draw.gauss(0, 0.03) for _ in range(6)]
+        estimate = between([[draw.gauss(bias, 0.005) for _ in range(5)] for bias in biases], 0.95)
+        hits += estimate.low <= 0 <= estimate.high
+    assert 274 <= hits <= 296  # 91 to 99 % of 300 at a nominal 95 %
+
+
+def test_noise_is_hardly_ever_confirmed() -> None:
+    draw = random.Random(2)
+    confirmed = 0
+    for _ in range(400):
+        decision, _ = confirm(
+            lambda index: [draw.gauss(0, 0.05) for _ in range(3)], min_gain=0.02, level=0.99
+        )
+        confirmed += decision.verdict == "confirmed"
+    assert confirmed <= 2
+
+
+def test_a_large_gain_is_confirmed_at_the_first_look() -> None:
+    draw = random.Random(3)
+    decision, collected = confirm(
+        lambda index: [draw.gauss(0.5, 0.02) for _ in range(3)], min_gain=0.02, level=0.99
+    )
+    assert decision.verdict == "confirmed"
+    assert len(collected) == measure.LOOKS[0]
+
+
+def test_a_gain_seen_in_one_order_of_roles_only_is_not_confirmed() -> None:
+    instances = [[0.30], [-0.01], [0.30], [-0.01], [0.30], [-0.01]]
+    assert look(instances, 0.02, 0.99, final=True).verdict == "rejected"
+
+
+def test_without_the_instances_of_the_first_look_nothing_is_confirmed() -> None:
+    decision, collected = confirm(lambda index: [0.5] if index < 3 else None, min_gain=0.02, level=0.99)
+    assert (decision.verdict, len(collected)) == ("rejected", 3)
+
+
+def test_the_smallest_detectable_difference_follows_the_planning_rule() -> None:
+    delta = measure.smallest_detectable(0.025, 25)
+    assert 0.015 < delta < 0.025  # about 2 % from about 25 quads at a spread of 2.5 %
+
+
+def test_the_planning_rule_gives_the_published_numbers() -> None:
+    assert 20 <= planned_quads(0.025, 0.02, level=0.99) <= 30
+    assert 900 <= planned_quads(0.17, 0.02, level=0.99) <= 1300
+
+
+def test_more_noise_needs_more_quads_and_larger_effects_fewer() -> None:
+    assert planned_quads(0.05, 0.02) > planned_quads(0.025, 0.02) > planned_quads(0.025, 0.1)
+
+
+def test_processes_that_differ_widen_the_interval_of_one() -> None:
+    alone = within([0.10, 0.11, 0.09, 0.10, 0.105], 0.99)
+    wider = with_instance_bias(alone, 0.02, 20)
+    assert wider.estimate == alone.estimate
+    assert wider.low < alone.low - 0.02 and wider.high > alone.high + 0.02
+
+
+def test_a_spread_that_few_processes_show_widens_more() -> None:
+    """Of 2,000 comparisons of one process, whose bias is known from six, 99 % hold the truth."""
+    generator = random.Random(1)
+    held = 0
+    for _ in range(2000):
+        spread = instance_spread([[generator.gauss(0.0, 0.02)] for _ in range(6)])
+        assert spread is not None
+        centre = generator.gauss(0.0, 0.02)
+        shown = with_instance_bias(Estimate(centre, centre, centre, 0.99, 4, 1), spread, 6)
+        held += shown.low <= 0 <= shown.high
+    assert 0.98 <= held / 2000 <= 0.998
+
+
+def test_the_spread_between_processes_needs_three_of_them() -> None:
+    assert instance_spread([[0.1], [0.2]]) is None
+    assert instance_spread([[0.1], [0.2], [0.3]]) == pytest.approx(0.1)
+
+
+UNSURE = [[0.04 + 0.05 * (index % 4)] for index in range(7)]  # the look at six was not sure
+
+
+def test_a_confirmation_goes_on_to_its_next_planned_look_with_the_processes_that_are_missing() -> None:
+    launched: list[int] = []
+
+    def instance(index: int) -> list[float]:
+        launched.append(index)
+        return [0.1]
+
+    decision, collected = confirm(instance, min_gain=0.02, level=0.99, earlier=UNSURE)
+    assert (decision.verdict, len(collected), launched) == ("confirmed", 8, [7])
+    assert decision.estimate.instances == 8
+
+
+def test_a_confirmation_that_was_made_needs_no_further_process() -> None:
+    """Also where processes came after the look that made it."""
+    earlier = [[0.1], [0.11], [0.1], [0.09], [0.1], [0.1], [0.3], [-0.2]]
+    decision, collected = confirm(lambda index: None, min_gain=0.02, level=0.99, earlier=earlier)
+    assert decision.verdict == "confirmed" and decision.estimate.instances == 6
+    assert collected == earlier
+    assert decided(earlier, min_gain=0.02, level=0.99) == decision
+
+
+def test_between_planned_looks_nothing_is_decided() -> None:
+    assert decided(UNSURE, min_gain=0.02, level=0.99) is None
+    decision, collected = confirm(lambda index: None, min_gain=0.02, level=0.99, earlier=UNSURE)
+    assert (decision.verdict, collected) == ("rejected", UNSURE)
+
+
+def test_stopping_and_going_on_as_one_likes_decides_as_one_confirmation_would() -> None:
+    generator = random.Random(2)
+    for _ in range(100):
+        instances = [[generator.gauss(0.03, 0.03)] for _ in range(LOOKS[-1])]
+        whole, _ = confirm(instances.__getitem__, min_gain=0.0, level=0.99)
+        parts: list[list[float]] = []
+        while decided(parts, min_gain=0.0, level=0.99) is None:
+            stop = len(parts) + generator.randint(1, 4)
+            part, parts = confirm(
+                lambda index, stop=stop, of=instances: of[index] if index < stop else None,  # type: ignore[misc]
+                min_gain=0.0, level=0.99, earlier=parts,
+            )  # fmt: skip
+        assert part == whole
+
+
+def test_the_last_look_always_decides() -> None:
+    noisy = [[0.03 * (-1) ** index + 0.02] for index in range(LOOKS[-1])]
+    found = decided(noisy, min_gain=0.02, level=0.99)
+    assert found is not None and found.verdict == "rejected"

@@ -1,0 +1,266 @@
+"""Several processes as one trial: commanded together, and the one at fault is named."""
+
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.tuners.comparing.gate import parse_losses
+from advisor.tuners.launching.launch import Launcher, places
+from advisor.tuners.launching.rank_group import RankGroup, last_stack, merged, second_hand, together
+from advisor.tuners.launching.session import Session
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.spec import Target, TrialSpec
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
+    pytest.mark.usefixtures("no_process_remains"),
+]
+
+ALONE: dict[str, int | str] = {"strategy": "single", "ranks": 1}
+TWO: dict[str, int | str] = {"strategy": "ddp", "ranks": 2}
+WORKLOAD = """
+import os, signal, time
+import torch
+import torch.distributed as dist
+from advisor.tuners.place import HERE
+from advisor.workloads.workload import Workload
+
+torch.manual_seed(0)
+DATA = torch.utils.data.TensorDataset(torch.randn(256, 16), torch.randn(256, 4))
+STEPS = [0]
+
+def step(model, batch):
+    rank = dist.get_rank() if dist.is_initialized() else None
+    STEPS[0] += 1
+    if rank == 1 and STEPS[0] == 8:
+        {at_fault}
+    inputs, target = batch
+    return torch.nn.functional.mse_loss(model(inputs), target)
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+
+def optimizer(parameters):
+    if HERE.place.serves:
+        with open("server.pid", "w") as file:
+            file.write(str(os.getpid()))
+    return torch.optim.SGD(parameters, lr=0.1)
+
+workload = Workload(model=model, dataset=lambda: DATA, step=step, batch_size=16, optimizer=optimizer)
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def a_launcher(folder: Path, at_fault: str = "pass") -> Launcher:
+    (folder / "train.py").write_text(WORKLOAD.format(at_fault=at_fault))
+    (folder / "study").mkdir()
+    target = Target("workload", str(folder / "train.py"), cwd=str(folder))
+    launcher = Launcher(target, folder / "study", device="cpu")
+    launcher.limits.start_s, launcher.limits.step_s = 60, 0.001
+    return launcher
+
+
+def learned(launcher: Launcher, config: dict[str, int | str], steps: int) -> tuple[float, ...]:
+    session = launcher.start(1, config, ALONE, learning_steps=steps)
+    session.first_step()
+    session.slot(steps - 1, drop=0)
+    return parse_losses(session.stop())[:steps]
+
+
+def test_two_ranks_run_slots_together_and_stop(tmp_path: Path) -> None:
+    with a_launcher(tmp_path) as launcher:
+        group = launcher.start(1, TWO, ALONE)
+        assert isinstance(group, RankGroup)
+        assert group.first_step() > 0
+        slot = group.slot(6, drop=2)
+        assert len(slot.step_s) == 6 and slot.work == 16
+        assert group.last["applied"] == ["ranks", "strategy"] and not group.last["refused"]
+        outcome = group.stop()
+        assert outcome["state"] == "stopped" and len(outcome["ranks"]) == 2
+        assert not group.alive and launcher.launches == 1
+
+
+@pytest.mark.parametrize(
+    "strategy", ["ddp", "zero", "fsdp", "parameter_server", "pipeline", "tensor_parallel"]
+)
+def test_losses_of_two_ranks_are_those_of_one_process(tmp_path: Path, strategy: str) -> None:
+    with a_launcher(tmp_path) as launcher:
+        alone, two = (learned(launcher, config, 50) for config in (ALONE, {**TWO, "strategy": strategy}))
+    assert len(alone) == len(two) == 50
+    assert two == pytest.approx(alone, rel=1e-4)
+    assert len(set(alone)) == 50  # something is learnt
+
+
+@pytest.mark.parametrize(
+    ("at_fault", "cause", "message"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "oom_host", "rank 1: "),  # the likeliest sender
+        ("raise ValueError('no such label')", "user_error", "rank 1: ValueError: no such label"),
+        ("raise torch.OutOfMemoryError('out of memory')", "oom_device", "rank 1: "),
+        ("os._exit(7)", "user_error", "rank 1: "),
+    ],
+)
+def test_the_rank_at_fault_is_named(tmp_path: Path, at_fault: str, cause: str, message: str) -> None:
+    with a_launcher(tmp_path, at_fault) as launcher:
+        group = launcher.start(1, TWO, ALONE)
+        group.first_step()
+        with pytest.raises(TrialFailed) as raised:
+            group.slot(30)
+        assert (raised.value.failure.cause, raised.value.failure.message[: len(message)]) == (cause, message)
+        assert not group.alive
+        again = launcher.start(2, ALONE, ALONE)  # the search goes on
+        assert again.first_step() > 0
+        again.stop()
+
+
+def test_a_rank_that_hangs_is_named_with_its_place(tmp_path: Path) -> None:
+    with a_launcher(tmp_path, "time.sleep(600)") as launcher:
+        group = launcher.start(1, TWO, ALONE)
+        group.first_step()
+        launcher.limits.start_s = 5
+        launcher.limits.step_s = None
+        launcher.limits.for_steps = lambda steps: 5.0  # type: ignore[method-assign]
+        with pytest.raises(TrialFailed) as raised:
+            group.slot(30)
+    failure = raised.value.failure
+    assert failure.cause == "hang_collective"
+    assert failure.message.startswith("rank 1: the others waited for it") and "train.py:16" in failure.message
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs")
+def test_a_server_that_is_killed_is_named_and_the_search_goes_on(tmp_path: Path) -> None:
+    at_fault = "os.kill(int(open('server.pid').read()), signal.SIGKILL)"
+    with a_launcher(tmp_path, at_fault) as launcher:
+        group = launcher.start(1, {**TWO, "strategy": "parameter_server"}, ALONE)
+        group.first_step()
+        with pytest.raises(TrialFailed) as raised:
+            group.slot(30)
+        assert "server 0" in raised.value.failure.message
+        assert not group.alive
+        again = launcher.start(2, ALONE, ALONE)
+        assert again.first_step() > 0
+        again.stop()
+
+
+def test_the_arithmetic_of_the_batch_is_told(tmp_path: Path) -> None:
+    with a_launcher(tmp_path) as launcher:
+        told = {}
+        for strategy in ("ddp", "tensor_parallel"):
+            group = launcher.start(1, {**TWO, "strategy": strategy}, ALONE)
+            group.first_step()
+            told[strategy] = group.stop()["ranks"][0]["global_batch"]
+    assert told == {
+        "ddp": "8 samples x 2 ranks = 16",
+        "tensor_parallel": "16 samples, all of them on every rank",
+    }
+
+
+def test_cores_are_divided_and_servers_share_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3, 4})
+    spec = TrialSpec(1, Target("workload", "w.py"), str(tmp_path), device="cpu")
+    workers = places(spec, 2, 1)
+    assert [place.cpus for place in workers] == [(0, 1), (2, 3), ()]
+    assert [place.serves for place in workers] == [False, False, True]
+    assert len({place.rendezvous for place in workers}) == 1
+
+
+def test_ranks_stand_on_the_gpus_that_there_are(tmp_path: Path) -> None:
+    spec = TrialSpec(1, Target("script", "train.py"), str(tmp_path))
+    assert [place.device for place in places(spec, 2, 0, 2)] == ["cuda:0", "cuda:1"]
+    assert [place.device for place in places(spec, 2, 0, 0)] == ["cpu", "cpu"]
+
+
+@pytest.mark.parametrize(("execution", "seconds"), [("eager", 60.0), ("compile", 300.0)])
+def test_ranks_wait_for_each_other_as_long_as_compiling_may_take(
+    execution: str, seconds: float, tmp_path: Path
+) -> None:
+    spec = TrialSpec(
+        1, Target("workload", "w.py"), str(tmp_path), device="cpu", config={"execution": execution}
+    )
+    assert {place.timeout_s for place in places(spec, 2, 0)} == {seconds}
+
+
+def a_message(**changed: Any) -> dict[str, Any]:
+    plain = {
+        "wall_ns": [100, 100], "cpu_ns": 150, "loader_samples": 8, "root_samples": 8, "own_cpu_s": 1.0,
+        "other_cpu_s": 1.5, "throttled_s": 0.0, "refused": {}, "phases_ns": {"forward": 60}, "flags": {},
+    }  # fmt: skip
+    return {**plain, **changed}
+
+
+def test_slots_of_ranks_add_up() -> None:
+    whole = merged([a_message(), a_message(other_cpu_s=1.4, own_cpu_s=1.1)], splits_batch=True)
+    assert whole["wall_ns"] == [100, 100] and whole["loader_samples"] == 16 and whole["cpu_ns"] == 300
+    assert whole["other_cpu_s"] == pytest.approx(0.4)  # 2.5 of the machine, 2.1 of the two ranks
+
+
+def test_ranks_at_their_own_pace_give_the_rate_of_both() -> None:
+    whole = merged([a_message(wall_ns=[100]), a_message(wall_ns=[300])], splits_batch=True)
+    assert whole["wall_ns"] == [150]  # 1/100 + 1/300 steps per ns, for two steps
+
+
+def test_whole_batches_are_counted_once() -> None:
+    whole = merged([a_message(), a_message()], splits_batch=False)
+    assert whole["loader_samples"] == 8
+
+
+def an_outcome(losses: list[float], norms: list[float]) -> dict[str, Any]:
+    return {
+        "losses": [repr(loss) for loss in losses], "grad_norms": [repr(norm) for norm in norms],
+        "peak_bytes": 10, "device_peak_bytes": None, "files": [], "connections": [], "processes": [],
+        "refused": {}, "failure": None, "report": {"bytes_per_step": 4},
+    }  # fmt: skip
+
+
+def test_losses_are_averaged_or_taken_from_the_rank_that_has_them() -> None:
+    outcomes = [an_outcome([1.0, 2.0], [1.0]), an_outcome([3.0, math.nan], [1.0])]
+    mean = together(outcomes, "mean")
+    assert mean["losses"][0] == "2.0" and mean["losses"][1] == "nan"
+    assert together(outcomes, "last")["losses"] == ["3.0", "nan"]
+    assert together(outcomes, "first")["losses"] == ["1.0", "2.0"]
+    assert mean["peak_bytes"] == 20 and [rank["bytes_per_step"] for rank in mean["ranks"]] == [4, 4]
+
+
+def test_gradient_norms_that_differ_between_ranks_are_of_parts_and_left_out() -> None:
+    assert together([an_outcome([], [1.0]), an_outcome([], [1.0])], "mean")["grad_norms"] == ["1.0"]
+    assert together([an_outcome([], [1.0]), an_outcome([], [1.2])], "mean")["grad_norms"] == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (Failure("user_error", "RuntimeError: [gloo/transport] Connection closed by peer [::1]:4"), True),
+        (Failure("user_error", "DistBackendError: NCCL communicator was aborted"), True),
+        (Failure("user_error", "ValueError: no such label"), False),
+        (Failure("oom_host", "connection closed by peer"), False),
+    ],
+)
+def test_what_a_rank_says_of_another_is_told_from_its_own_fault(failure: Failure, told: bool) -> None:
+    assert second_hand(failure) is told
+
+
+def test_the_innermost_place_of_the_main_thread_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "stacks.txt").write_text(
+        'Thread 0x1 (most recent call first):\n  File "/t/threading.py", line 3 in wait\n\n'
+        'Current thread 0x2 (most recent call first):\n  File "/u/train.py", line 14 in step\n'
+        '  File "/a/loop.py", line 9 in train\n'
+    )
+    assert last_stack(tmp_path) == ["/u/train.py:14", "/a/loop.py:9"]
+    assert last_stack(tmp_path / "none") == []
+
+
+def test_a_process_alone_is_a_session(tmp_path: Path) -> None:
+    with a_launcher(tmp_path) as launcher:
+        session = launcher.start(1, ALONE, ALONE)
+        assert isinstance(session, Session)
+        session.first_step()
+        session.stop()

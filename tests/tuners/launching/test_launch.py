@@ -1,0 +1,326 @@
+"""A trial is started, answers, and ends with the right cause; nothing of it is left, whoever is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+from supervised import marked, until
+
+from advisor.tuners.launching.launch import Launcher, StuckProcess, can_isolate
+from advisor.tuners.launching.session import Session, SessionEnded
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.process_tree import children, is_subreaper, living_since
+from advisor.tuners.trial.spec import Target
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
+    pytest.mark.usefixtures("no_process_remains"),
+]
+
+Make = Callable[..., Target]
+SCRIPT = """
+import os, time
+import torch
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def at_step(step):
+{body}
+for step in range({steps}):
+    optimizer.zero_grad()
+    model(torch.ones(8, 4)).sum().backward()
+    optimizer.step()
+    at_step(step)
+"""
+WORKLOAD = """
+import os, time
+import torch
+from advisor.workloads.workload import Workload
+
+class Items(torch.utils.data.Dataset):
+    def __len__(self): return 4096
+    def __getitem__(self, index):
+{item}
+        return torch.ones(4), torch.ones(2)
+
+workload = Workload(
+    model=lambda: torch.nn.Linear(4, 2), dataset=Items, loss=torch.nn.functional.mse_loss,
+    optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), batch_size=8, num_workers={workers},
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def indented(code: str, by: int) -> str:
+    return textwrap.indent(textwrap.dedent(code).strip(), " " * by)
+
+
+def a_script(folder: Path, body: str = "pass", steps: int = 100_000) -> Target:
+    (folder / "train.py").write_text(SCRIPT.format(body=indented(body, 4), steps=steps))
+    return Target("script", str(folder / "train.py"), cwd=str(folder))
+
+
+def a_workload(folder: Path, item: str = "pass", workers: int = 0) -> Target:
+    (folder / "small.py").write_text(WORKLOAD.format(item=indented(item, 8), workers=workers))
+    return Target("workload", str(folder / "small.py"), cwd=str(folder))
+
+
+def a_launcher(target: Target, folder: Path) -> Launcher:
+    (folder / "study").mkdir()
+    return Launcher(target, folder / "study", device="cpu")
+
+
+def failure_of(target: Target, folder: Path, *, steps: int = 5) -> tuple[Failure, Path]:
+    """What the session of a failing program raises, and its folder."""
+    with a_launcher(target, folder) as launcher:
+        launcher.limits.start_s, launcher.limits.step_s = 20, 0.001
+        session = launcher.start(1, {}, {})
+        with pytest.raises(TrialFailed) as raised:
+            session.first_step()
+            session.slot(steps)
+        assert not session.alive
+        return raised.value.failure, session.folder
+
+
+@pytest.mark.parametrize("make", [a_script, a_workload])
+def test_a_session_runs_slots_until_it_is_stopped(make: Make, tmp_path: Path) -> None:
+    with a_launcher(make(tmp_path), tmp_path) as launcher:
+        session = launcher.start(1, {}, {})
+        assert session.first_step() > 0
+        slot = session.slot(5, drop=2)
+        assert len(slot.step_s) == 5 and all(seconds > 0 for seconds in slot.step_s)
+        outcome = session.stop()
+        assert (outcome["state"], outcome["failure"], outcome["steps"]) == ("stopped", None, 8)
+        assert json.loads((session.folder / "outcome.json").read_text())["state"] == "stopped"
+        assert not session.alive and launcher.launches == 1
+
+
+def test_a_program_that_comes_to_its_end_says_so(tmp_path: Path) -> None:
+    with a_launcher(a_script(tmp_path, steps=3), tmp_path) as launcher:
+        session = launcher.start(1, {}, {})
+        session.first_step()
+        with pytest.raises(SessionEnded) as ended:
+            session.slot(10)
+        assert (ended.value.outcome["state"], ended.value.outcome["steps"]) == ("ended", 3)
+
+
+def test_an_exception_is_told_with_the_users_frames_alone(tmp_path: Path) -> None:
+    failure, _ = failure_of(a_script(tmp_path, "if step == 2: raise ValueError('no such label')"), tmp_path)
+    file = tmp_path / "train.py"
+    assert (failure.cause, failure.message) == ("user_error", "ValueError: no such label")
+    assert failure.where == f"{file}:7"
+    assert [line.strip() for line in failure.trace.splitlines() if line.startswith("  File")] == [
+        f'File "{file}", line 12, in <module>',
+        f'File "{file}", line 7, in at_step',
+    ]
+
+
+@pytest.mark.parametrize("make", [a_script, a_workload])
+def test_a_program_that_leaves_without_a_word_has_ended_without_a_result(make: Make, tmp_path: Path) -> None:
+    body = "if step == 2: os._exit(0)" if make is a_script else "if index == 7: os._exit(0)"
+    failure, _ = failure_of(make(tmp_path, body), tmp_path, steps=2000)
+    assert failure == Failure("user_error", "ended without a result, exit status 0")
+
+
+def test_a_workload_that_ends_its_process_while_it_is_read_has_no_result(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text("import os\nos._exit(3)\n")
+    launcher = a_launcher(Target("workload", str(tmp_path / "small.py"), cwd=str(tmp_path)), tmp_path)
+    with pytest.raises(TrialFailed) as raised, launcher:
+        raise AssertionError("it was loaded")
+    assert raised.value.failure == Failure("user_error", "ended without a result, exit status 3")
+    assert not is_subreaper()
+
+
+def test_a_crash_is_named_by_its_signal(tmp_path: Path) -> None:
+    failure, _ = failure_of(a_script(tmp_path, "if step == 2: import ctypes; ctypes.string_at(0)"), tmp_path)
+    assert failure == Failure("crash_signal", "ended by SIGSEGV")
+
+
+def test_a_hanging_program_is_ended_and_its_stacks_are_kept(tmp_path: Path) -> None:
+    with a_launcher(a_script(tmp_path, "time.sleep(60 if step == 1 else 0)"), tmp_path) as launcher:
+        launcher.limits.for_steps = lambda steps: 1.0  # type: ignore[method-assign]  # one minute is the least
+        session = launcher.start(1, {}, {})
+        session.first_step()
+        with pytest.raises(TrialFailed) as raised:
+            session.slot(5)
+        assert raised.value.failure.cause == "timeout"
+        assert "in phase steps" in raised.value.failure.message
+        assert "in at_step" in (session.folder / "stacks.txt").read_text()
+
+
+def test_a_program_that_does_not_start_in_time_is_ended_with_stacks(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import time\ndef waits(): time.sleep(60)\nwaits()\n")
+    with a_launcher(Target("script", str(tmp_path / "train.py"), cwd=str(tmp_path)), tmp_path) as launcher:
+        launcher.limits.start_s = 2.0
+        session = launcher.start(1, {}, {})
+        with pytest.raises(TrialFailed) as raised:
+            session.first_step()
+        assert raised.value.failure.cause == "timeout"
+        assert "in phase start" in raised.value.failure.message
+        assert "in waits" in (session.folder / "stacks.txt").read_text()
+
+
+def test_what_fails_before_the_program_begins_is_ours(tmp_path: Path) -> None:
+    with a_launcher(a_script(tmp_path), tmp_path) as launcher:
+        session = launcher.start(1, {}, {})
+        (session.folder / "stacks.txt").mkdir()
+        with pytest.raises(TrialFailed) as raised:
+            session.first_step()
+    failure = raised.value.failure
+    assert (failure.cause, failure.where) == ("internal", None)
+    assert failure.message.startswith("IsADirectoryError: ")
+    assert "in serve" in failure.trace
+
+
+def test_a_trial_that_cannot_be_isolated_is_no_fault_of_the_program(tmp_path: Path) -> None:
+    launcher = a_launcher(a_script(tmp_path), tmp_path)
+    launcher.isolate, launcher.scratch = True, tmp_path / "scratch"
+    with launcher:
+        session = launcher.start(1, {}, {})
+        with pytest.raises(TrialFailed) as raised:
+            session.first_step()
+    assert raised.value.failure.cause == "environment"
+    assert raised.value.failure.message.endswith(f"must lie outside {tmp_path}")
+    assert str(can_isolate(tmp_path, tmp_path)).endswith(f"must lie outside {tmp_path}")
+
+
+def test_a_knob_that_neither_acts_nor_refuses_is_not_applied(tmp_path: Path) -> None:
+    with a_launcher(a_script(tmp_path), tmp_path) as launcher:
+        session = launcher.start(1, {"num_workers": 2}, {"num_workers": 0})
+        session.first_step()
+        with pytest.raises(TrialFailed) as raised:
+            session.slot(3)
+    assert raised.value.failure == Failure("not_applied", "neither applied nor refused: num_workers")
+
+
+def test_a_refused_knob_is_told_with_its_reason(tmp_path: Path) -> None:
+    asked = {"optimizer_implementation": "fused"}
+    target = a_script(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text(
+        script.read_text().replace("SGD(model.parameters(), lr=0.1)", "Rprop(model.parameters())")
+    )
+    with a_launcher(target, tmp_path) as launcher:
+        session = launcher.start(1, asked, {"optimizer_implementation": "default"})
+        session.first_step()
+        session.slot(3)
+        assert session.last["refused"] == {"optimizer_implementation": "Rprop has no fused form"}
+        session.kill()
+
+
+@pytest.mark.parametrize("make", [a_script, a_workload])
+def test_a_setting_of_the_environment_reaches_every_process_that_has_it(make: Make, tmp_path: Path) -> None:
+    with a_launcher(make(tmp_path), tmp_path) as launcher:
+        session = launcher.start(0, {"malloc": "libc-tuned"}, {})
+        session.first_step()
+        session.slot(3)
+        assert (session.last["applied"], session.last["refused"]) == (["malloc"], {})
+        session.kill()
+
+
+LEAVES_A_CHILD = """
+    import subprocess
+    told = f'sleeper-{os.getsid(0)}'
+    if not os.path.exists(told):
+        sleeper = subprocess.Popen(['sleep', '300'], start_new_session=True)
+        open(told, 'a').write(f'{sleeper.pid}\\n')
+"""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [a_script, a_workload, partial(a_workload, workers=2)],
+    ids=["script", "forked", "forked with workers"],
+)
+def test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on(
+    make: Make, tmp_path: Path, no_process_remains: str
+) -> None:
+    others = set(children(os.getpid()))
+    bystander = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    with a_launcher(make(tmp_path, LEAVES_A_CHILD), tmp_path) as launcher:
+        other, other_trial = a_running_session(launcher)
+        session, trial = a_running_session(launcher)
+        sleeper, other_sleeper = (psutil.Process(sleeper_of(pid, tmp_path)) for pid in (trial, other_trial))
+        os.kill(psutil.Process(trial).ppid(), signal.SIGKILL)
+        with pytest.raises(TrialFailed) as raised:
+            session.slot(100_000, limit_s=60)
+        assert raised.value.failure == Failure("killed", "its supervisor was killed from outside")
+        assert living_since(sleeper.pid) is None and living_since(trial) is None
+        assert len(other.slot(3).step_s) == 3
+        assert other_sleeper.is_running() and bystander.poll() is None
+        other.stop()
+    assert is_subreaper() is False
+    left = [pid for pid in children(os.getpid()) if pid not in others]
+    assert [process.pid for process in marked(no_process_remains)] == [bystander.pid] == left
+    bystander.kill()
+    bystander.wait()
+
+
+def a_running_session(launcher: Launcher) -> tuple[Session, int]:
+    """A session after a few steps, and the pid of its trial."""
+    session = launcher.start(1, {}, {})
+    assert isinstance(session, Session)
+    known = set(launcher.adoption.sessions)
+    session.first_step()
+    session.slot(2)
+    (trial,) = launcher.adoption.sessions - known
+    return session, trial
+
+
+def sleeper_of(trial: int, folder: Path) -> int:
+    file = folder / f"sleeper-{trial}"
+    until(lambda: file.exists() and file.read_text().endswith("\n"))
+    return int(file.read_text().split()[0])
+
+
+A_TUNER = """
+import sys, time
+from pathlib import Path
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.trial.spec import Target
+kind, name = sys.argv[1:]
+with Launcher(Target(kind, name, cwd='.'), Path('study').absolute(), device='cpu') as launcher:
+    session = launcher.start(1, {}, {})
+    session.first_step()
+    session.slot(2)
+    print('running', flush=True)
+    session.slot(10**9, limit_s=10**9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "fewest"), [(a_script, 3), (partial(a_workload, workers=2), 7)], ids=["script", "forked"]
+)
+def test_a_killed_tuner_leaves_no_process(
+    make: Make, fewest: int, tmp_path: Path, no_process_remains: str
+) -> None:
+    target = make(tmp_path)
+    (tmp_path / "study").mkdir()
+    command = [sys.executable, "-c", A_TUNER, target.kind, target.name]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as tuner:
+        assert tuner.stdout is not None and tuner.stdout.readline() == "running\n"
+        assert len(marked(no_process_remains)) >= fewest
+        tuner.kill()
+    assert until(lambda: not marked(no_process_remains), 10) < 10
+
+
+def test_what_no_signal_ends_keeps_the_launcher_from_starting_more(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    with Launcher(
+        Target("script", "train.py", cwd=str(tmp_path)), tmp_path / "study", measures_on="CPU 0"
+    ) as launcher:
+        launcher.stuck(2)
+        launcher.stuck(1)
+        with pytest.raises(StuckProcess, match=r"2 processes of a trial did not end .* measured on CPU 0"):
+            launcher.start(1, {}, {})

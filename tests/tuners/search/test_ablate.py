@@ -1,0 +1,85 @@
+"""Changes taken out one by one: what each is worth, and which are needed."""
+
+import math
+import os
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.search import ablate
+from advisor.tuners.trial.messages import Slot
+
+BASE: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "off", "gc_freeze": "off"}
+WINNER: dict[str, Value] = {"batch_size": 256, "lr_scaling": "linear", "amp": "bf16", "gc_freeze": "on"}
+FASTER = {"batch_size": 4.0, "amp": 1.5, "gc_freeze": 1.0}
+
+
+def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[dict[str, Value], list[ablate.Removal]]:
+    """As if each change made the program faster by what ``FASTER`` says."""
+
+    def contribution(
+        bench: Any, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float
+    ) -> Estimate:
+        gone = [name for name in FASTER if reduced[name] != winner[name]]
+        ratio = sum(math.log(FASTER[name]) for name in gone)
+        return Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.99, 4, 1)
+
+    patch.setattr(ablate._Bench, "contribution", contribution)
+    arena = cast(Arena, SimpleNamespace(knobs=KNOBS))
+    return ablate.removals(
+        arena, WINNER, BASE, detectable=0.02, level=0.99, number=0, deadline=math.inf, **how
+    )
+
+
+def test_what_costs_nothing_to_take_out_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, removals = removed(monkeypatch)
+    assert config == {**WINNER, "gc_freeze": "off"}
+    assert {each.knob: each.needed for each in removals} == {
+        "batch_size": True, "amp": True, "gc_freeze": False,
+    }  # fmt: skip
+    assert {each.knob: math.exp(each.contribution.estimate) for each in removals} == pytest.approx(FASTER)
+
+
+def test_a_larger_batch_counts_by_what_its_samples_are_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = {32: 0.0, 256: -math.log(2)}
+    _, removals = removed(monkeypatch, worth=lambda config: half[config["batch_size"]])
+    found = {each.knob: math.exp(each.contribution.estimate) for each in removals}
+    assert found == pytest.approx({"batch_size": 2.0, "amp": 1.5, "gc_freeze": 1.0})
+
+
+def test_a_batch_that_is_faster_and_worth_less_goes_with_its_learning_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fifth = {32: 0.0, 256: -math.log(5)}
+    config, _ = removed(monkeypatch, worth=lambda config: fifth[config["batch_size"]])
+    assert config == {**BASE, "amp": "bf16"}
+
+
+def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None:
+    base: dict[str, Value] = {"num_threads": 1, "gc_freeze": "off"}
+    winner: dict[str, Value] = {"num_threads": 2, "gc_freeze": "on"}
+    alone, collapsed = (
+        Slot((0.5,) * 2, cpu_s=1.0),
+        Slot((0.5,) * 2, cpu_s=1.1, other_cpu_s=0.9 * len(os.sched_getaffinity(0))),
+    )
+
+    def quads(sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
+        slots = [[collapsed if config["num_threads"] == 2 else alone] for config in configs]
+        return [-0.5] * quads, (slots[0], slots[1]), ({}, {})
+
+    session = SimpleNamespace(alive=True, first_step=lambda: 0.1, kill=lambda: None)
+    arena = SimpleNamespace(
+        knobs=KNOBS, how=lambda *configs, **options: LIVE, start=lambda *of: session, sigma=0.01,
+        warm_up=lambda *of, **options: None, quads=quads,
+    )  # fmt: skip
+    config, removals = ablate.removals(
+        cast(Arena, arena), winner, base, detectable=0.02, level=0.99, number=0, deadline=math.inf
+    )
+    assert config == {"num_threads": 2, "gc_freeze": "off"}
+    assert [each.knob for each in removals] == ["gc_freeze"]

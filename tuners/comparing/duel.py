@@ -1,0 +1,396 @@
+"""Two configurations side by side: in one process, in two that take turns, or window by window.
+
+A duel gives log ratios of seconds per unit of work, positive where the second one is faster. Which way
+is used follows from what differs and from whether worker processes load the data: a paused program
+gives its workers time to run ahead, so loaders are compared over whole windows only.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from advisor.profiles.derived.epochs import Epochs
+from advisor.tuners.comparing.excluded import disturbance, more_disturbed, refuse_collapse, set_apart
+from advisor.tuners.comparing.measure import quad_log_ratio, settled, slot_steps
+from advisor.tuners.comparing.standby import Ahead, all_started
+from advisor.tuners.comparing.windows import KeptWindows, Window, window_steps
+from advisor.tuners.comparing.worker_starts import share_of_restarts, steps_before
+from advisor.tuners.knob import AnyKnob, Value
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Slot
+
+LIVE, BATON, WINDOWS = "live", "baton", "windows"
+WARMUP_STEPS = 3  # at least
+MAX_WARMUP_WINDOWS = 12
+SLOT_LIMIT_S = 0.5
+HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
+MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
+DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
+
+
+@dataclass
+class Duel:
+    """What one instance (a process, or a pair of them) gave."""
+
+    how: str
+    log_ratios: list[float]
+    first: list[Slot] = field(default_factory=list)
+    second: list[Slot] = field(default_factory=list)
+    first_outcome: dict[str, Any] | None = None
+    second_outcome: dict[str, Any] | None = None
+    first_message: dict[str, Any] = field(default_factory=dict)
+    second_message: dict[str, Any] = field(default_factory=dict)
+    startup_s: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class Arena:
+    """Runs duels between configurations of one program.
+
+    Attributes:
+        present: The program's own setting of every knob.
+        step_s: Seconds of a baseline step; sets how long a slot is.
+        sigma: Spread of one quad's log ratio, from the baseline against itself.
+        period: Steps after which the order of optimizers repeats.
+        queue_depth: Reads how many batches its workers can run ahead.
+        epochs: How many steps its epochs have, where that is known.
+        two_fit: Two processes at once fit into memory.
+        at_once: Two may start at the same time: their threads have a CPU each.
+        max_steps: Steps that one launch of the program has, when it is short.
+        fixed_steps: Steps of a slot, when the user set them.
+        fixed_warmup: Steps of warm-up, when the user set them.
+        log: Folder with the logs of the process started last.
+        ahead: Holds the process of the next instance while this one is measured.
+        threads: Of torch, in the program as it is.
+        never_stable: Processes whose step time had not settled when warm-up was cut short.
+        excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
+    """
+
+    timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
+
+    launcher: Launcher
+    knobs: Mapping[str, AnyKnob]
+    present: Mapping[str, Value]
+    training_dataset: int | None = None
+    step_s: float = 0.1
+    sigma: float = 0.05
+    period: int = 1
+    queue_depth: Callable[[Mapping[str, Value]], int] = lambda config: 0
+    epochs: Epochs | None = None
+    two_fit: bool = True
+    at_once: bool = True
+    max_steps: int | None = None
+    fixed_steps: int | None = None
+    fixed_warmup: int | None = None
+    log: str | None = None
+    threads: int = 1
+    never_stable: int = 0
+    excluded: Counter[str] = field(default_factory=Counter)
+    ahead: Ahead = field(default_factory=Ahead)
+    _kept: KeptWindows = field(default_factory=KeptWindows)
+
+    def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
+        """The way in which two configurations are compared.
+
+        Args:
+            first: One configuration.
+            second: The other.
+            fresh: For a confirmation: with loader workers even live knobs need whole windows.
+
+        A program that ends before two quads is launched for each window.
+        """
+        different = [name for name in first if first[name] != second.get(name)]
+        loading = any(self.knobs[name].loading for name in different)
+        workers = self._depth(first) > 0 or self._depth(second) > 0
+        if loading or (workers and (fresh or not self._live(different))):
+            return WINDOWS
+        if self._live(different) and self._long_enough():
+            return LIVE
+        return BATON if self.two_fit and self.max_steps is None else WINDOWS
+
+    def duel(
+        self,
+        first: Mapping[str, Value],
+        second: Mapping[str, Value],
+        *,
+        how: str,
+        quads: int,
+        swapped: bool = False,
+        number: int = 0,
+        deadline: float = math.inf,
+        reuse: bool = False,
+        followed: bool = False,
+    ) -> Duel:
+        """One instance: fresh processes, warmed up, then ``quads`` quads (one window each for windows).
+
+        Args:
+            first: The one that others are compared with.
+            second: The candidate.
+            how: ``live``, ``baton`` or ``windows``.
+            quads: How many quads at most.
+            swapped: The candidate takes the first turn and starts first.
+            number: Trial number for the records.
+            deadline: Monotonic time after which no further quad is begun.
+            reuse: While screening: a window of ``first`` that was measured before stands for a new one.
+            followed: Another instance with roles swapped comes next; its process may start with this one's.
+
+        Raises:
+            TrialFailed: Either program failed, or its threads collapsed and their number is what differs;
+                ``Interrupted`` when asked to stop.
+        """
+        began = time.monotonic()
+        if how == WINDOWS:
+            result = self._windows(first, second, swapped, number, reuse)
+        else:
+            arms = (second, first) if swapped else (first, second)
+            followed = followed and how == LIVE and self.two_fit and self.at_once
+            result = self._turns(arms, how, quads, swapped, number, deadline, followed)
+        result.seconds = time.monotonic() - began
+        if self.timed:
+            refuse_collapse((first, second), (result.first, result.second))
+        return result
+
+    def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:
+        """Start one program under ``config``."""
+        session = self.launcher.start(
+            number,
+            config,
+            self.present,
+            training_dataset=self.training_dataset,
+            **options,
+        )
+        self.log = str(session.folder)
+        return session
+
+    def warm_up(
+        self, session: Running, budget_s: float = math.inf, config: Mapping[str, Value] | None = None
+    ) -> list[Slot]:
+        """Run windows until two agree within noise, at least three steps; all of them are returned."""
+        before = steps_before(config or {}, self.knobs, self.epochs)
+        if before:
+            session.slot(1, drop=before)
+        began = time.monotonic()
+        if self.fixed_warmup is not None:
+            return [session.slot(max(1, self.fixed_warmup), drop=0)]
+        steps = max(WARMUP_STEPS, self.period)
+        windows = [session.slot(steps, drop=1)]
+        while not settled([window.step_s for window in windows]):
+            if len(windows) == MAX_WARMUP_WINDOWS or time.monotonic() - began > budget_s:
+                self.never_stable += 1
+                break
+            windows.append(session.slot(steps, drop=0))
+        return windows
+
+    def quads(
+        self,
+        sessions: tuple[Running, Running],
+        configs: tuple[Mapping[str, Value] | None, ...],
+        quads: int,
+        deadline: float = math.inf,
+        by_work: bool = False,
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
+        """Quads A B B A of running sessions: log ratios, and slots and last messages of both arms.
+
+        Args:
+            sessions: The process of each arm; the same one twice when both live in it.
+            configs: What to switch to before each arm's slots; ``None`` for a process of its own.
+            quads: How many at most.
+            deadline: Monotonic time after which no further quad is begun.
+            by_work: Steps of the arms do different amounts of work: compare per sample, not per step.
+
+        Raises:
+            SessionEnded: The program came to its end before the first quad was complete.
+        """
+        limit_s = max(SLOT_LIMIT_S, HOPELESS * self.steps() * self.step_s)
+        ratios: list[float] = []
+        slots: tuple[list[Slot], list[Slot]] = ([], [])
+        messages: list[dict[str, Any]] = [{}, {}]
+        spoilt = 0  # where most quads are disturbed, they are taken as they come
+        while len(ratios) < quads and (not ratios or time.monotonic() < deadline):
+            try:
+                collected: tuple[list[Slot], list[Slot]] = ([], [])
+                for arm in (0, 1, 1, 0):
+                    collected[arm].append(
+                        sessions[arm].slot(self.steps(), drop=1, config=configs[arm], limit_s=limit_s)
+                    )
+                    messages[arm] = sessions[arm].last
+            except SessionEnded:
+                if not ratios:
+                    raise
+                break
+            self.excluded.update(set_apart([*collected[0], *collected[1]]))
+            reason = disturbance(*collected, self.threads)
+            if reason is not None and spoilt < max(1, quads // 2):
+                spoilt += 1
+                self.excluded[reason] += 4
+                continue
+            (a1, a2), (b1, b2) = ([_seconds(slot, by_work) for slot in arm] for arm in collected)
+            ratios.append(quad_log_ratio(a1, b1, b2, a2))
+            for arm in (0, 1):
+                slots[arm].extend(collected[arm])
+        return ratios, slots, (messages[0], messages[1])
+
+    def steps(self) -> int:
+        """Steps of one slot."""
+        return self.fixed_steps or slot_steps(self.step_s, self.period)
+
+    @property
+    def quad_s(self) -> float:
+        """Expected seconds of one quad of baseline slots, dropped steps included."""
+        return 4 * (self.steps() + 1) * self.step_s
+
+    def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
+        """Steps dropped and measured in a window: by how far workers can run ahead, and what acts late."""
+        depth = self._depth(config)
+        drop = max(WARMUP_STEPS, depth, steps_before(config, self.knobs, self.epochs))
+        measured = window_steps(
+            depth=depth,
+            slot_steps=self.steps(),
+            step_s=self.step_s,
+            period=self.period,
+            epoch=self.epochs.steps(config) if self.epochs is not None else None,
+            most=None if self.max_steps is None else self.max_steps - drop - 2,
+        )
+        return drop, measured
+
+    def _turns(
+        self,
+        arms: tuple[Mapping[str, Value], Mapping[str, Value]],
+        how: str,
+        quads: int,
+        swapped: bool,
+        number: int,
+        deadline: float,
+        followed: bool,
+    ) -> Duel:
+        live = how == LIVE
+        sessions: list[Running] = []
+        try:
+            if live:
+                following = arms[1] if followed else None
+                sessions = [self.ahead.first(arms[0], following, lambda config: self.start(config, number))]
+                self.log = str(sessions[0].folder)
+            else:
+                sessions = all_started(arms, lambda config: self.start(config, number), self.at_once)
+            startup = [session.startup_s for session in sessions]
+            for session, config in zip(sessions, arms, strict=False):
+                self.warm_up(session, config=config)
+            if live:
+                sessions = [sessions[0], sessions[0]]
+                sessions[0].slot(max(2, self.period), drop=1, config=arms[1])
+            ratios, slots, messages = self.quads(
+                (sessions[0], sessions[1]),
+                arms if live else (None, None),
+                quads,
+                deadline,
+                by_work(arms[0], arms[1]),
+            )
+            outcomes = [each.stop() if each.alive and not live else None for each in sessions]
+            if live and sessions[0].alive:
+                sessions[0].stop()
+        except SessionEnded as ended:
+            raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
+        finally:
+            for session in sessions:
+                session.kill()
+        sign, order = (-1, (1, 0)) if swapped else (1, (0, 1))
+        return Duel(
+            how,
+            [sign * ratio for ratio in ratios],
+            slots[order[0]],
+            slots[order[1]],
+            outcomes[order[0]],
+            outcomes[order[1]],
+            messages[order[0]],
+            messages[order[1]],
+            startup[0],
+        )
+
+    def _windows(
+        self,
+        first: Mapping[str, Value],
+        second: Mapping[str, Value],
+        swapped: bool,
+        number: int,
+        reuse: bool,
+    ) -> Duel:
+        windows: dict[int, Window] = {}
+        for arm in (1, 0) if swapped else (0, 1):
+            config = second if arm else first
+            kept = self._kept.of(config) if reuse and arm == 0 else None
+            windows[arm] = kept or self._window(config, number)
+        reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
+        if self.timed and reason is not None:  # once: where all are disturbed, they are taken as they come
+            self.excluded[reason] += 1
+            arm = more_disturbed([windows[0].slot], [windows[1].slot])
+            windows[arm] = self._window(second if arm else first, number)
+        base, candidate = windows[0], windows[1]
+        ratio = self._gain(base, candidate, by_work(first, second))
+        return Duel(
+            WINDOWS,
+            [ratio],
+            [base.slot],
+            [candidate.slot],
+            base.outcome,
+            candidate.outcome,
+            base.message,
+            candidate.message,
+            candidate.startup_s,
+        )
+
+    def _window(self, config: Mapping[str, Value], number: int) -> Window:
+        drop, steps = self.window_steps(config)
+        session = self.start(config, number)
+        try:
+            slot = session.window(steps, drop=drop, limit_s=max(10.0, HOPELESS * steps * self.step_s))
+            message, unseen = session.last, self._unseen(session, config, drop + steps, slot.mean_s)
+            window = Window(slot, message, session.stop(), session.startup_s or 0.0, unseen)
+        except SessionEnded as ended:
+            raise TrialFailed(
+                Failure("user_error", f"the program ended before {drop + steps} steps")
+            ) from ended
+        finally:
+            session.kill()
+        self.excluded.update(set_apart([slot]))
+        self._kept.keep(config, window)
+        return window
+
+    def _unseen(self, session: Running, config: Mapping[str, Value], steps: int, step_s: float) -> float:
+        full, epochs = {**self.present, **config}, self.epochs
+        if epochs is None or not self._depth(config) or steps > (epochs.steps(full) or 0):
+            return 0.0
+        return share_of_restarts(session.facts(), full, epochs, step_s)
+
+    def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
+        """Log ratio of one window over another."""
+        first, second = (_seconds(each.slot, by_work) * (1 + each.unseen) for each in (base, candidate))
+        return math.log(first / second)
+
+    def _depth(self, config: Mapping[str, Value]) -> int:
+        """How many batches workers can run ahead, also where nobody searches for their number."""
+        return self.queue_depth({**self.present, **config})
+
+    def _long_enough(self) -> bool:
+        """Whether one launch has the steps of a warm-up and of two quads."""
+        warm_up = MAX_WARMUP_WINDOWS * max(WARMUP_STEPS, self.period)
+        return self.max_steps is None or self.max_steps >= warm_up + 2 * 4 * (self.steps() + 1)
+
+    def _live(self, names: list[str]) -> bool:
+        return all(self.knobs[name].live for name in names)
+
+
+def _seconds(slot: Slot, by_work: bool) -> float:
+    """What a comparison takes of a slot: seconds per step, or per sample where steps differ in their work."""
+    return slot.seconds_per_unit if by_work else slot.mean_s
+
+
+def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
+    """Whether a step of one configuration does more work than a step of the other."""
+    return first.get("batch_size") != second.get("batch_size")

@@ -1,0 +1,122 @@
+"""Slots that something else has falsified: other load, a throttled CPU, threads that collapsed.
+
+What acts on both arms alike cancels in a quad. What acts on one of them alone is no property of it.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+from advisor.profiles.derived.disturbance import COLLAPSED, OTHER_CPUS
+from advisor.tuners.knob import Config
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Slot
+
+TICK_S = 0.01  # of the kernel's CPU times
+TICKS = 3  # of error in the difference of two sums of such times
+THROTTLED = 0.05  # of the time that a slot took
+BUSY = 0.8  # of its threads, by CPU time over wall time: less voids a comparison of numbers of threads
+BESIDE_ONE = "interference: other processes ran beside one side of the comparison alone"
+HELD_DOWN = "throttled: the machine was held to lower speed"
+SET_APART = ("evaluation", "save", "epoch", "compile")  # flags of steps that a slot does not count
+
+
+def disturbance(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> str | None:
+    """What disturbed one arm of a quad and not the other; ``None`` if nothing did.
+
+    Args:
+        first: Slots of one arm.
+        second: Slots of the other.
+        threads: Of torch, in the program as it is.
+    """
+    if abs(_other_cpus(first) - _other_cpus(second)) > _least_difference(first, second):
+        return "thread_collapse" if threads > 1 and _collapsed(first, second, threads) else "other_load"
+    if abs(_throttled(first) - _throttled(second)) > THROTTLED or _held_down(first) != _held_down(second):
+        return "throttled"
+    return None
+
+
+def more_disturbed(first: Sequence[Slot], second: Sequence[Slot]) -> int:
+    """Which of two disturbed arms had the more other load, or was throttled the more: 0 or 1."""
+    worse = [(_held_down(slots), _other_cpus(slots) + _throttled(slots)) for slots in (first, second)]
+    return int(worse[1] > worse[0])
+
+
+def marks(first: Sequence[Slot], second: Sequence[Slot]) -> list[str]:
+    """What is said of a trial that stayed disturbed though it was repeated, the cause first."""
+    reason = disturbance(first, second, threads=1)
+    if reason is None and not _held_down(second):
+        return []
+    return [BESIDE_ONE if reason == "other_load" else HELD_DOWN]
+
+
+def refuse_collapse(
+    configs: tuple[Config, Config],
+    arms: tuple[Sequence[Slot], Sequence[Slot]],
+    cpus: int | None = None,
+) -> None:
+    """Refuse to compare numbers of threads while the threads of either side collapse under other load.
+
+    Little CPU time for its threads is also what a step shows that is not parallel throughout, and then one
+    thread may well be better than two. It tells of a collapse only where other processes ran that did not
+    find room beside the threads: only there does a thread wait for one that has no CPU.
+
+    Args:
+        configs: What is compared.
+        arms: Slots of each.
+        cpus: That the program may use; those of this process where ``None``.
+
+    Raises:
+        TrialFailed: ``interference``; whichever side seems to be faster.
+    """
+    numbers = [int(config.get("num_threads", 1)) for config in configs]
+    if numbers[0] == numbers[1]:
+        return
+    room = len(os.sched_getaffinity(0)) if cpus is None else cpus
+    ranks = [int(config.get("ranks", 1)) for config in configs]
+    for each, of, slots in zip(numbers, ranks, arms, strict=True):
+        threads = each if of == 1 else of * max(1, room // of)  # CPU time is that of all ranks, which share
+        if each < 2:
+            continue
+        least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))
+        busy, other = sum(slot.cpu_s for slot in slots) / _seconds(slots), _other_cpus(slots)
+        if other > least and threads + other > room and busy < BUSY * threads:
+            message = (
+                f"thread_collapse: {threads} threads had {busy:.1f} CPUs beside {other:.1f} of other load"
+            )
+            raise TrialFailed(Failure("interference", message))
+
+
+def set_apart(slots: Sequence[Slot]) -> Counter[str]:
+    """Steps that were not counted because of what the program did in them, by flag."""
+    counts: Counter[str] = Counter()
+    for slot in slots:
+        counts.update({name: count for name, count in slot.flags if name in SET_APART})
+    return counts
+
+
+def _other_cpus(slots: Sequence[Slot]) -> float:
+    return sum(slot.other_cpu_s for slot in slots) / _seconds(slots)
+
+
+def _throttled(slots: Sequence[Slot]) -> float:
+    return sum(slot.throttled_s for slot in slots) / _seconds(slots)
+
+
+def _held_down(slots: Sequence[Slot]) -> bool:
+    """Whether the driver held the device's clocks down in any of them."""
+    return any(name == "throttled" for slot in slots for name, _ in slot.flags)
+
+
+def _collapsed(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> bool:
+    shares = [sum(slot.cpu_s for slot in slots) / _seconds(slots) for slots in (first, second)]
+    return min(shares) < COLLAPSED * threads
+
+
+def _least_difference(first: Sequence[Slot], second: Sequence[Slot]) -> float:
+    """CPUs; in short slots the kernel's ticks alone differ by as much."""
+    return max(OTHER_CPUS, TICKS * TICK_S / min(_seconds(first), _seconds(second)))
+
+
+def _seconds(slots: Sequence[Slot]) -> float:
+    return max(sum(sum(slot.step_s) for slot in slots), 1e-9)

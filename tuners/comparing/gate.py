@@ -1,0 +1,383 @@
+"""The numerics gate: does a configuration compute the same numbers as the baseline, within its noise?
+
+Both run the same first steps from the same seed. The yardstick is the baseline's own: the same seed
+again, and two other seeds. Bounds by semantics are those of knobs.md, section 5.
+
+Training can make a difference of one rounding grow beyond any fixed bound: one of 1e-7 in the losses of a
+ResNet-18 was 1e-4 after one update, 2e-2 after three and 5e-2 in the mean of twenty. So where a change that
+may only reorder roundings starts with the right loss and gradients, the baseline is run once more from
+weights that are moved by a few roundings (``Nudged``), which shows step by step how far that grows in this
+very run. The first updates tell most: roundings have not grown yet, and a mistake is there in full.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, chain
+from typing import Any, Literal
+
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+
+STEPS = 20
+SEEDS = (1, 2)  # offsets of the other baseline seeds
+SAME = 1e-6  # relative: equal to the last printed digits
+REASSOCIATION = 1e-4  # relative, for other orders of summation
+FIRST_LOSS = 2.0**-7  # relative, of the first loss under fewer bits: two roundings of bfloat16
+FIRST_NORM = {Semantics.EXACT: 1e-5, Semantics.ROUNDING: 1e-3, Semantics.PRECISION: 2.0**-4}
+"""Relative, of the norm of the first gradients: backward sums more roundings than the loss has."""
+DRAWING = frozenset({
+    "accumulation", "activation_memory_budget", "channels_last", "compile_region", "dynamic", "execution",
+    "sdpa_backend",
+})  # fmt: skip
+"""Knobs under which a model with dropout draws other masks."""
+TRAJECTORY = 2.0**-6  # relative, of the mean difference over the first steps under fewer bits
+NUDGES = 3  # runs with nudged weights at most: one of them may miss what makes differences grow
+CLOSE = 5e-6  # relative, of one loss: 40 roundings of float32, which need no nudged run to be believed
+BEYOND_NUDGE = 10.0
+"""Times the largest distance of the nudged runs up to a step. On ten programs, changes that only reorder
+roundings came to 6.2 times at most, a learning rate that is 1 % too high to 25 times at least."""
+MEAN_BEYOND_NUDGE = 3.0  # the same for the mean over all steps, which varies less: 2.1 times were seen
+OF_SEED_NOISE = 0.05  # a step tells as long as nudges allow no more than this part of what another seed makes
+LEAST_TELLING = 2  # the second loss is the first that an update has made
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``identical``, ``within_noise``, ``drifts`` or ``not_checked``, and the figures behind it."""
+
+    verdict: Literal["identical", "within_noise", "drifts", "not_checked"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The first steps of one run: losses, and the highest memory of host and device in bytes.
+
+    ``grad_norms`` are those before each update of the first optimizer; ``refused`` are knobs, with reasons.
+    """
+
+    losses: tuple[float, ...]
+    peak_bytes: int
+    compile_s: float = 0.0
+    grad_norms: tuple[float, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Losses of the baseline: the run, the same run again, and runs from other seeds.
+
+    ``norms`` are the gradient norms of the same runs, in that order.
+    """
+
+    losses: tuple[float, ...]
+    again: tuple[float, ...]
+    seeds: tuple[tuple[float, ...], ...]
+    peaks: tuple[int, ...] = ()
+    norms: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def repeat_noise(self) -> float:
+        """Mean relative difference of the same seed run twice."""
+        return _distance(self.losses, self.again)
+
+    @property
+    def seed_noise(self) -> float:
+        """Largest mean relative difference between the baseline's seeds; 0 when all are equal."""
+        return max((_distance(self.losses, other) for other in self.seeds), default=0.0)
+
+
+@dataclass
+class Nudged:
+    """Losses of the baseline from nudged weights: run when first asked for, and kept.
+
+    Attributes:
+        run: Gives the losses of a run by its number, from 1.
+        affordable: Whether there is time for one more.
+        losses: Those of the runs made so far.
+        problem: Why no more could be run; empty if they could.
+    """
+
+    run: Callable[[int], Sequence[float]]
+    affordable: Callable[[], bool] = lambda: True
+    losses: list[Sequence[float]] = field(default_factory=list)
+    problem: str = ""
+
+    def __iter__(self) -> Iterator[Sequence[float]]:
+        self.problem = ""
+        for number in range(NUDGES):
+            if number == len(self.losses) and not self._add():
+                return
+            yield self.losses[number]
+
+    def _add(self) -> bool:
+        if not self.affordable():
+            self.problem = "no time was left"
+            return False
+        try:
+            self.losses.append(self.run(len(self.losses) + 1))
+        except TrialFailed as failed:
+            self.problem = failed.failure.message
+            return False
+        return True
+
+
+class Growth:
+    """How far roundings grow in a run, step by step: what its nudged runs have shown so far.
+
+    Attributes:
+        apart: Largest relative distance of a nudged loss from the baseline's, up to and with each step.
+        mean: Largest mean over all steps.
+    """
+
+    def __init__(self, baseline: Reference, steps: int) -> None:
+        self._losses = baseline.losses[:steps]
+        self._most = max(CLOSE, OF_SEED_NOISE * baseline.seed_noise)
+        self.apart = [0.0] * len(self._losses)
+        self.mean = 0.0
+
+    def add(self, losses: Sequence[float]) -> None:
+        """Count one more run; a loss that is not finite is infinitely far, a missing one counts nothing."""
+        each = [distance if math.isfinite(distance) else math.inf for distance in _each(self._losses, losses)]
+        self.mean = max(self.mean, sum(each) / max(1, len(each)))
+        reached = list(accumulate(each + [0.0] * (len(self.apart) - len(each)), max))
+        self.apart = list(map(max, self.apart, reached))
+
+    @property
+    def telling(self) -> int:
+        """How many of the first steps tell a mistake from roundings."""
+        return sum(BEYOND_NUDGE * grown <= self._most for grown in self.apart)
+
+    def beyond(self, apart: Sequence[float]) -> str | None:
+        """Where a run that is ``apart`` from the baseline goes beyond roundings; ``None`` if nowhere."""
+        for step, (distance, grown) in enumerate(zip(apart, self.apart, strict=False), start=1):
+            if distance > max(CLOSE, BEYOND_NUDGE * grown):
+                return f"that of step {step} by {distance:.1g}, {self._nudge(grown)}"
+        mean = sum(apart) / len(apart)
+        return None if mean <= max(CLOSE, MEAN_BEYOND_NUDGE * self.mean) else self._nudge(self.mean)
+
+    def explain(self, apart: Sequence[float]) -> str:
+        """Why a run that is ``apart`` from the baseline is right."""
+        telling = min(self.telling, len(apart))
+        early, grown = max(apart[:telling]), self.apart[telling - 1]
+        if telling == len(apart):
+            return f"no step by more than {early:.1g}, {self._nudge(grown)}"
+        return (
+            f"it grows from roundings: up to step {telling} by {early:.1g} at most, {self._nudge(grown)}; "
+            f"after that, two runs of the original differ as much ({self.mean:.2g} in the mean)"
+        )
+
+    def hidden(self) -> str:
+        """Why not even the first update can be told."""
+        grown = self.apart[min(LEAST_TELLING, len(self.apart)) - 1]
+        return f"a mistake could not be told from roundings: in the first two steps {self._nudge(grown)}"
+
+    def _nudge(self, grown: float) -> str:
+        return f"weights moved by a few roundings by {grown:.1g}"
+
+
+def reference(arena: Arena, base: Mapping[str, Value], steps: int = STEPS) -> Reference:
+    """Run the baseline for its first steps: twice from one seed, and from two others."""
+    first, again = (learn(arena, base, steps) for _ in range(2))
+    others = [learn(arena, base, steps, seed_offset=offset) for offset in SEEDS]
+    runs = (first, again, *others)
+    peaks, norms = tuple(run.peak_bytes for run in runs), tuple(run.grad_norms for run in runs)
+    return Reference(first.losses, again.losses, tuple(other.losses for other in others), peaks, norms)
+
+
+def learn(
+    arena: Arena, config: Mapping[str, Value], steps: int = STEPS, seed_offset: int = 0, nudge: int = 0
+) -> Learning:
+    """The first ``steps`` updates under ``config``, on fixed batches where the program allows it.
+
+    Raises:
+        TrialFailed: The program failed, or a knob was neither applied nor refused.
+    """
+    session = arena.start(config, 0, learning_steps=steps, seed_offset=seed_offset, nudge=nudge)
+    try:
+        session.first_step()
+        if steps > 1:
+            session.slot(steps - 1, drop=0)
+        outcome = session.stop()
+    except SessionEnded as ended:
+        outcome = ended.outcome
+    finally:
+        session.kill()
+    if outcome["unanswered"]:
+        raise TrialFailed(
+            Failure("not_applied", f"neither applied nor refused: {', '.join(outcome['unanswered'])}")
+        )
+    peak = outcome["device_peak_bytes"] or outcome["peak_bytes"]
+    return Learning(
+        parse_losses(outcome)[:steps],
+        int(peak),
+        float(outcome["compile"]["seconds"]),
+        tuple(float(value) for value in outcome["grad_norms"][:steps]),
+        outcome["refused"],
+    )
+
+
+def parse_losses(outcome: Mapping[str, Any]) -> tuple[float, ...]:
+    """The losses of an outcome; NaN and infinities travel as text."""
+    return tuple(float(value) for value in outcome["losses"])
+
+
+def judge(
+    baseline: Reference,
+    candidate: Sequence[float],
+    semantics: Semantics,
+    *,
+    own_draws: bool,
+    norms: Sequence[float] = (),
+    nudged: Nudged | None = None,
+) -> Verdict:
+    """Compare a candidate's losses with the baseline's, then the norms of their first gradients.
+
+    Optimizers like Adam hide gradients of the wrong size for many steps, so losses alone are not enough.
+
+    Args:
+        baseline: Losses of the baseline and its noise.
+        candidate: Losses of the first steps under the change.
+        semantics: The widest of all changed knobs.
+        own_draws: The change draws other random numbers by nature (dropout masks under another memory
+            layout, a compiler's own generator, augmentation in workers): seed noise is the yardstick.
+        norms: Gradient norms of the candidate.
+        nudged: Asked where a change that reorders roundings parts from the baseline after a first loss and
+            first gradients as they should be. Without it fixed bounds decide.
+    """
+    own_finite = all(map(math.isfinite, baseline.losses))
+    finite = all(map(math.isfinite, candidate))
+    if baseline.losses and own_finite and not finite:
+        return Verdict("drifts", "a loss is NaN or infinite")
+    if semantics is Semantics.TRAINING:
+        return Verdict("not_checked", "what is learnt changes by design; a few steps cannot judge it")
+    if not baseline.losses or not candidate:
+        return Verdict("not_checked", "the program computes no scalar loss that could be seen")
+    if not finite:
+        return Verdict("not_checked", "the baseline's own losses are not finite")
+    count = min(len(candidate), len(baseline.losses))
+    distance = _distance(baseline.losses, candidate)
+    first = _relative(baseline.losses[0], candidate[0])
+    told = f"losses of the first {count} steps differ by {distance:.2g} relative"
+    noise = f"run twice unchanged: {baseline.repeat_noise:.1g}; another seed: {baseline.seed_noise:.1g}"
+    wrong = _wrong_gradient(baseline, norms, semantics, own_draws)
+    if wrong is not None:
+        return Verdict("drifts", f"{told}; {wrong}")
+    if max(distance, first) <= SAME:
+        return Verdict("identical", f"{told} ({noise})")
+    bound = _bound(baseline, semantics, own_draws)
+    first_bound = max(
+        FIRST_LOSS if semantics is Semantics.PRECISION else REASSOCIATION, 2 * baseline.repeat_noise
+    )
+    if semantics is Semantics.EXACT:
+        first_bound = bound
+    if own_draws:
+        first_bound = max(first_bound, baseline.seed_noise)
+    fixed = Verdict("within_noise", f"{told} ({noise})")
+    if distance > bound or first > first_bound:
+        fixed = Verdict("drifts", f"{told}, the first by {first:.1g}; allowed were {bound:.1g} ({noise})")
+    if semantics is not Semantics.ROUNDING or own_draws or first > first_bound or nudged is None:
+        return fixed
+    return _against_nudged(baseline, candidate, nudged, told, fixed)
+
+
+def _against_nudged(
+    baseline: Reference, candidate: Sequence[float], nudged: Nudged, told: str, fixed: Verdict
+) -> Verdict:
+    """The verdict on what rounding alone may have made of a run; ``fixed`` is the one by fixed bounds.
+
+    The fixed bounds decide too where not enough runs could be made, where moved weights change no loss (of
+    16 bits none is moved), and where roundings grow so fast that not even the first update can be told from
+    them. A mistake in what later steps alone do is told only down to what roundings have grown to by then.
+    """
+    apart = _each(baseline.losses, candidate)
+    if max(apart) <= CLOSE:
+        return fixed
+    growth = Growth(baseline, len(apart))
+    for losses in chain([baseline.again], nudged):
+        growth.add(losses)
+        if growth.telling < min(LEAST_TELLING, len(apart)):
+            break
+        if growth.beyond(apart) is None:
+            return Verdict("within_noise", f"{told}; {growth.explain(apart)}")
+    else:
+        if not nudged.problem and (growth.mean or fixed.verdict == "drifts"):
+            return Verdict("drifts", f"{told}; {growth.beyond(apart)}")
+    if fixed.verdict != "drifts":
+        return fixed
+    why = growth.hidden()
+    if nudged.problem:
+        why = f"how far roundings grow could not be seen: {nudged.problem}"
+    return Verdict("drifts", f"{fixed.reason}; {why}")
+
+
+def _wrong_gradient(
+    baseline: Reference, norms: Sequence[float], semantics: Semantics, own_draws: bool
+) -> str | None:
+    """How the norm of the first gradients misses the baseline's; ``None`` if it does not, or was not seen."""
+    if not norms or not baseline.norms or not all(baseline.norms):
+        return None
+    first, again, *others = (each[0] for each in baseline.norms)
+    bound = max(FIRST_NORM[semantics], 2 * _relative(first, again))
+    if own_draws:
+        bound = max(bound, *(2 * _relative(first, other) for other in others))
+    difference = _relative(first, norms[0])
+    if difference <= bound:
+        return None
+    return f"the norm of the first gradients differs by {difference:.1g} relative; allowed were {bound:.1g}"
+
+
+def _bound(baseline: Reference, semantics: Semantics, own_draws: bool) -> float:
+    if own_draws:
+        return max(REASSOCIATION, baseline.seed_noise)
+    if semantics is Semantics.EXACT:
+        return max(SAME, 2 * baseline.repeat_noise)
+    if semantics is Semantics.ROUNDING:
+        return max(REASSOCIATION, 2 * baseline.repeat_noise)
+    return max(REASSOCIATION, TRAJECTORY, baseline.seed_noise)
+
+
+def own_draws(changed: Sequence[str], *, has_dropout: bool, loader_is_live: bool) -> bool:
+    """Whether the changed knobs draw other random numbers than the baseline by nature.
+
+    Args:
+        changed: Ids of the changed knobs.
+        has_dropout: The model has dropout.
+        loader_is_live: Batches come from the program's own loader (scripts), not from fixed ones.
+    """
+    if has_dropout and DRAWING & set(changed):
+        return True
+    return loader_is_live and bool({"num_workers", "in_order"} & set(changed))
+
+
+def widest(semantics: Sequence[Semantics]) -> Semantics:
+    """The semantics that allows most, ``exact`` for none."""
+    order = list(Semantics)
+    return max(semantics, key=order.index, default=Semantics.EXACT)
+
+
+def require_finite(losses: Sequence[float]) -> None:
+    """Raise ``TrialFailed`` with cause ``non_finite`` when a loss is NaN or infinite."""
+    if not all(map(math.isfinite, losses)):
+        raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
+
+
+def _distance(first: Sequence[float], second: Sequence[float]) -> float:
+    differences = _each(first, second)
+    if not differences:
+        return 0.0
+    finite = [difference for difference in differences if math.isfinite(difference)]
+    return sum(finite) / len(finite) if finite else math.inf
+
+
+def _each(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    return [_relative(a, b) for a, b in zip(first, second, strict=False)]
+
+
+def _relative(reference_value: float, value: float) -> float:
+    if reference_value == value or (math.isnan(reference_value) and math.isnan(value)):
+        return 0.0
+    return abs(value - reference_value) / max(abs(reference_value), abs(value), 1e-12)

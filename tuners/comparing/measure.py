@@ -1,0 +1,291 @@
+"""Statistics of interleaved timing: warm-up, quads, intervals within and between processes.
+
+All comparisons are in log ratios ``log(time of A / time of B)`` per unit of work: positive means that
+B is faster. A quad is A B B A; its log ratio is free of linear drift.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import stdev
+from typing import Literal
+
+MAD_TO_SIGMA = 1.4826  # of a normal distribution
+BLOCK = 5  # quads resampled together: neighbouring quads are correlated
+BOOTSTRAP_ROUNDS = 1000
+MIN_INSTANCES = 6  # fewer processes give intervals that do not cover (measurement.md, section 3)
+LOOKS = (6, 8, 11, 15, 20)  # instances at which a confirmation may end
+TOTAL_LEVEL = 0.002  # one-sided, over all looks together
+MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A log ratio with its interval; ``level`` is the two-sided confidence."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    quads: int
+    instances: int
+
+    def shifted(self, offset: float) -> "Estimate":
+        """The same interval moved by ``offset``: a chain of two comparisons, the other taken as exact."""
+        return Estimate(
+            self.estimate + offset,
+            self.low + offset,
+            self.high + offset,
+            self.level,
+            self.quads,
+            self.instances,
+        )
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """Speed of B over speed of A: estimate, low, high."""
+        return math.exp(self.estimate), math.exp(self.low), math.exp(self.high)
+
+
+def median(values: Sequence[float]) -> float:
+    """The median of at least one value."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def robust_sigma(values: Sequence[float]) -> float:
+    """Spread by the median absolute deviation, scaled to a normal's standard deviation."""
+    centre = median(values)
+    return MAD_TO_SIGMA * median([abs(value - centre) for value in values])
+
+
+def quad_log_ratio(a1: float, b1: float, b2: float, a2: float) -> float:
+    """Log ratio of one quad from the four slots' seconds per unit, in any order of arms."""
+    return 0.5 * (math.log(a1 / b1) + math.log(a2 / b2))
+
+
+def slot_steps(step_s: float, period: int = 1) -> int:
+    """How many steps make a slot: about five, or 0.1 to 0.2 s of very short ones; whole periods.
+
+    Args:
+        step_s: Seconds of one step.
+        period: Steps after which the order of optimizers repeats.
+    """
+    steps = 5 if step_s < 0.1 else max(1, round(0.5 / step_s))
+    steps = max(steps, math.ceil(0.15 / max(step_s, 1e-6)))
+    return math.ceil(steps / period) * period
+
+
+def settled(windows: Sequence[Sequence[float]], tolerance: float = 0.05) -> bool:
+    """Whether the last two windows agree within noise: warm-up has ended.
+
+    Args:
+        windows: Step times of consecutive windows, at least one value in each.
+        tolerance: Relative difference of medians that is always accepted.
+    """
+    if len(windows) < 2:
+        return False
+    before, last = windows[-2], windows[-1]
+    noise = robust_sigma([*before, *last]) / math.sqrt(len(last))
+    return abs(median(last) - median(before)) <= max(tolerance * median(before), 2 * noise)
+
+
+def within(log_ratios: Sequence[float], level: float, seed: int = 0) -> Estimate:
+    """Interval of the median over the quads of one process, by a bootstrap over blocks of quads.
+
+    With fewer than four blocks, where a bootstrap is too narrow, a t-interval with the median's
+    lower efficiency is used.
+    """
+    import numpy
+
+    count = len(log_ratios)
+    centre = median(log_ratios)
+    if count < 4 * BLOCK:
+        half = MEDIAN_EFFICIENCY * _t_half_width(log_ratios, level)
+        return Estimate(centre, centre - half, centre + half, level, count, 1)
+    generator = numpy.random.default_rng(seed)
+    values = numpy.asarray(log_ratios)
+    starts = generator.integers(0, count - BLOCK + 1, size=(BOOTSTRAP_ROUNDS, math.ceil(count / BLOCK)))
+    picks = (starts[:, :, None] + numpy.arange(BLOCK)).reshape(BOOTSTRAP_ROUNDS, -1)[:, :count]
+    medians = numpy.median(values[picks], axis=1)
+    tail = (1 - level) / 2
+    low, high = (float(bound) for bound in numpy.quantile(medians, [tail, 1 - tail]))
+    return Estimate(centre, min(low, centre), max(high, centre), level, count, 1)
+
+
+def single(log_ratio: float, sigma: float, level: float) -> Estimate:
+    """A lone observation, with the spread that the baseline showed against itself.
+
+    Args:
+        log_ratio: What was observed.
+        sigma: Spread of such observations.
+        level: Two-sided confidence.
+    """
+    from statistics import NormalDist
+
+    half = NormalDist().inv_cdf(0.5 + level / 2) * sigma
+    return Estimate(log_ratio, log_ratio - half, log_ratio + half, level, 1, 1)
+
+
+def between(instances: Sequence[Sequence[float]], level: float) -> Estimate:
+    """Interval over processes: a t-interval on the medians of each, so that their own bias is in it."""
+    medians = [median(quads) for quads in instances]
+    mean = sum(medians) / len(medians)
+    half = _t_half_width(medians, level)
+    quads = sum(len(values) for values in instances)
+    return Estimate(mean, mean - half, mean + half, level, quads, len(medians))
+
+
+def smallest_detectable(sigma: float, quads: int, level: float = 0.99, power: float = 0.8) -> float:
+    """The smallest relative difference that ``quads`` quads of spread ``sigma`` would show.
+
+    Inverts the planning rule ``quads = ((z_alpha + z_power) * 1.25 * sigma / delta) ** 2``.
+    """
+    from statistics import NormalDist
+
+    z = NormalDist().inv_cdf(level) + NormalDist().inv_cdf(power)
+    return math.expm1(z * MEDIAN_EFFICIENCY * sigma / math.sqrt(max(1, quads)))
+
+
+def planned_quads(sigma: float, delta: float, level: float = 0.998, power: float = 0.8) -> int:
+    """Quads that show a relative difference ``delta`` at spread ``sigma`` (measurement.md, section 3).
+
+    Args:
+        sigma: Robust spread of the log ratio of one quad.
+        delta: Relative difference to be shown.
+        level: One-sided.
+        power: Probability with which it is to be shown.
+    """
+    from statistics import NormalDist
+
+    z = NormalDist().inv_cdf(level) + NormalDist().inv_cdf(power)
+    return math.ceil((z * MEDIAN_EFFICIENCY * sigma / math.log1p(delta)) ** 2)
+
+
+def with_instance_bias(estimate: Estimate, spread: float, processes: int) -> Estimate:
+    """The interval of one process, widened by how much processes differ from each other.
+
+    Args:
+        estimate: From the quads of ``estimate.instances`` processes.
+        spread: Standard deviation of the log ratio between processes.
+        processes: How many ``spread`` was estimated from; the fewer, the wider (Student's t).
+    """
+    from scipy.stats import t
+
+    quantile = float(t.ppf(0.5 + estimate.level / 2, processes - 1))
+    bias = quantile * spread / math.sqrt(estimate.instances)
+    low = estimate.estimate - math.hypot(estimate.estimate - estimate.low, bias)
+    high = estimate.estimate + math.hypot(estimate.high - estimate.estimate, bias)
+    return replace(estimate, low=low, high=high)
+
+
+def instance_spread(instances: Sequence[Sequence[float]]) -> float | None:
+    """Standard deviation between the medians of processes; ``None`` for fewer than three."""
+    medians = [median(quads) for quads in instances]
+    return stdev(medians) if len(medians) > 2 else None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a group-sequential look says. ``verdict`` is ``confirmed``, ``rejected`` or ``continue``."""
+
+    verdict: Literal["confirmed", "rejected", "continue"]
+    estimate: Estimate
+
+
+def look(instances: Sequence[Sequence[float]], min_gain: float, level: float, final: bool) -> Decision:
+    """One planned look of a confirmation.
+
+    Confirmed when the one-sided test at this look's share of the total level excludes "no gain", the
+    lower bound at ``level`` exceeds ``min_gain``, and both orders of roles agree in sign. Rejected
+    when the upper bound falls below it, or at the last look.
+
+    Args:
+        instances: Log ratios by process; even and odd ones with roles swapped.
+        min_gain: Relative gain that must be exceeded.
+        level: Two-sided confidence of the reported interval.
+        final: No further look will follow.
+    """
+    shown = between(instances, level)
+    threshold = math.log1p(min_gain)
+    strict = between(instances, 1 - 2 * TOTAL_LEVEL / len(LOOKS))
+    if strict.low > 0 and shown.low > threshold and _same_sign(instances):
+        return Decision("confirmed", shown)
+    if final or shown.high < threshold:
+        return Decision("rejected", shown)
+    return Decision("continue", shown)
+
+
+def confirm(
+    instance: Callable[[int], Sequence[float] | None],
+    *,
+    min_gain: float,
+    level: float,
+    earlier: Sequence[Sequence[float]] = (),
+) -> tuple[Decision, list[list[float]]]:
+    """Group-sequential confirmation on fresh processes.
+
+    One that was ended between two looks goes on where it stopped: looks are taken at the same numbers of
+    processes, so the level holds however often a study is stopped and resumed.
+
+    Args:
+        instance: ``(index) -> log ratios of one fresh process or pair``; roles swapped for odd
+            indices. ``None`` when no further one can be afforded.
+        min_gain: See ``look``.
+        level: See ``look``.
+        earlier: Log ratios by process that this confirmation has already, in the order measured.
+
+    Returns:
+        The decision and all log ratios. Without the instances of the first look nothing is confirmed.
+    """
+    collected = [list(values) for values in earlier]
+    for stop in LOOKS:
+        while len(collected) < stop:
+            values = instance(len(collected))
+            if values is None:
+                return _unfinished(collected, min_gain, level), collected
+            collected.append(list(values))
+        decision = look(collected[:stop], min_gain, level, final=stop == LOOKS[-1])
+        if decision.verdict != "continue":
+            return decision, collected
+    raise AssertionError("the last look always decides")
+
+
+def decided(instances: Sequence[Sequence[float]], *, min_gain: float, level: float) -> Decision | None:
+    """What the first planned look that ended a confirmation of these processes said; ``None`` if none did.
+
+    Args as of ``look``.
+    """
+    for stop in LOOKS:
+        if stop <= len(instances):
+            decision = look(instances[:stop], min_gain, level, final=stop == LOOKS[-1])
+            if decision.verdict != "continue":
+                return decision
+    return None
+
+
+def _same_sign(instances: Sequence[Sequence[float]]) -> bool:
+    """Whether both orders of roles show a gain."""
+    orders = [[median(quads) for quads in instances[start::2]] for start in (0, 1)]
+    return all(median(order) > 0 for order in orders if order)
+
+
+def _unfinished(collected: Sequence[Sequence[float]], min_gain: float, level: float) -> Decision:
+    if len(collected) < 2:
+        values = collected[0] if collected else [0.0]
+        centre = median(values)
+        wide = Estimate(centre, centre - 1, centre + 1, level, len(values), len(collected))
+        return Decision("rejected", wide)
+    return Decision("rejected", between(collected, level))
+
+
+def _t_half_width(values: Sequence[float], level: float) -> float:
+    from scipy.stats import t
+
+    count = len(values)
+    if count < 2:
+        return math.inf
+    mean = sum(values) / count
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
+    return float(t.ppf(0.5 + level / 2, count - 1)) * deviation / math.sqrt(count)

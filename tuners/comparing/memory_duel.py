@@ -1,0 +1,29 @@
+"""Duels for the objective ``memory``: whose process needs less, instead of whose steps are faster."""
+
+import math
+from collections.abc import Mapping
+
+from advisor.tuners.comparing.duel import WINDOWS, Arena
+from advisor.tuners.comparing.windows import Window
+from advisor.tuners.knob import Value
+
+
+class MemoryArena(Arena):
+    """Compares peak memory of whole windows, each in a process of its own: of the device, else of the host.
+
+    Peaks of two settings in one process cannot be told apart, so no setting is switched live.
+    """
+
+    timed = False
+
+    def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
+        """Always in processes of their own."""
+        return WINDOWS
+
+    def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
+        return math.log(_peak(base) / _peak(candidate))
+
+
+def _peak(window: Window) -> int:
+    peak: int = window.outcome["device_peak_bytes"] or window.outcome["peak_bytes"]
+    return max(1, peak)

@@ -1,0 +1,1 @@
+"""The tuner's side of a trial: processes started, commanded and awaited."""

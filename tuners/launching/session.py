@@ -1,0 +1,393 @@
+"""The tuner's side of one live trial: it says what to measure, keeps deadlines, ends the whole tree."""
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from advisor.base.fault_points import hit
+from advisor.tuners.supervision import supervise
+from advisor.tuners.supervision.adoption import Adoption
+from advisor.tuners.supervision.ended import Ended, read_ended
+from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
+from advisor.tuners.supervision.limits import Limits
+from advisor.tuners.trial.channel import Channel, ChannelClosed
+from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.spec import TrialSpec, read_outcome
+
+TICK_S = 0.5  # how often a wait looks up; rarer than a core would notice
+STOP_GRACE_S = 10.0  # after the outcome is written
+
+
+class Interrupted(Exception):
+    """The user asked to stop; what was measured is kept."""
+
+
+class SessionEnded(Exception):
+    """The program came to its own end before it was told to stop."""
+
+    def __init__(self, outcome: dict[str, Any]) -> None:
+        super().__init__("the program ended")
+        self.outcome = outcome
+
+
+class Owner(Protocol):
+    """What a session needs of the launcher that started it."""
+
+    limits: Limits
+    adoption: Adoption
+
+    @property
+    def waiting(self) -> Callable[[str, float], None]:
+        """Called while waiting, with what is waited for and for how long; may raise ``Interrupted``."""
+
+    def forget(self, session: "Session") -> None:
+        """It has ended."""
+
+    def end_orphans(self) -> None:
+        """Its supervisor was killed."""
+
+    def stuck(self, count: int) -> None:
+        """That many of its processes are there in spite of SIGKILL."""
+
+
+class Session:
+    """One live trial. Every method raises ``TrialFailed`` or ``SessionEnded`` when it is over."""
+
+    def __init__(
+        self,
+        launcher: Owner,
+        spec: TrialSpec,
+        folder: Path,
+        channel: Channel,
+        status: int,
+        control: int,
+        process: "subprocess.Popen[bytes] | None",
+    ) -> None:
+        self._launcher = launcher
+        self.spec = spec
+        self.folder = folder
+        self._channel = channel
+        self._status = status
+        self._control: int | None = control
+        self._process = process
+        self._phase = "start"
+        self._phase_began = time.monotonic()
+        self._outcome: dict[str, Any] | None = None
+        self._ended: Ended | None = None
+        self._started = False
+        self._asked = False
+        self._stopping = False
+        self.startup_s: float | None = None
+        self.last: dict[str, Any] = {}
+
+    @property
+    def outcome(self) -> dict[str, Any] | None:
+        """What the program left, once it has ended."""
+        return self._outcome
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still run slots."""
+        return self._control is not None
+
+    @property
+    def limits(self) -> Limits:
+        """Deadlines of the launcher that started it."""
+        return self._launcher.limits
+
+    @property
+    def supervisor(self) -> int | None:
+        """Pid of its supervisor where that is a child of this process."""
+        return None if self._process is None else self._process.pid
+
+    def first_step(self) -> float:
+        """Wait until the program has closed its first step; seconds since its start."""
+        message = self._await("first_step", self._launcher.limits.start_s)
+        self.startup_s = float(message["startup_s"])
+        return self.startup_s
+
+    def slot(
+        self,
+        steps: int,
+        *,
+        drop: int = 1,
+        config: Mapping[str, int | str] | None = None,
+        limit_s: float = 60.0,
+    ) -> Slot:
+        """Run ``drop`` steps unmeasured, then measure ``steps``; ``config`` switches live knobs before.
+
+        After ``limit_s`` seconds the slot ends with the steps it has, at least one. The full message is kept
+        in ``last``.
+
+        Raises:
+            TrialFailed: Also when a knob asked for is neither applied nor refused (``not_applied``).
+        """
+        self.tell_slot(steps, drop=drop, config=config, limit_s=limit_s)
+        return self._measured(steps + drop)
+
+    def tell_slot(
+        self,
+        steps: int,
+        *,
+        drop: int,
+        keep: Collection[str] = (),
+        config: Mapping[str, int | str] | None = None,
+        limit_s: float = 60.0,
+        exact: bool = False,
+    ) -> None:
+        """Have a slot begin; the message that ends it is ``slot``.
+
+        Args:
+            steps: To be measured.
+            drop: Steps before them that are not.
+            keep: Flags that do not set a step apart.
+            config: Live knobs to switch to before.
+            limit_s: Seconds after which it ends with the steps it has.
+            exact: Take just so many steps, whatever their flags and kind.
+        """
+        changed = None if config is None else dict(config)
+        self._channel_send(
+            do="slot", steps=steps, drop=drop, keep=list(keep), config=changed, limit_s=limit_s, exact=exact
+        )
+
+    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
+        """Measure ``steps`` after the first ``drop`` steps of the program, without a pause before.
+
+        Must be the first call: a program that pauses gives its loader workers time to run ahead.
+        Steps in which an epoch starts are measured like others; those with an evaluation or a save count
+        among ``steps``, though they are set apart: a program that ends soon has no others.
+        """
+        self.tell_slot(steps, drop=drop, keep=["epoch"], limit_s=limit_s, exact=True)
+        self.first_step()
+        return self._measured(steps + drop)
+
+    def _measured(self, steps: int) -> Slot:
+        self.last = answered(self._await("slot", self._launcher.limits.for_steps(steps)))
+        return as_slot(self.last)
+
+    def facts(self) -> dict[str, Any]:
+        """Everything the hooks have seen so far."""
+        self._channel_send(do="facts")
+        return self._await("facts", 60.0)
+
+    def ask(self, command: str, event: str, wait_s: float, **arguments: Any) -> dict[str, Any]:
+        """Send a command of ``advisor.tuners.trial.diagnosing`` and wait for its answer.
+
+        Args:
+            command: Its name.
+            event: Name of the message that answers it.
+            wait_s: Seconds until the trial counts as stuck.
+            arguments: What the command takes.
+        """
+        self.tell(command, **arguments)
+        return self._await(event, wait_s)
+
+    def tell(self, command: str, **arguments: Any) -> None:
+        """Send a command without waiting for its answer."""
+        self._channel_send(do=command, **arguments)
+
+    def settle(self, present: Mapping[str, int | str]) -> None:
+        """Tell the child the program's own settings, observed in its first run."""
+        self._channel_send(do="present", values=dict(present))
+
+    def stop(self) -> dict[str, Any]:
+        """End the program now and return its outcome."""
+        if self._outcome is None:
+            self._stopping = True
+            hit("outcome.read.before")
+            try:
+                self._channel_send(do="stop")
+                self._await("outcome", STOP_GRACE_S)
+            except SessionEnded as ended:
+                self._outcome = ended.outcome
+            hit("outcome.read.after")
+        self._close()
+        assert self._outcome is not None  # _await keeps it or raises
+        return self._outcome
+
+    def kill(self) -> None:
+        """End the whole tree without an outcome."""
+        self._asked = True
+        self._close()
+
+    def ended(self) -> dict[str, Any] | None:
+        """How the process ended, as the supervisor saw it; ``None`` before that is known."""
+        return None if self._ended is None else asdict(self._ended)
+
+    def _channel_send(self, **message: Any) -> None:
+        try:
+            self._channel.send(**message)
+        except ChannelClosed:
+            self._fail_without_outcome()
+
+    def _await(self, event: str, limit_s: float) -> dict[str, Any]:
+        self.expect()
+        while (message := self.look(event, limit_s, TICK_S)) is None:
+            pass
+        return message
+
+    def expect(self) -> None:
+        """A wait begins now."""
+        self._phase_began = time.monotonic()
+
+    def fileno(self) -> int:
+        """The descriptor on which messages come, for ``select``."""
+        return self._channel.fileno()
+
+    def look(self, event: str, limit_s: float, tick_s: float) -> dict[str, Any] | None:
+        """Take one message, waiting up to ``tick_s`` seconds for it; returned if it is the one awaited.
+
+        Args:
+            event: Name of the message awaited.
+            limit_s: Seconds since ``expect`` after which the trial counts as stuck.
+            tick_s: Seconds until ``None`` is returned.
+        """
+        try:
+            message = self._channel.receive(tick_s)
+        except ChannelClosed:
+            self._fail_without_outcome()
+        if message is None and self._supervisor_ended():
+            self._fail_without_outcome()
+        if message is None:
+            waited = time.monotonic() - self._phase_began
+            try:
+                self._launcher.waiting(self._phase, waited)
+            except Interrupted:
+                self.kill()
+                raise
+            if waited > (self._launcher.limits.compile_s if self._phase == "compile" else limit_s):
+                self.time_out()
+            return None
+        kind = message.pop("event")
+        if kind == "phase":
+            self._enter_phase(message)
+        elif kind == "failure":
+            self._close()
+            raise TrialFailed(Failure(**message))
+        elif kind == "outcome":
+            self._outcome = message
+            if event == "outcome" and message["failure"] is None:
+                return message
+            self._over(message)
+        elif kind == event:
+            self._phase = "steps"
+            return message
+        return None
+
+    def _over(self, outcome: dict[str, Any]) -> None:
+        self._close()
+        if outcome["failure"] is not None:
+            raise TrialFailed(Failure(**outcome["failure"]))
+        raise SessionEnded(outcome)
+
+    def time_out(self) -> NoReturn:
+        """End it as stuck, with a stack of every process.
+
+        Raises:
+            TrialFailed: Always.
+        """
+        waited = time.monotonic() - self._phase_began
+        self._close(with_stacks=True)
+        raise TrialFailed(Failure("timeout", f"no answer for {waited:.0f} s in phase {self._phase}"))
+
+    def _enter_phase(self, message: dict[str, Any]) -> None:
+        self._phase, self._phase_began = message["name"], time.monotonic()
+        if "session" in message:  # the first one: what follows is the target's
+            self._started = True
+            self._launcher.adoption.sessions.add(message["session"])
+
+    def _supervisor_ended(self) -> bool:
+        """Whether nothing more can come, though descendants of the trial may still hold the channel."""
+        return bool(select.select([self._status], [], [], 0)[0]) and not self._pending()
+
+    def _pending(self) -> bool:
+        return bool(select.select([self._channel], [], [], 0)[0])
+
+    def _fail_without_outcome(self) -> NoReturn:
+        failure = self._last_words()
+        self._close()
+        left = read_outcome(self.folder / "outcome.json")
+        if left is not None and left.get("failure"):
+            failure = Failure(**left["failure"])
+        elif left is not None and self._stopping:  # it was written whole; only its last words are missing
+            raise SessionEnded(left)
+        if failure is None:
+            failure = self._from_outside(left is None and (self.folder / "outcome.json").exists())
+        raise TrialFailed(failure)
+
+    def _from_outside(self, unreadable: bool) -> Failure:
+        """What is known of a trial that told nothing; ``unreadable``: its outcome is there and no outcome."""
+        if unreadable and not self._asked:
+            return Failure("internal", "its outcome.json cannot be read")
+        line = read_tail(self.folder / "stderr.log")
+        return from_exit(self._ended, line, started=self._started, asked=self._asked)
+
+    def _last_words(self) -> Failure | None:
+        """What the trial still said before it ended; a failure of ours if there was one."""
+        with contextlib.suppress(ChannelClosed):
+            while (message := self._channel.receive(0)) is not None:
+                kind = message.pop("event")
+                if kind == "phase":
+                    self._enter_phase(message)
+                elif kind == "failure":
+                    return Failure(**message)
+        return None
+
+    def _close(self, *, with_stacks: bool = False) -> None:
+        """Have the supervisor end what is left, and wait until it says so."""
+        if self._control is None:
+            return
+        if with_stacks:
+            with contextlib.suppress(BrokenPipeError):  # the supervisor itself was killed
+                os.write(self._control, b"kill\n")
+        elif self._outcome is None:
+            os.close(self._control)
+        self._ended = read_ended(self._status, supervise.LONGEST_END_S)
+        if with_stacks or self._outcome is not None:
+            os.close(self._control)
+        self._control = None
+        os.close(self._status)
+        self._channel.close()
+        if self._process is not None:
+            if self._ended is None:  # it hangs, or is dead already
+                self._process.kill()
+            self._process.wait()
+        self._launcher.forget(self)
+        if self._ended is None:
+            self._launcher.end_orphans()
+        elif self._ended.stuck:
+            self._launcher.stuck(self._ended.stuck)
+
+
+def answered(message: dict[str, Any]) -> dict[str, Any]:
+    """The message of a slot, if every knob asked for was applied or refused.
+
+    Raises:
+        TrialFailed: One was neither (``not_applied``).
+    """
+    if message["unanswered"]:
+        names = ", ".join(message["unanswered"])
+        raise TrialFailed(Failure("not_applied", f"neither applied nor refused: {names}"))
+    return message
+
+
+def as_slot(message: Mapping[str, Any]) -> Slot:
+    """The numbers of a slot message that comparisons use; of other load the part of the steps that count."""
+    steps = len(message["wall_ns"]) or 1
+    counted, apart = sum(message["wall_ns"]), 0 if message["all_flagged"] else sum(message["flagged_ns"])
+    share = counted / max(1, counted + apart)
+    samples = message["loader_samples"] or message["root_samples"]
+    return Slot(
+        step_s=tuple(value / 1e9 for value in message["wall_ns"]),
+        work=samples / steps if samples else 1.0,
+        cpu_s=message["cpu_ns"] / 1e9,
+        other_cpu_s=share * message["other_cpu_s"],
+        throttled_s=share * message["throttled_s"],
+        flags=tuple(sorted(message["flags"].items())),
+    )

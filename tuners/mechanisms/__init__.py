@@ -1,0 +1,1 @@
+"""How the effect of a knob or strategy is brought about."""

@@ -1,0 +1,1 @@
+"""Ranks that hold the whole model, or its shards, and average what they learn."""

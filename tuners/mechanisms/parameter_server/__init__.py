@@ -1,0 +1,1 @@
+"""Keys that servers hold, and workers that push and pull them."""

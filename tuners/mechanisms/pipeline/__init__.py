@@ -1,0 +1,1 @@
+"""A model split into stages that train it together."""

@@ -1,0 +1,1 @@
+"""Layers divided among ranks."""

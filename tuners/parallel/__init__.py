@@ -1,1 +1,0 @@
-"""Machinery of the strategies: nothing here is tried by itself."""

@@ -1,0 +1,1 @@
+"""Which configurations are tried, in which order, and what comes of them."""

@@ -1,0 +1,166 @@
+"""The smallest set of changes: each one is taken out of the winner, and put back only if that costs.
+
+Contributions are measured by removal, not by adding up single gains, which interact.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.excluded import refuse_collapse
+from advisor.tuners.comparing.measure import Estimate, single, within
+from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+
+LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be clear
+QUADS = 4  # of a process pair, where a change needs processes of its own
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What the winner loses without one change: log ratio of the winner over the winner without it."""
+
+    knob: str
+    contribution: Estimate
+    needed: bool
+
+
+def without(winner: Mapping[str, Value], base: Mapping[str, Value], knob: str) -> dict[str, Value]:
+    """The winner with one knob back at the baseline's value, and what depends on it too."""
+    config = {**winner, knob: base[knob]}
+    if knob == "num_workers" and config.get("num_workers") == 0:
+        config.update(
+            {name: base[name] for name in ("prefetch_factor", "persistent_workers") if name in base}
+        )
+    config.update({name: base[name] for name in base if name in KNOBS and KNOBS[name].follows == knob})
+    return config
+
+
+def removals(
+    arena: Arena,
+    winner: Mapping[str, Value],
+    base: Mapping[str, Value],
+    *,
+    detectable: float,
+    level: float,
+    number: int,
+    deadline: float,
+    worth: Callable[[dict[str, Value]], float] = lambda config: 0.0,
+) -> tuple[dict[str, Value], list[Removal]]:
+    """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
+
+    A change that computes with fewer bits, or that changes training, must also clearly help.
+    Live changes are taken out and put back in one process; others need processes of their own. A change
+    whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
+    leaves unmeasured. ``worth`` is the log ratio of what a sample is worth under a configuration.
+    """
+    config = dict(winner)
+    measured: list[Removal] = []
+    changed = [name for name in config if config[name] != base[name]]
+    dependent = {name for name in changed if arena.knobs[name].follows in changed}
+    candidates = [name for name in changed if name not in dependent]
+    if len(candidates) == 1:
+        return config, []
+    with _Bench(arena, level, number, deadline) as bench:
+        for name in candidates:
+            if config[name] == base[name] or bench.late:
+                continue  # went with another change, or no time is left
+            try:
+                reduced = without(config, base, name)
+                faster = bench.contribution(reduced, config, detectable)
+            except TrialFailed:
+                continue
+            estimate = faster.shifted(worth(config) - worth(reduced))
+            harmless = arena.knobs[name].meaning(config) in (Semantics.EXACT, Semantics.ROUNDING)
+            needed = estimate.estimate > detectable and (harmless or estimate.low > 0)
+            if not needed:
+                config = reduced
+            measured.append(Removal(name, estimate, needed))
+    return config, measured
+
+
+class _Bench:
+    """Compares winners with and without one change, in one process for as long as changes are live."""
+
+    def __init__(self, arena: Arena, level: float, number: int, deadline: float) -> None:
+        self._arena = arena
+        self._level = level
+        self._number = number
+        self._deadline = deadline
+        self._session: Running | None = None
+        self._settled: dict[str, Value] = {}
+
+    def __enter__(self) -> "_Bench":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._end()
+
+    @property
+    def late(self) -> bool:
+        """Whether no further comparison should begin."""
+        return time.monotonic() > self._deadline
+
+    def contribution(
+        self, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float
+    ) -> Estimate:
+        """How much faster the winner is than the reduced one; looks until that is clear."""
+        how = self._arena.how(reduced, winner, fresh=True)
+        ratios: list[float] = []
+        instances = 0
+        for stop in LIVE_LOOKS if how == LIVE else (QUADS, 2 * QUADS):
+            more = (
+                self._live(reduced, winner, stop - len(ratios))
+                if how == LIVE
+                else self._apart(reduced, winner, how, swapped=instances % 2 == 1)
+            )
+            ratios += more
+            instances += 1
+            estimate = self._estimate(ratios)
+            if estimate.low > 0 or estimate.high < detectable or self.late:
+                break
+        return replace(estimate, instances=1 if how == LIVE else instances)
+
+    def _estimate(self, ratios: list[float]) -> Estimate:
+        if len(ratios) == 1:
+            return single(ratios[0], self._arena.sigma, self._level)
+        return within(ratios, self._level)
+
+    def _live(self, reduced: Mapping[str, Value], winner: Mapping[str, Value], quads: int) -> list[float]:
+        settled = {name: value for name, value in winner.items() if not self._arena.knobs[name].live}
+        if self._session is None or not self._session.alive or settled != self._settled:
+            self._end()
+            self._session, self._settled = self._arena.start(winner, self._number), settled
+            self._session.first_step()
+            self._arena.warm_up(self._session, config=winner)
+        try:
+            ratios, slots, _ = self._arena.quads(
+                (self._session, self._session), (reduced, winner), quads, self._deadline
+            )
+        except SessionEnded as ended:
+            raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
+        refuse_collapse((reduced, winner), slots)
+        return ratios
+
+    def _apart(
+        self, reduced: Mapping[str, Value], winner: Mapping[str, Value], how: str, *, swapped: bool
+    ) -> list[float]:
+        duel = self._arena.duel(
+            reduced,
+            winner,
+            how=how,
+            quads=QUADS,
+            swapped=swapped,
+            number=self._number,
+            deadline=self._deadline,
+        )
+        return duel.log_ratios
+
+    def _end(self) -> None:
+        if self._session is not None:
+            self._session.kill()
+            self._session = None

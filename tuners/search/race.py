@@ -1,0 +1,241 @@
+"""One configuration against the incumbent, measured until it is clear whether it is worth carrying on."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.excluded import marks, refuse_collapse
+from advisor.tuners.comparing.measure import Estimate, between, median, single, within
+from advisor.tuners.comparing.retrying import once_more
+from advisor.tuners.knob import Value
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.mechanisms.compiling import compiles
+from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
+from advisor.tuners.trial.messages import Slot
+
+LIVE_LOOKS = (1, 3, 6, 12)  # quads at which a live race may end
+HOPELESS = -0.3  # log ratio of the first quad that ends a race at once
+DUEL_QUADS = 4
+DUEL_LOOKS = 2  # instances of a restart knob while screening
+SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
+WORTH = 0.01  # log ratio below which a change is not worth carrying on
+MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its last batch, once each
+CLEAR = 0.2  # log ratio that needs no second look while screening
+
+Config = dict[str, Value]
+
+
+@dataclass
+class Race:
+    """Measures candidates of a search; live knobs share one process for as long as they can.
+
+    Attributes:
+        limit_bytes: Of memory, that a candidate with a process of its own may use.
+        base: The baseline; a setting that it has, such as a fixed one, is never lost.
+        lost: Settings of the incumbent that declined in the last race, by knob with the reason.
+    """
+
+    arena: Arena
+    clock: Callable[[], float] = time.monotonic
+    limit_bytes: int | None = None
+    base: Mapping[str, Value] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    _shared: tuple[Config, Running] | None = None
+
+    def adopt(self, config: Mapping[str, Value], session: Running) -> None:
+        """Use a process that runs already, under this configuration."""
+        self._shared = (dict(config), session)
+
+    def close(self) -> None:
+        """End the shared process; what it leaves says which files and connections the program used."""
+        if self._shared is None:
+            return
+        session, self._shared = self._shared[1], None
+        try:
+            if session.alive:
+                session.stop()
+        except (TrialFailed, SessionEnded):
+            session.kill()
+
+    def run(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+        """Log ratio of one configuration over the incumbent; what was measured goes into the record.
+
+        Args:
+            incumbent: The best so far.
+            config: What is tried.
+            record: Of this trial.
+            deadline: Time of the clock after which no further look is taken.
+
+        Raises:
+            TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice. Or a
+                setting of the incumbent declined (``not_applied``), which then is in ``lost``.
+        """
+        self.lost = {}
+        return once_more(lambda: self._once(incumbent, config, record, deadline), record.begin_again)
+
+    def _once(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+        how = self.arena.how(incumbent, config)
+        if how == LIVE:
+            record.process = "shared"
+            return self._live(incumbent, config, record, deadline)
+        instances: list[list[float]] = []
+        for index in range(DUEL_LOOKS):
+            duel = self.arena.duel(
+                incumbent,
+                config,
+                how=how,
+                quads=DUEL_QUADS,
+                swapped=index % 2 == 1,
+                number=record.number,
+                deadline=deadline,
+                reuse=True,
+            )
+            instances.append(duel.log_ratios)
+            _mark(record, duel.first, duel.second)
+            record.slots += duel.second
+            record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
+            record.applied = duel.second_message.get("applied", [])
+            record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
+            ambiguous = WORTH < median(duel.log_ratios) < CLEAR
+            if record.refused or not ambiguous or self.clock() > deadline:
+                break
+        check_outcome(record, self.limit_bytes)
+        if len(instances) > 1:
+            return between(instances, SCREEN_LEVEL)
+        return within(instances[0], SCREEN_LEVEL) if len(instances[0]) > 1 else self._lone(instances[0][0])
+
+    def _lone(self, log_ratio: float) -> Estimate:
+        return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
+
+    def _live(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+        ratios: list[float] = []
+        estimate: Estimate | None = None
+        for quads in LIVE_LOOKS:
+            more, (first, slots), messages = self._live_quads(
+                incumbent, config, quads - len(ratios), deadline
+            )
+            ratios += more
+            _mark(record, first, slots)
+            refuse_collapse((incumbent, config), (first, slots))
+            record.slots += slots
+            record.applied = messages[1]["applied"]
+            record.refused = self._refused(incumbent, config, *messages)
+            if ratios[0] < HOPELESS:
+                break
+            if len(ratios) >= 2:
+                estimate = within(ratios, SCREEN_LEVEL)
+                if record.refused or estimate.high < WORTH or estimate.low > WORTH:
+                    break
+            if self.clock() > deadline:
+                break
+        return estimate or self._lone(ratios[0])
+
+    def _live_quads(
+        self, incumbent: Config, config: Config, quads: int, deadline: float
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
+        """Quads in the shared process; a program that came to its end is started again once."""
+        for attempt in (0, 1):
+            session = self._session(incumbent)
+            try:
+                ratios, slots, messages = self.arena.quads(
+                    (session, session), (incumbent, config), quads, deadline
+                )
+            except SessionEnded as ended:
+                if attempt:
+                    raise TrialFailed(
+                        Failure("user_error", "the program ended before one comparison")
+                    ) from ended
+            else:
+                return ratios, slots, messages
+        raise AssertionError("the second attempt returns or raises")
+
+    def _refused(
+        self, incumbent: Config, config: Config, first: Mapping[str, Any], second: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """What declined because of the candidate: not what the incumbent's side declines just so.
+
+        Raises:
+            TrialFailed: A setting of the incumbent declined, which may come as late as in a second epoch.
+        """
+        of_incumbent = first.get("refused", {})
+        self.lost = {
+            name: why for name, why in of_incumbent.items()
+            if self.base.get(name, incumbent.get(name)) != incumbent.get(name)
+        }  # fmt: skip
+        if self.lost:
+            self.close()
+            raise not_applied(self.lost)
+        return {
+            name: why for name, why in second.get("refused", {}).items()
+            if config.get(name) != incumbent.get(name) or name not in of_incumbent
+        }  # fmt: skip
+
+    def _session(self, incumbent: Config) -> Running:
+        """A running process whose settings are the incumbent's, but for live knobs."""
+        needed = self._settled_part(incumbent)
+        if self._shared is not None:
+            config, session = self._shared
+            if session.alive and self._settled_part(config) == needed:
+                return session
+            session.kill()
+        session = self.arena.start(incumbent, 0)
+        self._shared = (dict(incumbent), session)
+        session.first_step()
+        self.arena.warm_up(session, config=incumbent)
+        return session
+
+    def _settled_part(self, config: Mapping[str, Value]) -> Config:
+        return {name: value for name, value in config.items() if not self.arena.knobs[name].live}
+
+
+def _mark(record: TrialRecord, first: list[Slot], second: list[Slot]) -> None:
+    """Note what disturbed the trial though it was repeated."""
+    record.marks += [mark for mark in marks(first, second) if mark not in record.marks]
+
+
+def check_outcome(record: TrialRecord, limit_bytes: int | None = None) -> None:
+    """Reject what must not be ranked: losses that are not finite, compilation that gave up, too much memory.
+
+    Args:
+        record: Of a trial that had a process of its own, or it passes.
+        limit_bytes: Of memory.
+
+    Raises:
+        TrialFailed: With the cause.
+    """
+    outcome = record.outcome
+    if outcome is None:
+        return
+    if limit_bytes is not None:
+        _check_memory(outcome, limit_bytes)
+    if any(value in ("nan", "inf", "-inf") for value in outcome["losses"]):
+        raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
+    compiled = outcome["compile"]
+    if compiled["failures"]:
+        raise TrialFailed(Failure("compile_fell_back", compiled["failures"][0]))
+    if compiles(record.config) and not compiled["compiled"]:
+        raise TrialFailed(Failure("compile_fell_back", "no frame was compiled: the model ran eagerly"))
+    if breaks := compiled.get("breaks"):  # a process of an earlier version tells none
+        _note(record, f"{breaks} graph break{'s' * (breaks > 1)}, {compiled['graphs']} graphs")
+    if again := compiled["recompiles"]:
+        _note(record, f"recompiled {again} time{'s' * (again > 1)} after warm-up")
+        if compiles(record.config) and again > MOST_RECOMPILES:
+            why = "shapes or numbers that it takes for constant keep changing"
+            raise TrialFailed(Failure("compile_fell_back", f"{record.marks[-1]}: {why}"))
+
+
+def _check_memory(outcome: Mapping[str, Any], limit_bytes: int) -> None:
+    on_device = outcome["device_peak_bytes"]
+    peak = on_device or outcome["peak_bytes"]
+    if peak > limit_bytes:
+        told = f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit_bytes / 2**20:.0f} MiB"
+        raise TrialFailed(Failure("oom_device" if on_device else "oom_host", told))
+
+
+def _note(record: TrialRecord, mark: str) -> None:
+    if mark not in record.marks:
+        record.marks.append(mark)

@@ -1,0 +1,68 @@
+"""One trial as the search sees it, before it is written anywhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.knob import Value
+from advisor.tuners.supervision.failures import Cause, Failure
+from advisor.tuners.trial.messages import Slot
+
+Stage = Literal["baseline", "screen", "search", "confirm", "ablate"]
+
+
+@dataclass
+class TrialRecord:
+    """One configuration measured.
+
+    ``against_baseline`` is a log ratio; ``step_s`` and ``rate`` come from the trial's own slots.
+    ``efficiency`` is what one sample is worth beside one of the baseline's batch, where that is known.
+    """
+
+    number: int
+    config: dict[str, Value]
+    stage: Stage
+    process: Literal["own", "shared"] = "own"
+    state: Literal["complete", "pruned", "failed"] = "complete"
+    cause: Cause | None = None
+    message: str = ""
+    marks: list[str] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    against_baseline: Estimate | None = None
+    outcome: Mapping[str, Any] | None = None
+    applied: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    startup_s: float | None = None
+    efficiency: float | None = None
+    log: str | None = None
+
+    def begin_again(self, failure: Failure) -> None:
+        """Forget what was measured before something from outside cut it off, but not that it was."""
+        self.slots, self.applied, self.refused, self.outcome, self.marks = [], [], {}, None, []
+        self.cut_off(failure)
+
+    def cut_off(self, failure: Failure) -> None:
+        """Mark that something from outside cut a measurement off, which was then taken once more."""
+        mark = f"measured once more: {failure.cause}, {failure.message}"
+        if mark not in self.marks:
+            self.marks.append(mark)
+
+
+class Recorder(Protocol):
+    """Where finished trials go."""
+
+    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+        """A trial is about to run; ``score`` is the best log ratio so far."""
+
+    def record(
+        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
+    ) -> None:
+        """Keep one finished trial; when this returns it is acknowledged.
+
+        Args:
+            trial: What was measured.
+            key: Canonical text of its configuration.
+            asked: Optuna's number of the trial.
+            value: Its score, a finite log ratio: what Optuna is told where it was asked.
+        """

@@ -1,0 +1,1 @@
+"""Processes watched from outside: deadlines, logs, isolation, and why one ended."""

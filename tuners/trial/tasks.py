@@ -1,0 +1,183 @@
+"""What a trial may be told to do for the next steps of its program, beside measuring a slot.
+
+A task sees every closed step and says when it is done; the program runs on until then.
+"""
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Protocol
+
+from advisor.profiles.facts.machine import cgroup_throttling
+from advisor.profiles.hooks.recorder import Recorder
+from advisor.profiles.hooks.step.clock import Clock, Step
+from advisor.profiles.hooks.watch import Watch
+from advisor.tuners.trial.slot import cpu_times
+
+MOST_STEPS = 20_000  # of one observation
+
+
+class Task(Protocol):
+    """Something that takes several steps. ``event`` is the message that tells of its end."""
+
+    event: str
+
+    def begin(self) -> None:
+        """At the step border before the first step."""
+
+    def take(self, step: Step) -> bool:
+        """A step was closed; whether the task is complete."""
+
+    def finish(self) -> dict[str, Any]:
+        """What the tuner is told."""
+
+
+class Observation:
+    """Watches steps with nothing changed and nothing more than the usual taps.
+
+    Args:
+        watch: Its memory watch covers the same steps.
+        seconds: How long at least, once ``steps`` clean ones were seen.
+        steps: Clean steps at least.
+        limit_s: How long at most.
+        exact: Take just ``steps`` steps, clean or not: ranks that wait for each other take equally many.
+    """
+
+    event = "observed"
+
+    def __init__(
+        self, watch: Watch, seconds: float, steps: int, limit_s: float, *, exact: bool = False
+    ) -> None:
+        self._exact = exact
+        self._watch = watch
+        self._seconds = seconds
+        self._least = steps
+        self._limit_s = limit_s
+        self._steps: list[Step] = []
+        self._clean = 0
+
+    def begin(self) -> None:
+        """Read the counters of the system."""
+        self._watch.memory.begin()
+        self._load = cpu_times()
+        self._throttled = cgroup_throttling()
+        self._cpu_began_ns = time.process_time_ns()
+        self._began = time.perf_counter()
+
+    def take(self, step: Step) -> bool:
+        """Keep the step."""
+        self._watch.memory.step()
+        self._steps.append(step)
+        self._clean += not step.flags
+        if self._exact:
+            return len(self._steps) >= self._least
+        spent = time.perf_counter() - self._began
+        enough = self._clean >= self._least and spent >= self._seconds
+        return enough or spent >= self._limit_s or len(self._steps) >= MOST_STEPS
+
+    def finish(self) -> dict[str, Any]:
+        """All steps; times in nanoseconds."""
+        seconds = time.perf_counter() - self._began
+        self._cpu_ns = time.process_time_ns() - self._cpu_began_ns
+        self._watch.memory.end()
+        own, everyone = (b - a for a, b in zip(self._load, cpu_times(), strict=True))
+        clean = [step for step in self._steps if not step.flags]
+        phases: Counter[str] = Counter()
+        for step in clean or self._steps:
+            phases.update(step.phases_ns)
+        return {
+            "wall_ns": [step.wall_ns for step in self._steps],
+            "cpu_ns": self._cpu_ns,
+            "input_ns": [step.phases_ns.get("input_wait", 0) for step in self._steps],
+            "flags": {str(place): sorted(step.flags) for place, step in enumerate(self._steps) if step.flags},
+            "phases_ns": dict(phases),
+            "all_flagged": not clean,
+            "seconds": seconds,
+            "other_cpus": max(0.0, everyone - own) / max(seconds, 1e-9),
+            "throttled": [self._throttled, cgroup_throttling()],
+        }
+
+
+class Inspection:
+    """Looks closely at a few steps, at a cost that would falsify times: blocking calls, hot lines, tables."""
+
+    event = "inspected"
+
+    def __init__(self, watch: Watch, steps: int, limit_s: float, *, exact: bool = False) -> None:
+        self._exact = exact
+        self._watch = watch
+        self._left = steps
+        self._limit_s = limit_s
+
+    def begin(self) -> None:
+        """Put the costly taps in place."""
+        self._watch.inspect(True)
+        self._began = time.perf_counter()
+        self._count = 0
+
+    def take(self, step: Step) -> bool:
+        """Count the step."""
+        self._count += 1
+        late = not self._exact and time.perf_counter() - self._began > self._limit_s
+        return self._count >= self._left or late
+
+    def finish(self) -> dict[str, Any]:
+        """Take them away again; what they saw is in the facts."""
+        self._watch.inspect(False, steps=self._count)
+        return {"steps": self._count}
+
+
+class Recording:
+    """A window of torch.profiler; the first step of it is not in the trace.
+
+    Args:
+        clock: Phases become annotations in the trace.
+        path: Where the trace goes.
+        steps: Steps to record.
+        shapes: With input shapes and types.
+        places: With the user's lines.
+    """
+
+    event = "recorded"
+
+    def __init__(self, clock: Clock, path: Path, steps: int, *, shapes: bool, places: bool) -> None:
+        self._clock = clock
+        self._path = path
+        self._wanted = steps
+        self._recorder = Recorder(path, shapes=shapes, places=places)
+        self._wall_ns: list[int] = []
+        self._flags: list[list[str]] = []
+        self._phases_ns: list[dict[str, int]] = []
+
+    def begin(self) -> None:
+        """Start recording."""
+        self._recorder.start()
+        self._clock.annotator = self._recorder
+
+    def take(self, step: Step) -> bool:
+        """A step was recorded."""
+        self._wall_ns.append(step.wall_ns)
+        self._flags.append(sorted(step.flags))
+        self._phases_ns.append(step.phases_ns)
+        done = len(self._wall_ns) >= self._wanted
+        if not done:
+            self._recorder.step()
+        return done
+
+    def abandon(self) -> None:
+        """Stop before the window is full; nothing is written."""
+        self._clock.annotator = None
+        self._recorder.abandon()
+
+    def finish(self) -> dict[str, Any]:
+        """Stop and write the trace."""
+        self._clock.annotator = None
+        began = time.perf_counter()
+        self._recorder.stop()
+        return {
+            "path": str(self._path),
+            "wall_ns": self._wall_ns,
+            "flags": self._flags,
+            "phases_ns": self._phases_ns,
+            "writing_s": time.perf_counter() - began,
+        }

@@ -1,0 +1,288 @@
+"""The child's side of one trial: run the target under hooks, and measure slots when told to.
+
+Started as ``python -P -m advisor.tuners.trial.trial --spec trial.json --fd N`` for scripts, or called in a
+forked process for workloads. Torch is never imported here before the target imports it.
+"""
+
+import argparse
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from advisor.profiles.events import Run
+from advisor.profiles.facts.machine import read_machine
+from advisor.profiles.hooks.imports import after_import
+from advisor.profiles.hooks.model.compilation import Compiling
+from advisor.profiles.hooks.step.clock import Clock, Step
+from advisor.profiles.hooks.surroundings import program, trackers
+from advisor.profiles.hooks.surroundings.memory import peak_bytes
+from advisor.profiles.hooks.surroundings.writes import Writes
+from advisor.profiles.hooks.watch import Watch
+from advisor.tuners.knob import AnyKnob, Refused
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.place import HERE
+from advisor.tuners.strategies import STRATEGIES
+from advisor.tuners.strategy import Strategy
+from advisor.tuners.supervision.failures import Failure, describe, describe_ours
+from advisor.tuners.trial import nudge
+from advisor.tuners.trial.channel import Channel, ChannelClosed
+from advisor.tuners.trial.slot import SlotTask, cuda_in_use
+from advisor.tuners.trial.spec import TrialSpec, write_json
+from advisor.tuners.trial.tasks import Task
+from advisor.workloads.workload import Workload
+
+
+class Trial:
+    """One run of the target in this process, stopped at step borders by the tuner's commands."""
+
+    def __init__(self, spec: TrialSpec, channel: Channel, started: float) -> None:
+        self._spec = spec
+        self._channel = channel
+        self._started = started
+        self._task: Task | None = None
+        self._startup_s: float | None = None
+        self._finished = False
+        HERE.place, HERE.config = spec.place, {**spec.present, **spec.config}
+        self._strategy: Strategy | None = None
+        self._batch = ""
+        knobs: dict[str, AnyKnob] = dict(KNOBS)
+        if spec.place.workers > 1 and spec.target.kind in ("script", "module") and "strategy" in spec.config:
+            from advisor.tuners.trial.script_ranks import OwnRanks, ScriptRanks
+
+            knobs["strategy"] = OwnRanks() if "TORCHELASTIC_RUN_ID" in os.environ else ScriptRanks()
+        config = dict(spec.config)
+        if spec.nudge:
+            knobs[nudge.NAME], config[nudge.NAME] = nudge.Nudge(), spec.nudge
+        self.run = Run(knobs, spec.present, Refused, spec.training_dataset)
+        self.run.configure(config)
+        self.clock = Clock(self._on_step)
+        self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
+        self.writes = Writes(ignored=[Path(spec.folder)])
+
+    @cached_property
+    def watch(self) -> Watch:
+        """Made when torch has been imported, which its parts need: never before the target does it."""
+        spec = self._spec
+        watch = Watch(
+            self.run,
+            self.clock,
+            compiling=self.compiling,
+            seed=spec.seed + spec.seed_offset,
+            seed_offset=spec.seed_offset,
+            loss_limit=max(64, spec.learning_steps),
+        )
+        watch.record_grad_norms = spec.learning_steps > 0
+        return watch
+
+    def arm(self) -> None:
+        """Install what must be in place before the target's first line."""
+        self.writes.install()
+        trackers.install(Path(self._spec.folder) / "scratch")
+        after_import("torch", lambda module: self.watch.install())
+        self.compiling.arm()
+
+    def execute(self) -> None:
+        """Run the target to its end, or until a command stops the process. Never returns."""
+        target = self._spec.target
+        state, failure = "ended", None
+        try:
+            if target.kind == "script":
+                program.run_file(Path(target.name), target.args)
+            elif target.kind == "module":
+                program.run_module(target.name, target.args)
+            else:
+                self._train()
+        except SystemExit as stop:
+            if stop.code not in (None, 0):
+                failure = Failure("user_error", f"the program ended with exit status {stop.code}")
+        except BaseException as error:  # whatever the target raises is its outcome
+            failure = describe(error)
+        if failure is not None:
+            state = "failed"
+        self._finish(state, failure)
+
+    def _train(self) -> None:
+        from advisor.tuners.trial.loop import train
+        from advisor.tuners.trial.workload_transfer import load_workload
+
+        workload, name = load_workload(self._spec.target), str(self._spec.config.get("strategy", "single"))
+        if HERE.place.serves:
+            self.watch.remove()  # its updates are no steps of a training loop
+            STRATEGIES[name].serve(workload)
+            return
+        self._strategy, self._batch = STRATEGIES[name], _arithmetic(workload, STRATEGIES[name])
+        try:
+            train(workload, self._spec.device, self._learning_batches(), self._strategy)
+        except Refused as reason:  # of the model, the same on every rank: each goes on alone
+            self.run.refuse("strategy", str(reason))
+            train(workload, self._spec.device, self._learning_batches())
+
+    def _learning_batches(self) -> int | None:
+        if not self._spec.learning_steps:
+            return None
+        return 1_000_000  # the tuner stops the process after the steps it asked for
+
+    def _on_step(self, step: Step) -> None:
+        if self._startup_s is None:
+            self._startup_s = time.perf_counter() - self._started
+            self._channel.send(event="first_step", startup_s=self._startup_s, kind=step.kind)
+            self._obey()
+            return
+        task = self._task
+        if task is None or not task.take(step):
+            return
+        self._task = None
+        self._channel.send(event=task.event, **task.finish())
+        self._obey()
+
+    def _obey(self) -> None:
+        """Wait for the tuner's next command at a step border, until one needs steps."""
+        while self._task is None:
+            try:
+                command = self._channel.receive()
+            except ChannelClosed:
+                os._exit(1)  # the tuner is gone; nothing may run on
+            assert command is not None  # no time-out was given
+            self._task = self._do(command)
+        self._task.begin()
+
+    def _do(self, command: dict[str, Any]) -> "Task | None":
+        """Carry out a command; the task that takes the next steps, if it asks for one."""
+        match command.pop("do"):
+            case "slot":
+                return self._slot_task(command)
+            case "present":
+                self.run.settle(command["values"])
+            case "facts":
+                self._channel.send(event="facts", **self._facts())
+            case "stop":
+                self._finish("stopped", None)
+            case name:
+                from advisor.tuners.trial.diagnosing import carry_out
+
+                return carry_out(name, command, self.watch, self.clock, self._channel)
+        return None
+
+    def _slot_task(self, command: dict[str, Any]) -> SlotTask:
+        if command.get("config") is not None:
+            self.run.configure(command["config"])
+            self.watch.follow()
+        return SlotTask(
+            self.run,
+            command["steps"],
+            command["drop"],
+            frozenset(command["keep"]),
+            command["limit_s"],
+            self._spec.device,
+            exact=command["exact"],
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        kind = "script" if self._spec.target.kind in ("script", "module") else "workload"
+        profile = self.watch.profile(read_machine(), kind)
+        return {
+            "profile": asdict(profile),
+            "missing_patches": self.watch.missing_patches(),
+            "losses": [repr(value) for value in self.watch.losses()],
+        }
+
+    def _finish(self, state: str, failure: Failure | None) -> None:
+        """Leave the outcome, then the process: no ``finally``, ``atexit`` or last checkpoint runs."""
+        if self._finished:
+            os._exit(1)
+        self._finished = True
+        imported = "torch" in sys.modules  # a program may end before it comes to that
+        outcome = {
+            "state": state,
+            "failure": None if failure is None else asdict(failure),
+            "applied": sorted(self.run.applied),
+            "refused": dict(self.run.refused),
+            "unanswered": self.run.unanswered() if self.clock.steps else [],
+            "steps": self.clock.steps,
+            "startup_s": self._startup_s,
+            "compile": self.compiling.summary(),
+            "losses": [repr(value) for value in self.watch.losses()] if imported else [],
+            "grad_norms": [repr(value) for value in self.watch.grad_norms()] if imported else [],
+            "peak_bytes": peak_bytes(),
+            "device_peak_bytes": _device_peak(),
+            "files": self.writes.files,
+            "connections": self.writes.connections,
+            "processes": self.writes.processes,
+            "report": self._report(),
+        }
+        write_json(Path(self._spec.folder) / "outcome.json", outcome)
+        try:
+            self._channel.send(event="outcome", **outcome)
+        except ChannelClosed:
+            os._exit(1)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def _report(self) -> dict[str, Any]:
+        """What the strategy knows at the end, or why it cannot tell: a server may be gone."""
+        if self._strategy is None or HERE.place.processes == 1:
+            return {}
+        try:
+            return {"global_batch": self._batch, **self._strategy.report()}
+        except Exception as error:  # the trial itself has gone well
+            return {"global_batch": self._batch, "error": f"{type(error).__name__}: {error}"}
+
+    def _on_compile(self, running: bool) -> None:
+        self.clock.flag("compile")
+        self._channel.send(event="phase", name="compile" if running else "steps")
+
+
+def _arithmetic(workload: Workload, strategy: Strategy) -> str:
+    """``64 samples x 2 ranks x 4 micro-batches = 512``: how the batch of an update is kept."""
+    ranks, parts = HERE.place.workers, workload.accumulation
+    size = int(HERE.config.get("batch_size", workload.batch_size))
+    factors = [f"{size // ranks} samples", f"{ranks} ranks"] if strategy.splits_batch else [f"{size} samples"]
+    factors += [f"{parts} micro-batches"] if parts > 1 else []
+    whole = "" if strategy.splits_batch else ", all of them on every rank"
+    return f"{' x '.join(factors)} = {size * parts}{whole}" if len(factors) > 1 else f"{size} samples{whole}"
+
+
+def _device_peak() -> int | None:
+    if not cuda_in_use():
+        return None
+    import torch
+
+    return int(torch.cuda.max_memory_allocated())
+
+
+def serve(spec: TrialSpec, connection: socket.socket, started: float) -> None:
+    """Run one trial in this process, which was made for it. Never returns."""
+    channel = Channel(connection)
+    try:
+        stacks = (Path(spec.folder) / "stacks.txt").open("w")
+        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+        trial = Trial(spec, channel, started)
+        trial.arm()
+        channel.send(event="phase", name="start", session=os.getsid(0))
+    except Exception as error:  # whatever goes wrong before the target's first line is not the target's
+        channel.send(event="failure", **asdict(describe_ours(error)))
+        raise
+    trial.execute()
+
+
+def main() -> None:
+    """Entry of the child of a script."""
+    started = time.perf_counter()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--spec", type=Path, required=True)
+    parser.add_argument("--fd", type=int, required=True)
+    options = parser.parse_args()
+    program.forget_our_folder()
+    serve(TrialSpec.read(options.spec), socket.socket(fileno=options.fd), started)
+
+
+if __name__ == "__main__":
+    main()
