@@ -1,5 +1,6 @@
 """What tests share: no process is left behind, nothing was compiled before, no other run has the device."""
 
+import gc
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from postgresql import MISSING, NOT_INSTALLED, a_server
 from supervised import MARK, marked
+from warm import Warm
 
 from advisor.stages.device_lock import FOLDER_VARIABLE
 
@@ -34,6 +36,20 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "train.py"
     path.write_text("import torch\n")
     return path
+
+
+@pytest.fixture(scope="session")
+def _warm_server() -> Iterator[Warm]:
+    server = Warm()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def warm(_warm_server: Warm) -> Iterator[Warm]:
+    """Starts Python children that have torch and advisor loaded; they end with the test."""
+    yield _warm_server
+    _warm_server.end_children()
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +90,13 @@ def device_locks(monkeypatch: pytest.MonkeyPatch, _locks_of_this_session: Path) 
     folder.mkdir()
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _only_its_own_objects() -> None:
+    """The hooks look at every object that the collector knows: 0.1 s a look at all that is imported."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,15 +1,44 @@
-"""Runs a workload under a strategy in real processes, and tells what each of them computed."""
+"""Runs functions in forked processes that have torch loaded, and a workload under a strategy in several."""
 
 import multiprocessing
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from advisor.workloads.workload import Workload
 
-PRELOAD = ["torch", "torch._dynamo", "advisor.tuners.trial.loop", "advisor.tuners.strategies"]
+PRELOAD = [
+    "torch", "torch._dynamo", "advisor.profiles.hooks.watch", "advisor.tuners.trial.loop",
+    "advisor.tuners.mechanisms.parameter_server.key_value", "advisor.tuners.mechanisms.parameter_server.key_value_server",
+    "advisor.tuners.trial.script_ranks", "advisor.tuners.strategies",
+]  # fmt: skip
+
+
+def answers_of(
+    target: Callable[..., None], each: Sequence[tuple[Any, ...]], *, count: int, limit_s: float = 60.0
+) -> list[Any]:
+    """What the first ``count`` processes that answer put into the queue, in that order; then all are ended.
+
+    Args:
+        target: A function at the top level of a module; takes the queue and its arguments.
+        each: The arguments of each process.
+        count: Answers to wait for.
+        limit_s: After it the test fails.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)  # the server is one for all tests of this process
+    answers = context.Queue()
+    processes = [context.Process(target=target, args=(answers, *own), daemon=True) for own in each]
+    for process in processes:
+        process.start()
+    try:
+        return [answers.get(timeout=limit_s) for _ in range(count)]
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
 
 
 @dataclass
@@ -48,26 +77,12 @@ def run_ranks(
         learning: All ranks draw whole batches and take their shares, as for comparing numbers.
         limit_s: After it every process is killed and the test fails.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    answers = context.Queue()
     made = {"strategy": strategy, "ranks": workers, **(config or {})}
-    processes = [
-        context.Process(
-            target=_rank,
-            args=(answers, strategy, workload, str(folder), rank, workers, servers, made, steps, learning),
-            daemon=True,
-        )
+    each = [
+        (strategy, workload, str(folder), rank, workers, servers, made, steps, learning)
         for rank in range(workers + servers)
     ]
-    for process in processes:
-        process.start()
-    try:
-        told = [answers.get(timeout=limit_s) for _ in range(workers)]
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
+    told = answers_of(_rank, each, count=workers, limit_s=limit_s)
     errors = [each.error for each in told if each.error]
     assert not errors, errors[0]
     return sorted(told, key=lambda each: each.rank)

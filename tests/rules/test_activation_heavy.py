@@ -52,6 +52,5 @@ def test_a_program_that_checkpoints_is_not_told_to() -> None:
 
 
 def test_without_its_facts_it_abstains() -> None:
-    assert ActivationHeavy().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     unknown = MemoryUse(host_peak_bytes=GIB, activation_bytes=GIB)
     assert ActivationHeavy().check(a_gpu_profile(memory=unknown)).state is State.NOT_APPLICABLE

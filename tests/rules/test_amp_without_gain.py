@@ -97,7 +97,6 @@ def test_a_product_saves_no_more_than_its_own_time_at_the_ratio_of_the_rates() -
 def test_a_program_without_autocast_is_not_judged() -> None:
     assert AmpWithoutGain().check(a_run(3.0, 1.0, run=RunFacts())).state is State.NOT_APPLICABLE
     assert AmpWithoutGain().check(a_run(3.0, 1.0, run=None)).state is State.NOT_APPLICABLE
-    assert AmpWithoutGain().check(Profile(a_machine())).state is State.NOT_APPLICABLE
 
 
 def test_just_above_the_threshold_is_reported() -> None:

@@ -1,11 +1,11 @@
 from typing import Any
 
 import pytest
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.checkpoint_bound import CheckpointBound
 
 HERE = Location("train.py", 50)
@@ -48,4 +48,3 @@ def test_a_run_that_does_not_save_passes() -> None:
 
 def test_without_the_time_of_the_run_nothing_is_said() -> None:
     assert check(1.0, wall_s=None).state is State.NOT_APPLICABLE
-    assert CheckpointBound().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_loader, a_machine, a_profile
+from builders import a_loader, a_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import LoaderFacts, Profile, RunFacts
+from advisor.profiles.facts.profile import LoaderFacts, RunFacts
 from advisor.rules.cold_cache import ColdCache
 
 
@@ -52,7 +52,6 @@ def test_without_a_planned_length_the_seconds_are_told() -> None:
 
 
 def test_missing_facts_are_named() -> None:
-    assert ColdCache().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert check(a_warmed_loader(16.0)).title.startswith("two complete epochs")
     unsized = a_loader(epoch_wait_ms=(16.0, 1.0), dataset_length=None)
     assert check(unsized).title.startswith("batches per epoch")

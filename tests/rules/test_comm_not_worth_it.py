@@ -1,10 +1,9 @@
 from typing import Any
 
-from builders import a_machine, a_profile, a_share
+from builders import a_profile, a_share
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.comm_not_worth_it import CommNotWorthIt
 
@@ -38,4 +37,3 @@ def test_the_replay_counts_where_there_is_one() -> None:
 
 def test_a_single_process_is_not_judged() -> None:
     assert check(0.0, ranks=1).state is State.NOT_APPLICABLE
-    assert CommNotWorthIt().check(Profile(a_machine())).state is State.NOT_APPLICABLE

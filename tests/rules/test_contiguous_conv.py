@@ -1,11 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_root, a_window, an_op
+from builders import a_device, a_gpu_profile, a_rich_profile, a_root, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import OpCost, Window
 from advisor.rules.contiguous_conv import ContiguousConv
 
@@ -79,7 +78,6 @@ def test_convolutions_over_sequences_do_not_count() -> None:
 
 def test_without_its_facts_it_abstains() -> None:
     window = a_net(a_conv(6.0))
-    assert ContiguousConv().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert ContiguousConv().check(a_rich_profile(window=window)).state is State.NOT_APPLICABLE
     assert ContiguousConv().check(a_gpu_profile(window=window, roots=(NET,))).state is State.NOT_APPLICABLE
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
+from builders import a_device, a_gpu_profile, a_rich_profile, a_window
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
@@ -34,4 +34,3 @@ def test_no_such_copy_passes() -> None:
 
 def test_without_a_device_timeline_it_abstains() -> None:
     assert CreatedOnHost().check(a_rich_profile(window=a_window())).state is State.NOT_APPLICABLE
-    assert CreatedOnHost().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,8 +1,8 @@
-from builders import a_machine, a_profile, a_share
+from builders import a_profile, a_share
 
 from advisor.advice.finding import Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.debug_mode import DebugMode
 
@@ -54,7 +54,3 @@ def test_distributed_debugging_costs_only_where_there_are_ranks() -> None:
 def test_a_run_without_aids_passes() -> None:
     finding = DebugMode().check(a_profile(run=RunFacts()))
     assert (finding.state, finding.title) == (State.PASSED, "0 debugging aids are on")
-
-
-def test_without_recorded_steps_nothing_is_said() -> None:
-    assert DebugMode().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,11 +1,10 @@
 from pathlib import Path
 
 import torch
-from builders import a_gpu_profile, a_machine, a_rich_profile, a_root, a_window, an_op
+from builders import a_gpu_profile, a_rich_profile, a_root, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.rates import Rates
 from advisor.profiles.facts.recorded import Window
 from advisor.profiles.hooks.recorder import Recorder
@@ -56,10 +55,6 @@ def test_a_model_that_was_made_float64_on_purpose_is_headroom() -> None:
 
 def test_float64_in_the_loader_is_not_compute() -> None:
     assert DoublePrecision().check(a_rich_profile(window=a_window_with(4.0, "loader"))).state is State.PASSED
-
-
-def test_without_operators_it_abstains() -> None:
-    assert DoublePrecision().check(Profile(a_machine())).state is State.NOT_APPLICABLE
 
 
 def test_single_numbers_that_the_optimizer_passes_do_not_count() -> None:

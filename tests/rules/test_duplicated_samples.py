@@ -1,8 +1,7 @@
-from builders import a_loader, a_machine, a_profile
+from builders import a_loader, a_profile
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.rules.duplicated_samples import DuplicatedSamples
 
 
@@ -45,6 +44,5 @@ def test_ranks_that_read_the_same_data_need_a_sampler() -> None:
 
 
 def test_missing_facts_are_named() -> None:
-    assert DuplicatedSamples().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert of_workers(None).state is State.NOT_APPLICABLE
     assert of_ranks(None, None).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_loader, a_machine, a_profile
+from builders import a_gpu_profile, a_loader, a_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.profiles.facts.profile import StepPhases
 from advisor.rules.excess_padding import ExcessPadding
 
 COMPUTING = {"forward": 3.0, "backward": 5.0, "optimizer": 2.0}
@@ -42,6 +42,5 @@ def test_on_a_gpu_the_host_waits_while_tokens_are_computed() -> None:
 
 
 def test_missing_facts_are_named() -> None:
-    assert ExcessPadding().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert check(None).title.startswith("padding: needs batches of token ids")
     assert ExcessPadding().check(a_profile(loader=a_loader(padding_share=0.7))).state is State.NOT_APPLICABLE

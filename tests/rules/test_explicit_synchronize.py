@@ -1,9 +1,8 @@
 import pytest
-from builders import a_gpu_profile, a_machine, a_rich_profile
+from builders import a_gpu_profile, a_rich_profile
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location, SyncPoint
-from advisor.profiles.facts.profile import Profile
 from advisor.rules.explicit_synchronize import ExplicitSynchronize
 
 LINE = Location("train.py", 30)
@@ -41,4 +40,3 @@ def test_without_a_device_timeline_nothing_is_claimed() -> None:
     assert ExplicitSynchronize().check(a_gpu_profile(syncs=untimed)).state is State.NOT_APPLICABLE
     assert ExplicitSynchronize().check(a_rich_profile(syncs=untimed)).state is State.NOT_APPLICABLE
     assert ExplicitSynchronize().check(a_gpu_profile()).state is State.NOT_APPLICABLE
-    assert ExplicitSynchronize().check(Profile(a_machine())).state is State.NOT_APPLICABLE

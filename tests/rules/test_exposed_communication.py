@@ -1,8 +1,7 @@
-from builders import a_machine, a_profile, a_root, a_share
+from builders import a_profile, a_root, a_share
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.exposed_communication import ExposedCommunication
 
@@ -34,7 +33,3 @@ def test_the_step_without_communication_is_the_ceiling_where_it_was_replayed() -
 def test_just_at_the_threshold_it_passes_with_its_number() -> None:
     finding = check(0.4, 0.6)
     assert finding.state is State.PASSED and finding.title.startswith("5.0 %")
-
-
-def test_a_single_process_is_not_judged() -> None:
-    assert ExposedCommunication().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_loader, a_machine, a_rich_profile
+from builders import a_gpu_profile, a_loader, a_rich_profile
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import MemoryUse
@@ -49,7 +49,6 @@ def test_a_failed_allocation_on_a_full_device_is_pressure() -> None:
 
 
 def test_without_a_gpu_or_its_allocator_it_abstains() -> None:
-    assert Fragmentation().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     on_cpu = a_rich_profile(memory=MemoryUse(host_peak_bytes=GIB))
     assert Fragmentation().check(on_cpu).state is State.NOT_APPLICABLE
     unknown = MemoryUse(host_peak_bytes=GIB, device_peak_bytes=GIB, device_total_bytes=100 * GIB)

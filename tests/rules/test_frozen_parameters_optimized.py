@@ -1,5 +1,5 @@
 import pytest
-from builders import a_machine, a_profile, an_optimizer
+from builders import a_profile, an_optimizer
 
 from advisor.advice.finding import Severity, State
 from advisor.profiles.facts.observed import Location
@@ -43,7 +43,6 @@ def test_the_optimizer_with_the_most_of_them_is_named() -> None:
 @pytest.mark.parametrize(
     "profile",
     [
-        Profile(a_machine()),
         a_profile(optimizers=(given(None),)),
         a_profile(optimizers=(given(5, of=None),)),
         a_profile(optimizers=(given(0, of=0),)),

@@ -1,8 +1,8 @@
 import pytest
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.finding import Severity, State
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.garbage_collection import GarbageCollection
 
 
@@ -27,5 +27,4 @@ def test_no_pauses_pass_with_a_number() -> None:
 
 
 def test_without_the_time_of_the_run_nothing_is_said() -> None:
-    assert GarbageCollection().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert GarbageCollection().check(a_profile(run=RunFacts(gc_s=1.0))).state is State.NOT_APPLICABLE

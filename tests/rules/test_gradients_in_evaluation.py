@@ -1,11 +1,11 @@
 from typing import Any
 
 import pytest
-from builders import a_machine, a_profile, a_share
+from builders import a_profile, a_share
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.gradients_in_evaluation import GradientsInEvaluation
 
@@ -53,4 +53,3 @@ def test_an_evaluation_without_gradients_is_right() -> None:
 
 def test_a_run_that_never_evaluates_is_not_judged() -> None:
     assert check(evaluation_records_graph=None).state is State.NOT_APPLICABLE
-    assert GradientsInEvaluation().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,6 +1,6 @@
 from typing import Any
 
-from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
+from builders import a_device, a_gpu_profile, a_rich_profile, a_window
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
@@ -42,7 +42,6 @@ def test_gaps_of_which_nothing_is_known_need_another_recording() -> None:
 
 def test_without_a_device_timeline_it_abstains() -> None:
     assert IdleDevice().check(a_rich_profile(window=a_window())).state is State.NOT_APPLICABLE
-    assert IdleDevice().check(Profile(a_machine())).state is State.NOT_APPLICABLE
 
 
 def test_just_above_the_threshold_it_is_reported() -> None:

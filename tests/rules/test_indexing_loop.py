@@ -1,5 +1,5 @@
 import pytest
-from builders import a_machine, a_rich_profile, a_window, an_op
+from builders import a_rich_profile, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
@@ -65,7 +65,6 @@ def test_beside_a_cell_over_time_a_plain_loop_counts_alone() -> None:
 
 def test_no_repetitions_pass_and_no_operators_abstain() -> None:
     assert IndexingLoop().check(a_run_with()).title.startswith("0.0 %")
-    assert IndexingLoop().check(Profile(a_machine())).state is State.NOT_APPLICABLE
 
 
 def test_ten_turns_are_enough() -> None:

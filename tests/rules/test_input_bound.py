@@ -1,7 +1,7 @@
-from builders import a_loader, a_machine, a_profile, a_share
+from builders import a_loader, a_profile, a_share
 
 from advisor.advice.finding import Severity, State
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.input_bound import InputBound
 
@@ -33,10 +33,6 @@ def test_a_wait_that_hides_other_work_is_worth_what_the_replay_says() -> None:
         phases_ms={"input_wait": 4.0}, loader=a_loader(), replays=Replays(loader_free=a_share(0.0))
     )
     assert InputBound().check(profile).state is State.PASSED
-
-
-def test_without_recorded_steps_nothing_is_said() -> None:
-    assert InputBound().check(Profile(a_machine())).state is State.NOT_APPLICABLE
 
 
 def test_a_program_without_a_loader_is_not_judged() -> None:

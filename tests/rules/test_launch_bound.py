@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
+from builders import a_device, a_gpu_profile, a_rich_profile, a_window
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.profile import Profile
@@ -70,7 +70,6 @@ def test_a_cpu_step_with_few_calls_passes() -> None:
 
 
 def test_without_its_facts_it_abstains() -> None:
-    assert LaunchBound().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert LaunchBound().check(a_rich_profile(window=a_window())).state is State.NOT_APPLICABLE
     assert LaunchBound().check(a_gpu_profile(window=a_window())).state is State.NOT_APPLICABLE
 

@@ -1,9 +1,8 @@
 import pytest
-from builders import a_loader, a_machine, a_profile
+from builders import a_loader, a_profile
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.rules.load_imbalance import LoadImbalance
 
 HERE = Location("train.py", 5)
@@ -56,6 +55,5 @@ def test_one_rank_that_fills_its_memory_is_told_by_how_full_it_is() -> None:
 
 
 def test_without_ranks_or_what_they_did_nothing_is_said() -> None:
-    assert LoadImbalance().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     unwatched = a_profile(ranks=(RankFacts(0, 1.0), RankFacts(1, 1.0)))
     assert LoadImbalance().check(unwatched).state is State.NOT_APPLICABLE

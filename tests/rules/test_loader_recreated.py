@@ -6,7 +6,7 @@ from builders import a_loader, a_machine, a_profile
 from advisor.advice.finding import Finding, Kind, Severity, State
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import LoaderFacts
 from advisor.rules.loader_recreated import LoaderRecreated
 
 
@@ -77,7 +77,3 @@ def test_pinning_with_persistent_workers_runs_out_of_files() -> None:
 def test_missing_facts_are_named(facts: dict[str, Any], missing: str) -> None:
     finding = check(a_recreated_loader(**facts))
     assert finding.state is State.NOT_APPLICABLE and finding.title.startswith(missing)
-
-
-def test_without_a_loader_nothing_is_said() -> None:
-    assert LoaderRecreated().check(Profile(a_machine())).state is State.NOT_APPLICABLE

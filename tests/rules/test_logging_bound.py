@@ -1,8 +1,8 @@
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.finding import Severity, State
 from advisor.profiles.facts.observed import HotSpot, Location
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.logging_bound import LoggingBound
 
 HERE = Location("train.py", 20)
@@ -30,7 +30,3 @@ def test_a_line_per_step_that_costs_nothing_passes() -> None:
     profile = a_profile(phases_ms={"logging": 0.29}, run=RunFacts(log_calls_per_step=1.0))
     finding = LoggingBound().check(profile)
     assert (finding.state, finding.title) == (State.PASSED, "2.9 % of the step logs")
-
-
-def test_without_recorded_steps_nothing_is_said() -> None:
-    assert LoggingBound().check(Profile(a_machine())).state is State.NOT_APPLICABLE

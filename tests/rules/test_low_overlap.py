@@ -1,9 +1,8 @@
 import pytest
-from builders import a_machine, a_profile, a_root, a_share
+from builders import a_profile, a_root, a_share
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.low_overlap import LowOverlap
 
@@ -41,7 +40,3 @@ def test_well_overlapped_communication_passes() -> None:
 def test_little_communication_need_not_overlap() -> None:
     assert check(0.1, 0.1).state is State.PASSED
     assert check(0.0, 0.0).title == "0.0 % of the step communicates"
-
-
-def test_a_single_process_is_not_judged() -> None:
-    assert LowOverlap().check(Profile(a_machine())).state is State.NOT_APPLICABLE

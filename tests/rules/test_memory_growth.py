@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_machine, a_profile
+from builders import a_gpu_profile, a_profile
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location, MemoryUse
@@ -81,7 +81,6 @@ def test_a_gpu_is_filled_against_its_own_memory() -> None:
 @pytest.mark.parametrize(
     "profile",
     [
-        Profile(a_machine()),
         a_profile(memory=growing(growth_bytes=None)),
         a_profile(memory=growing(growth_monotone=None)),
         a_profile(memory=growing(growth_steps=49)),

@@ -77,6 +77,5 @@ def test_without_a_share_in_use_the_peak_is_held_against_the_limit() -> None:
 
 
 def test_without_its_facts_it_abstains() -> None:
-    assert MemoryPressure().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     nothing = a_rich_profile(a_machine(memory_bytes=0), memory=MemoryUse(host_peak_bytes=0))
     assert MemoryPressure().check(nothing).state is State.NOT_APPLICABLE

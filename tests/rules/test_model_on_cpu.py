@@ -59,6 +59,5 @@ def test_a_model_on_the_gpu_is_right() -> None:
 
 
 def test_without_accelerator_model_or_steps_nothing_is_said() -> None:
-    assert ModelOnCpu().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert ModelOnCpu().check(beside_a_gpu(roots=())).state is State.NOT_APPLICABLE
     assert ModelOnCpu().check(beside_a_gpu(phases_ms=None)).state is State.NOT_APPLICABLE

@@ -1,11 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_machine, a_profile, a_root, an_optimizer
+from builders import a_profile, a_root, an_optimizer
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, MemoryUse, RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.rules.needless_sharding import NeedlessSharding
 
 GIB = 2**30
@@ -66,4 +65,3 @@ def test_ranks_on_the_cpu_share_the_memory_of_the_host() -> None:
 def test_without_sharding_ranks_or_memory_nothing_is_said() -> None:
     assert check(memory(4.0, 20.0), roots=(a_root(),)).state is State.NOT_APPLICABLE
     assert check(None).state is State.NOT_APPLICABLE
-    assert NeedlessSharding().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -3,7 +3,7 @@ from builders import a_machine, a_profile
 from advisor.advice.finding import Severity, State
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.observed import HostFacts, RankFacts
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.numa_unbound import NumaUnbound
 
 UNBOUND = HostFacts(bound_to_node=False)
@@ -50,6 +50,5 @@ def test_a_single_process_on_a_gpu_is_not_judged() -> None:
 
 
 def test_unknown_nodes_or_binding_are_named() -> None:
-    assert NumaUnbound().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     unknown = a_profile(two_sockets(), run=RunFacts(num_threads=64), host=HostFacts())
     assert NumaUnbound().check(unknown).state is State.NOT_APPLICABLE

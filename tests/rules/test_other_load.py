@@ -1,8 +1,8 @@
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.finding import Finding, Kind, Severity, State
 from advisor.profiles.facts.observed import HostFacts
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.other_load import OtherLoad
 
 
@@ -28,4 +28,3 @@ def test_a_quiet_machine_passes_with_its_number() -> None:
 
 def test_without_times_of_other_processes_nothing_is_said() -> None:
     assert check(None).state is State.NOT_APPLICABLE
-    assert OtherLoad().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,9 +1,9 @@
 import pytest
-from builders import a_machine, a_profile, a_root, a_share
+from builders import a_profile, a_root, a_share
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.repeated_allreduce import RepeatedAllreduce
 
@@ -49,4 +49,3 @@ def test_once_and_some_metrics_are_right() -> None:
 
 def test_without_ranks_or_bytes_nothing_is_said() -> None:
     assert check(None).state is State.NOT_APPLICABLE
-    assert RepeatedAllreduce().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.skipped_scaler_steps import SkippedScalerSteps
 
 
@@ -39,5 +39,4 @@ def test_the_scale_may_settle_first(run: dict[str, int]) -> None:
 
 
 def test_missing_facts_are_named() -> None:
-    assert SkippedScalerSteps().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert check(own_scaler=False).title == "gradient scaler: the program uses none"

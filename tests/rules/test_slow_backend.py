@@ -6,7 +6,6 @@ from builders import A_GPU, a_machine, a_profile
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.machine import Gpu
 from advisor.profiles.facts.observed import RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.rules.slow_backend import SlowBackend
 
 
@@ -44,6 +43,5 @@ def test_a_device_that_nccl_does_not_know_is_not_judged() -> None:
 
 def test_without_ranks_gpus_or_backend_nothing_is_said() -> None:
     assert check(backend=None).state is State.NOT_APPLICABLE
-    assert SlowBackend().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     on_cpu = a_profile(ranks=(RankFacts(0, 10.0, backend="gloo", device_tensors=False),))
     assert SlowBackend().check(on_cpu).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_loader, a_machine, a_profile, a_share
+from builders import a_loader, a_profile, a_share
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import LoaderFacts
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.slow_collate import SlowCollate
 
@@ -62,7 +62,6 @@ def test_passing_batches_between_processes_is_another_matter() -> None:
 
 
 def test_missing_facts_are_named() -> None:
-    assert SlowCollate().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert SlowCollate().check(a_profile(phases_ms={"other": 9.0})).state is State.NOT_APPLICABLE
     assert check(a_loader(item_ms=1.0)).title.startswith("time of collating")
 

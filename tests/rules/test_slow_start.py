@@ -1,8 +1,8 @@
 import pytest
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.slow_start import SlowStart
 
 
@@ -43,4 +43,3 @@ def test_twenty_minutes_are_told_whatever_the_length() -> None:
 
 def test_without_the_time_of_the_start_nothing_is_said() -> None:
     assert check(None).state is State.NOT_APPLICABLE
-    assert SlowStart().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_loader, a_machine, a_profile, a_share
+from builders import a_loader, a_profile, a_share
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import LoaderFacts
 from advisor.profiles.facts.rates import Rates
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.slow_storage import SlowStorage
@@ -94,5 +94,4 @@ def test_missing_facts_are_named(facts: dict[str, Any], missing: str) -> None:
 
 
 def test_without_steps_or_a_loader_nothing_is_said() -> None:
-    assert SlowStorage().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert SlowStorage().check(a_profile(phases_ms={"other": 9.0})).state is State.NOT_APPLICABLE

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from builders import a_machine, a_profile, a_root
+from builders import a_profile, a_root
 
 from advisor.advice.finding import Severity, State
 from advisor.profiles.facts.observed import RankFacts
@@ -52,5 +52,4 @@ def test_a_short_wait_passes_with_its_number() -> None:
 
 
 def test_a_single_process_is_not_judged() -> None:
-    assert Straggler().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert Straggler().check(a_profile(ranks=(RankFacts(0, 1.0),))).state is State.NOT_APPLICABLE

@@ -1,4 +1,4 @@
-from builders import a_device, a_gpu_profile, a_machine, a_rich_profile, a_window
+from builders import a_device, a_gpu_profile, a_rich_profile, a_window
 
 from advisor.advice.advise import advise
 from advisor.advice.finding import Kind, Severity, State
@@ -67,7 +67,6 @@ def test_a_cpu_never_waits_for_itself() -> None:
 def test_without_a_timeline_nothing_is_claimed() -> None:
     assert SyncPoints().check(a_gpu_profile()).state is State.NOT_APPLICABLE
     assert SyncPoints().check(a_run_with(SyncPoint("item", LINE, 1.0))).state is State.NOT_APPLICABLE
-    assert SyncPoints().check(Profile(a_machine())).state is State.NOT_APPLICABLE
 
 
 def test_it_is_named_as_the_cause_of_an_idle_device() -> None:

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.advise import advise
 from advisor.advice.finding import Finding, Severity, State
@@ -70,5 +70,4 @@ def test_a_host_that_drives_a_gpu_is_not_judged() -> None:
 
 
 def test_without_cpu_time_nothing_is_said() -> None:
-    assert ThreadCollapse().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert ThreadCollapse().check(collapsed(HostFacts())).state is State.NOT_APPLICABLE

@@ -2,7 +2,7 @@ from builders import a_loader, a_machine, a_profile
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import HostFacts, RankFacts
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.thread_oversubscription import ThreadOversubscription
 
 BUSY = {"item_ms": 1.0, "cpu_share": 1.0, "num_workers": 4}  # 32 ms of items for a step of 10 ms
@@ -86,7 +86,3 @@ def test_one_thread_has_none_to_give_up_for_a_quota() -> None:
 def test_threads_of_a_program_on_the_gpu_are_not_judged() -> None:
     profile = a_profile(device="cuda:0", run=RunFacts(num_threads=64))
     assert ThreadOversubscription().check(profile).state is State.NOT_APPLICABLE
-
-
-def test_without_settings_of_the_run_nothing_is_said() -> None:
-    assert ThreadOversubscription().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
-from builders import a_machine, a_profile
+from builders import a_profile
 
 from advisor.advice.finding import Finding, Kind, Severity, State
 from advisor.profiles.facts.observed import HostFacts
-from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.profile import RunFacts
 from advisor.rules.throttled import Throttled
 
 
@@ -36,4 +36,3 @@ def test_a_device_near_its_limits_passes() -> None:
 
 def test_without_quota_and_clock_nothing_is_said() -> None:
     assert check().state is State.NOT_APPLICABLE
-    assert Throttled().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
-from builders import a_loader, a_machine, a_profile
+from builders import a_loader, a_profile
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import HotSpot, Location
-from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.profiles.facts.profile import StepPhases
 from advisor.rules.unattributed_time import UnattributedTime
 
 METRICS = HotSpot("other", Location("/home/me/train.py", 33, "accuracy"), 0.6)
@@ -53,7 +53,3 @@ def test_without_a_loader_the_time_may_be_the_data_unless_a_line_is_known() -> N
 def test_without_a_line_the_place_to_look_is_told() -> None:
     finding = check(3.0)
     assert finding.location is None and "`next(loader)`" in finding.advice
-
-
-def test_without_recorded_steps_nothing_is_said() -> None:
-    assert UnattributedTime().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,4 +1,4 @@
-from builders import a_machine, a_rich_profile, a_window, an_op
+from builders import a_rich_profile, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
@@ -48,7 +48,3 @@ def test_a_small_share_passes_with_its_number() -> None:
 
 def test_no_written_out_attention_passes() -> None:
     assert UnfusedAttention().check(a_run_with()).title.startswith("0.0 %")
-
-
-def test_without_operators_it_abstains() -> None:
-    assert UnfusedAttention().check(Profile(a_machine())).state is State.NOT_APPLICABLE

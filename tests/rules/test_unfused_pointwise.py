@@ -69,7 +69,6 @@ def test_no_chains_in_recorded_shapes_pass() -> None:
 
 
 def test_without_its_facts_it_abstains() -> None:
-    assert UnfusedPointwise().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert UnfusedPointwise().check(a_run_with(4.0, rates=None)).state is State.NOT_APPLICABLE
     unshaped = a_rich_profile(window=a_window(an_op(), with_shapes=False))
     assert UnfusedPointwise().check(unshaped).state is State.NOT_APPLICABLE

@@ -1,11 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_device, a_machine, a_profile, a_window
+from builders import a_device, a_profile, a_window
 
 from advisor.advice.finding import Finding, Kind, Severity, State
 from advisor.profiles.facts.observed import StepSeries
-from advisor.profiles.facts.profile import Profile
 from advisor.rules.unstable_steps import UnstableSteps
 
 STEADY = StepSeries(steps=200, median_ms=10.0, mean_ms=10.1, p5_ms=9.8, p95_ms=10.6, outliers=2)
@@ -62,4 +61,3 @@ def test_a_device_that_swings_between_busy_and_idle_counts() -> None:
 
 def test_too_few_steps_say_nothing() -> None:
     assert check(20.0, 3, steps=9, p95_ms=40.0).state is State.NOT_APPLICABLE
-    assert UnstableSteps().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,10 +1,9 @@
 from typing import Any
 
-from builders import a_machine, a_profile, a_root
+from builders import a_profile, a_root
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
-from advisor.profiles.facts.profile import Profile
 from advisor.rules.unused_parameter_search import UnusedParameterSearch
 
 HERE = Location("train.py", 12)
@@ -38,4 +37,3 @@ def test_ddp_without_the_search_is_right() -> None:
 def test_without_ddp_or_an_update_nothing_is_said() -> None:
     assert check().state is State.NOT_APPLICABLE
     assert check(find_unused_parameters=True).state is State.NOT_APPLICABLE
-    assert UnusedParameterSearch().check(Profile(a_machine())).state is State.NOT_APPLICABLE

@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
-from builders import a_loader, a_machine, a_profile
+from builders import a_loader, a_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import LoaderFacts
 from advisor.rules.worker_restart import WorkerRestart
 
 
@@ -68,7 +68,3 @@ def test_without_workers_or_with_kept_ones_it_passes(facts: dict[str, Any]) -> N
 def test_missing_facts_are_named(facts: dict[str, Any], missing: str) -> None:
     finding = check(a_restarting_loader(**facts))
     assert finding.state is State.NOT_APPLICABLE and finding.title.startswith(missing)
-
-
-def test_without_a_loader_nothing_is_said() -> None:
-    assert WorkerRestart().check(Profile(a_machine())).state is State.NOT_APPLICABLE

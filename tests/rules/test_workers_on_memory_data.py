@@ -1,9 +1,9 @@
 from typing import Any
 
-from builders import a_loader, a_machine, a_profile, a_share
+from builders import a_loader, a_profile, a_share
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import LoaderFacts
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.workers_on_memory_data import WorkersOnMemoryData
 
@@ -49,7 +49,6 @@ def test_without_workers_it_passes() -> None:
 
 
 def test_missing_facts_are_named() -> None:
-    assert WorkersOnMemoryData().check(Profile(a_machine())).state is State.NOT_APPLICABLE
     assert WorkersOnMemoryData().check(a_profile(phases_ms={"other": 9.0})).state is State.NOT_APPLICABLE
     assert check(a_memory_loader(transport_ms=None)).state is State.NOT_APPLICABLE
     assert check(a_memory_loader(item_ms=None)).state is State.NOT_APPLICABLE

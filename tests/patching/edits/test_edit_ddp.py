@@ -1,13 +1,11 @@
 """A script as several processes would train it."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from edit_tables import Case, asked, check, edited
+from warm import Warm
 
 from advisor.patching.edits import EDITS
 
@@ -81,7 +79,7 @@ def test_the_program_is_divided_or_the_reason_is_given(case: Case) -> None:
 
 
 @pytest.mark.slow
-def test_the_edited_program_trains_under_torchrun_as_it_did_alone(tmp_path: Path) -> None:
+def test_the_edited_program_trains_under_torchrun_as_it_did_alone(tmp_path: Path, warm: Warm) -> None:
     program = PLAIN.replace("import torch\n", "import torch\ntorch.manual_seed(0)\n", 1)
     program = program.replace("model = torch.nn", "torch.manual_seed(1)\nmodel = torch.nn", 1)
     program = (
@@ -89,19 +87,12 @@ def test_the_edited_program_trains_under_torchrun_as_it_did_alone(tmp_path: Path
     )
     (tmp_path / "alone.py").write_text(program)
     (tmp_path / "both.py").write_text(edited(EDIT, program, asked(strategy=("single", "ddp"))))
-    alone = run(tmp_path, sys.executable, "alone.py")
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    both = run(tmp_path, sys.executable, *launcher, "both.py")
-    values = [line.replace("module.", "") for line in (alone + both).splitlines() if "Ordered" in line]
+    runs = [warm.run(*command, cwd=tmp_path) for command in (("alone.py",), (*launcher, "both.py"))]
+    assert [run.returncode for run in runs] == [0, 0], runs[1].stderr
+    values = [
+        line.replace("module.", "") for run in runs for line in run.stdout.splitlines() if "Ordered" in line
+    ]
     assert len(values) == 3 and values[1] == values[2]
     numbers = [[float(each) for each in NUMBER.findall(value)] for value in values]
     assert numbers[0] == pytest.approx(numbers[1], abs=2e-4)
-
-
-def run(folder: Path, *command: str) -> str:
-    done = subprocess.run(
-        command, cwd=folder, text=True, capture_output=True, timeout=240, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout

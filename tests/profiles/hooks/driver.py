@@ -5,6 +5,7 @@ For each job FOLDER gets ``NAME.out`` (what the program printed) and, if watched
 """
 
 import dataclasses
+import gc
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+import torch._dynamo  # at the first update torch would import it in each child
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import Machine
@@ -211,6 +213,7 @@ def run_job(folder: Path, job: dict[str, Any]) -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    gc.freeze()  # the hooks look at every object that the collector knows
     for each in json.loads(sys.argv[2]):
         if run_job(Path(sys.argv[1]), each):
             sys.exit(f"{each['name']} failed")

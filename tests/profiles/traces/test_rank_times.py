@@ -1,10 +1,9 @@
 import json
-import multiprocessing
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ranks import answers_of
 from trace_builder import Event, a_call, a_kernel, a_launch, a_step, a_trace, an_annotation, an_operator, near
 
 from advisor.profiles.traces.ops import phases_of_trace
@@ -91,13 +90,13 @@ def test_gloo_exchanges_on_threads_of_its_own() -> None:
     assert (rank.communication_bytes, rank.backend, rank.device_tensors) == (1000, "gloo", False)
 
 
-def _train(rank: int, port: int, folder: str) -> None:
+def _train(answers: Any, rank: int, folder: str) -> None:
     import torch
     import torch.distributed as distributed
     from torch.nn.parallel import DistributedDataParallel
 
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     model: Any = DistributedDataParallel(torch.nn.Linear(64, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -115,20 +114,12 @@ def _train(rank: int, port: int, folder: str) -> None:
                 step()
     profiler.export_chrome_trace(f"{folder}/{rank}.json")
     distributed.destroy_process_group()
+    answers.put(rank)
 
 
 @pytest.mark.slow
 def test_two_real_processes_that_average_gradients(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_train, args=(rank, port, str(tmp_path))) for rank in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(120)
-    assert [worker.exitcode for worker in workers] == [0, 0]
+    assert sorted(answers_of(_train, [(rank, str(tmp_path)) for rank in range(2)], count=2)) == [0, 1]
     assert json.loads((tmp_path / "1.json").read_text())["distributedInfo"]["rank"] == 1
     traces = [read_trace(tmp_path / f"{rank}.json") for rank in range(2)]
     ranks = ranks_of(traces)

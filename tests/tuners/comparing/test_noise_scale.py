@@ -4,7 +4,7 @@ import gc
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,13 +173,11 @@ class Quadratic:
                     return
 
 
-@pytest.fixture
-def few_objects() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def few_objects() -> None:
     """Hide what exists already from the hooks' search for the owner of the parameters, which takes long."""
     Quadratic()(PRESENT, 1, seed=0)  # torch imports the rest of itself at the first update
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("few_objects")

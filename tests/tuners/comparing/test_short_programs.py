@@ -1,13 +1,11 @@
 """Programs that end before one process has the steps of a comparison."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm import Warm
 
 from advisor.profiles.hooks.step.clock import Step
 from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena
@@ -72,14 +70,12 @@ def test_live_knobs_of_a_program_without_the_steps_of_two_quads_are_compared_by_
 
 
 @pytest.mark.slow
-def test_a_program_of_a_few_dozen_steps_with_evaluations_is_tuned(tmp_path: Path) -> None:
+def test_a_program_of_a_few_dozen_steps_with_evaluations_is_tuned(tmp_path: Path, warm: Warm) -> None:
     program = EVALUATED.replace("EPOCHS", str(EPOCHS)).replace("STEPS", str(STEPS))
     (tmp_path / "train.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", "tune", "train.py", "--knob", "optimizer_implementation",
-         "--trials", "2", "--budget", "30s", "--out", "out"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    done = warm.run(
+        "-m", "advisor", "tune", "train.py", "--knob", "optimizer_implementation",
+        "--trials", "2", "--budget", "30s", "--out", "out", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "out" / "result.json").read_text())

@@ -1,6 +1,7 @@
 import inspect
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -203,10 +204,10 @@ def test_forward_hooks_are_refused(value: str) -> None:
     assert "forward hooks" in run.refused["execution"]
 
 
-@pytest.mark.slow
-def test_compile_takes_the_forward_itself_and_computes_the_same() -> None:
+def test_compile_takes_the_forward_itself_and_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.utils import counters
 
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     root, run = nn.Linear(4, 4), a_run_with("compile")
     function = run.call(root.forward, root)
     before = counters["frames"]["ok"]
@@ -279,6 +280,7 @@ def test_what_other_knobs_say_about_compiling_is_taken_over(monkeypatch: pytest.
     asked: list[Any] = []
 
     def compile(function: Any, **how: Any) -> Any:
+        assert "backend" not in how  # the default of torch
         asked.append((function.__self__, how["dynamic"]))
         return function
 

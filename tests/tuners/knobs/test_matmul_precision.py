@@ -1,10 +1,9 @@
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 import torch
 from builders import A_GPU, a_gpu_profile, a_machine, a_profile, a_run
+from warm import Warm
 
 from advisor.profiles.facts.machine import Gpu
 from advisor.profiles.facts.profile import RunFacts
@@ -71,12 +70,11 @@ def test_a_program_that_sets_its_own_is_overruled_at_its_first_update(precision_
     assert torch.get_float32_matmul_precision() == "medium"
 
 
-def test_the_newer_settings_of_torch_exclude_it() -> None:
+def test_the_newer_settings_of_torch_exclude_it(warm: Warm) -> None:
     code = (
         "import torch\n"
         "from advisor.tuners.knobs.matmul_precision import MatmulPrecision\n"
         "torch.backends.cuda.matmul.fp32_precision = 'tf32'\n"
         "MatmulPrecision().process('medium')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "Refused: the program sets fp32_precision itself" in done.stderr
+    assert "Refused: the program sets fp32_precision itself" in warm.run("-c", code).stderr

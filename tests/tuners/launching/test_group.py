@@ -3,22 +3,23 @@
 import math
 import os
 import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from supervised import MARK, marked, until
 
 from advisor.tuners.comparing.gate import parse_losses
 from advisor.tuners.launching.launch import Launcher, places
 from advisor.tuners.launching.rank_group import RankGroup, last_stack, merged, second_hand, together
 from advisor.tuners.launching.session import Session
 from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.trial.spec import Target, TrialSpec
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
-    pytest.mark.usefixtures("no_process_remains"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
 
 ALONE: dict[str, int | str] = {"strategy": "single", "ranks": 1}
 TWO: dict[str, int | str] = {"strategy": "ddp", "ranks": 2}
@@ -37,9 +38,13 @@ def step(model, batch):
     rank = dist.get_rank() if dist.is_initialized() else None
     STEPS[0] += 1
     if rank == 1 and STEPS[0] == 8:
-        {at_fault}
+        with open("at_fault") as file:
+            exec(file.read())
     inputs, target = batch
     return torch.nn.functional.mse_loss(model(inputs), target)
+
+def hang():
+    time.sleep(600)
 
 def model():
     torch.manual_seed(0)
@@ -55,18 +60,46 @@ workload = Workload(model=model, dataset=lambda: DATA, step=step, batch_size=16,
 """
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+@pytest.fixture(scope="module")
+def mark() -> str:
+    """What marks every process that these tests start."""
+    return uuid.uuid4().hex
 
 
-def a_launcher(folder: Path, at_fault: str = "pass") -> Launcher:
-    (folder / "train.py").write_text(WORKLOAD.format(at_fault=at_fault))
+@pytest.fixture(scope="module")
+def warm_launcher(tmp_path_factory: pytest.TempPathFactory, mark: str) -> Iterator[Launcher]:
+    """One warm process serves all tests; nothing of it may be left."""
+    folder = tmp_path_factory.mktemp("group")
+    (folder / "train.py").write_text(WORKLOAD)
     (folder / "study").mkdir()
     target = Target("workload", str(folder / "train.py"), cwd=str(folder))
-    launcher = Launcher(target, folder / "study", device="cpu")
-    launcher.limits.start_s, launcher.limits.step_s = 60, 0.001
-    return launcher
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv(MARK, mark)
+        with Launcher(target, folder / "study", device="cpu") as launcher:
+            yield launcher
+    assert marked(mark) == []
+
+
+@pytest.fixture
+def launcher(warm_launcher: Launcher, mark: str) -> Iterator[Launcher]:
+    """The launcher for one test, of whose trials no process may be left."""
+    warm_launcher.limits = Limits(start_s=60, step_s=0.001)
+    at_fault(warm_launcher, "pass")
+    before = {process.pid for process in marked(mark)}
+    yield warm_launcher
+    until(lambda: {process.pid for process in marked(mark)} <= before)
+
+
+def at_fault(launcher: Launcher, code: str) -> None:
+    """What rank 1 does in its eighth step."""
+    (Path(launcher.target.cwd) / "at_fault").write_text(code)
+
+
+@pytest.fixture(scope="module")
+def losses_alone(warm_launcher: Launcher) -> tuple[float, ...]:
+    warm_launcher.limits = Limits(start_s=60, step_s=0.001)
+    return learned(warm_launcher, ALONE, 50)
 
 
 def learned(launcher: Launcher, config: dict[str, int | str], steps: int) -> tuple[float, ...]:
@@ -76,32 +109,34 @@ def learned(launcher: Launcher, config: dict[str, int | str], steps: int) -> tup
     return parse_losses(session.stop())[:steps]
 
 
-def test_two_ranks_run_slots_together_and_stop(tmp_path: Path) -> None:
-    with a_launcher(tmp_path) as launcher:
-        group = launcher.start(1, TWO, ALONE)
-        assert isinstance(group, RankGroup)
-        assert group.first_step() > 0
-        slot = group.slot(6, drop=2)
-        assert len(slot.step_s) == 6 and slot.work == 16
-        assert group.last["applied"] == ["ranks", "strategy"] and not group.last["refused"]
-        outcome = group.stop()
-        assert outcome["state"] == "stopped" and len(outcome["ranks"]) == 2
-        assert not group.alive and launcher.launches == 1
+def test_two_ranks_run_slots_together_and_stop(launcher: Launcher) -> None:
+    launches = launcher.launches
+    group = launcher.start(1, TWO, ALONE)
+    assert isinstance(group, RankGroup)
+    assert group.first_step() > 0
+    slot = group.slot(6, drop=2)
+    assert len(slot.step_s) == 6 and slot.work == 16
+    assert group.last["applied"] == ["ranks", "strategy"] and not group.last["refused"]
+    outcome = group.stop()
+    assert outcome["state"] == "stopped" and len(outcome["ranks"]) == 2
+    assert outcome["ranks"][0]["global_batch"] == "8 samples x 2 ranks = 16"
+    assert not group.alive and launcher.launches == launches + 1
 
 
 @pytest.mark.parametrize(
     "strategy", ["ddp", "zero", "fsdp", "parameter_server", "pipeline", "tensor_parallel"]
 )
-def test_losses_of_two_ranks_are_those_of_one_process(tmp_path: Path, strategy: str) -> None:
-    with a_launcher(tmp_path) as launcher:
-        alone, two = (learned(launcher, config, 50) for config in (ALONE, {**TWO, "strategy": strategy}))
-    assert len(alone) == len(two) == 50
-    assert two == pytest.approx(alone, rel=1e-4)
-    assert len(set(alone)) == 50  # something is learnt
+def test_losses_of_two_ranks_are_those_of_one_process(
+    launcher: Launcher, losses_alone: tuple[float, ...], strategy: str
+) -> None:
+    two = learned(launcher, {**TWO, "strategy": strategy}, 50)
+    assert len(losses_alone) == len(two) == 50
+    assert two == pytest.approx(losses_alone, rel=1e-4)
+    assert len(set(losses_alone)) == 50  # something is learnt
 
 
 @pytest.mark.parametrize(
-    ("at_fault", "cause", "message"),
+    ("code", "cause", "message"),
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", "oom_host", "rank 1: "),  # the likeliest sender
         ("raise ValueError('no such label')", "user_error", "rank 1: ValueError: no such label"),
@@ -109,59 +144,57 @@ def test_losses_of_two_ranks_are_those_of_one_process(tmp_path: Path, strategy: 
         ("os._exit(7)", "user_error", "rank 1: "),
     ],
 )
-def test_the_rank_at_fault_is_named(tmp_path: Path, at_fault: str, cause: str, message: str) -> None:
-    with a_launcher(tmp_path, at_fault) as launcher:
-        group = launcher.start(1, TWO, ALONE)
-        group.first_step()
-        with pytest.raises(TrialFailed) as raised:
-            group.slot(30)
-        assert (raised.value.failure.cause, raised.value.failure.message[: len(message)]) == (cause, message)
-        assert not group.alive
-        again = launcher.start(2, ALONE, ALONE)  # the search goes on
-        assert again.first_step() > 0
-        again.stop()
+def test_the_rank_at_fault_is_named(launcher: Launcher, code: str, cause: str, message: str) -> None:
+    at_fault(launcher, code)
+    group = launcher.start(1, TWO, ALONE)
+    group.first_step()
+    with pytest.raises(TrialFailed) as raised:
+        group.slot(30)
+    assert (raised.value.failure.cause, raised.value.failure.message[: len(message)]) == (cause, message)
+    assert not group.alive
+    goes_on(launcher)
 
 
-def test_a_rank_that_hangs_is_named_with_its_place(tmp_path: Path) -> None:
-    with a_launcher(tmp_path, "time.sleep(600)") as launcher:
-        group = launcher.start(1, TWO, ALONE)
-        group.first_step()
-        launcher.limits.start_s = 5
-        launcher.limits.step_s = None
-        launcher.limits.for_steps = lambda steps: 5.0  # type: ignore[method-assign]
-        with pytest.raises(TrialFailed) as raised:
-            group.slot(30)
+def goes_on(launcher: Launcher) -> None:
+    """A process alone can be measured, as the next of a search."""
+    session = launcher.start(2, ALONE, ALONE)
+    assert isinstance(session, Session)
+    assert session.first_step() > 0
+    session.stop()
+
+
+def test_a_rank_that_hangs_is_named_with_its_place(launcher: Launcher) -> None:
+    at_fault(launcher, "hang()")
+    group = launcher.start(1, TWO, ALONE)
+    group.first_step()
+    launcher.limits.start_s = 5
+    launcher.limits.step_s = None
+    launcher.limits.for_steps = lambda steps: 5.0  # type: ignore[method-assign]
+    with pytest.raises(TrialFailed) as raised:
+        group.slot(30)
     failure = raised.value.failure
+    line = WORKLOAD.splitlines().index("    time.sleep(600)") + 1
     assert failure.cause == "hang_collective"
-    assert failure.message.startswith("rank 1: the others waited for it") and "train.py:16" in failure.message
+    assert failure.message.startswith("rank 1: the others waited for it")
+    assert f"train.py:{line}" in failure.message
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs")
-def test_a_server_that_is_killed_is_named_and_the_search_goes_on(tmp_path: Path) -> None:
-    at_fault = "os.kill(int(open('server.pid').read()), signal.SIGKILL)"
-    with a_launcher(tmp_path, at_fault) as launcher:
-        group = launcher.start(1, {**TWO, "strategy": "parameter_server"}, ALONE)
-        group.first_step()
-        with pytest.raises(TrialFailed) as raised:
-            group.slot(30)
-        assert "server 0" in raised.value.failure.message
-        assert not group.alive
-        again = launcher.start(2, ALONE, ALONE)
-        assert again.first_step() > 0
-        again.stop()
+def test_a_server_that_is_killed_is_named_and_the_search_goes_on(launcher: Launcher) -> None:
+    at_fault(launcher, "os.kill(int(open('server.pid').read()), signal.SIGKILL)")
+    group = launcher.start(1, {**TWO, "strategy": "parameter_server"}, ALONE)
+    group.first_step()
+    with pytest.raises(TrialFailed) as raised:
+        group.slot(30)
+    assert "server 0" in raised.value.failure.message
+    assert not group.alive
+    goes_on(launcher)
 
 
-def test_the_arithmetic_of_the_batch_is_told(tmp_path: Path) -> None:
-    with a_launcher(tmp_path) as launcher:
-        told = {}
-        for strategy in ("ddp", "tensor_parallel"):
-            group = launcher.start(1, {**TWO, "strategy": strategy}, ALONE)
-            group.first_step()
-            told[strategy] = group.stop()["ranks"][0]["global_batch"]
-    assert told == {
-        "ddp": "8 samples x 2 ranks = 16",
-        "tensor_parallel": "16 samples, all of them on every rank",
-    }
+def test_ranks_that_share_each_batch_have_all_of_its_samples(launcher: Launcher) -> None:
+    group = launcher.start(1, {**TWO, "strategy": "tensor_parallel"}, ALONE)
+    group.first_step()
+    assert group.stop()["ranks"][0]["global_batch"] == "16 samples, all of them on every rank"
 
 
 def test_cores_are_divided_and_servers_share_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,11 +289,3 @@ def test_the_innermost_place_of_the_main_thread_comes_first(tmp_path: Path) -> N
     )
     assert last_stack(tmp_path) == ["/u/train.py:14", "/a/loop.py:9"]
     assert last_stack(tmp_path / "none") == []
-
-
-def test_a_process_alone_is_a_session(tmp_path: Path) -> None:
-    with a_launcher(tmp_path) as launcher:
-        session = launcher.start(1, ALONE, ALONE)
-        assert isinstance(session, Session)
-        session.first_step()
-        session.stop()

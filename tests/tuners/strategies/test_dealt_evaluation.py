@@ -1,6 +1,5 @@
 """Workers that share an evaluation."""
 
-import multiprocessing
 import queue
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from ranks import PRELOAD
+from ranks import answers_of
 from sharded_training import a_workload
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -70,7 +69,7 @@ class Enough(Exception):
     """Ends the endless loop."""
 
 
-def evaluated_batches(rank: int, workers: int, folder: str, strategy: str, answers: Any) -> None:
+def evaluated_batches(answers: Any, rank: int, workers: int, folder: str, strategy: str) -> None:
     """Puts how many of four batches this rank's first evaluation saw."""
     torch.set_num_threads(1)
     loader = DataLoader(TensorDataset(torch.randn(32, 6)), batch_size=8)
@@ -89,21 +88,8 @@ def evaluated_batches(rank: int, workers: int, folder: str, strategy: str, answe
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_two_ranks_evaluate_half_of_the_batches_each(strategy: str, tmp_path: Path) -> None:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    answers = context.Queue()
-    ranks = [
-        context.Process(target=evaluated_batches, args=(rank, 2, str(tmp_path), strategy, answers))
-        for rank in (0, 1)
-    ]
-    for rank in ranks:
-        rank.start()
-    try:
-        assert [answers.get(timeout=120) for _ in ranks] == [2, 2]
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.join()
+    each = [(rank, 2, str(tmp_path), strategy) for rank in (0, 1)]
+    assert answers_of(evaluated_batches, each, count=2, limit_s=120) == [2, 2]
 
 
 def test_a_process_alone_evaluates_every_batch() -> None:

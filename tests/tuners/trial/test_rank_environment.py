@@ -2,14 +2,13 @@
 
 import os
 import socket
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import psutil
 import pytest
 from supervised import until
+from warm import Warm
 
 from advisor.tuners.trial.rank_environment import HOST, RANK_VARIABLES, OwnGroup, own_device, wants_own_group
 
@@ -30,17 +29,12 @@ sys.exit(7 * dist.get_rank())
 
 
 @pytest.mark.slow
-def test_ranks_of_a_plain_script_meet_and_each_has_its_exit_code(
-    tmp_path: Path, no_process_remains: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def test_ranks_of_a_plain_script_meet_and_each_has_its_exit_code(tmp_path: Path, warm: Warm) -> None:
     (tmp_path / "train.py").write_text(PLAIN)
     group = OwnGroup(2)
     port = int(group.environment(0)["MASTER_PORT"])
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "train.py"], cwd=tmp_path, env={**os.environ, **group.environment(rank)}
-        )
+        warm.start(tmp_path / "train.py", cwd=tmp_path, env={**os.environ, **group.environment(rank)})
         for rank in range(2)
     ]
     try:
@@ -52,9 +46,6 @@ def test_ranks_of_a_plain_script_meet_and_each_has_its_exit_code(
         (tmp_path / "go").touch()
         assert [rank.wait(30) for rank in ranks] == [0, 7]
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
         group.close()
     with pytest.raises(ConnectionRefusedError), socket.create_connection((HOST, port), 1):
         pass

@@ -1,7 +1,6 @@
 """Ranks under scripts that know nothing of them train one model, or say why they cannot."""
 
 import json
-import multiprocessing
 import os
 import random
 import traceback
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from ranks import answers_of
 
 from advisor.tuners.place import Place
 from advisor.tuners.trial.rank_environment import RANK_VARIABLES
@@ -25,7 +25,6 @@ from advisor.tuners.trial.script_ranks import (
     reseed,
 )
 
-PRELOAD = ["torch", "torch._dynamo", "advisor.profiles.hooks.watch", "advisor.tuners.trial.script_ranks"]
 HEAD = """
 import torch
 from torch import nn
@@ -171,23 +170,8 @@ def run_script(
     source: str, folder: Path, *, ranks: int = 2, own: bool = False, strategy: str = "ddp"
 ) -> list[Told]:
     """Run a script in so many processes; what each told, in order."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    answers = context.Queue()
-    processes = [
-        context.Process(
-            target=_rank, args=(answers, source, str(folder), rank, ranks, own, strategy), daemon=True
-        )
-        for rank in range(ranks)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        told = [answers.get(timeout=60) for _ in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
+    each = [(source, str(folder), rank, ranks, own, strategy) for rank in range(ranks)]
+    told = answers_of(_rank, each, count=ranks)
     errors = [each.error for each in told if each.error]
     assert not errors, errors[0]
     return sorted(told, key=lambda each: each.rank)

@@ -1,6 +1,5 @@
 """The key-value interface between real processes."""
 
-import multiprocessing
 import os
 import signal
 import time
@@ -14,6 +13,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from ranks import answers_of
 from torch import nn
 from torch._C._distributed_c10d import FileStore
 
@@ -24,12 +24,6 @@ from advisor.tuners.mechanisms.parameter_server.links import ServerLost, link_up
 
 Use = Callable[[KeyValueStore, dict[str, torch.Tensor], list[int]], Any]
 LIMIT_S = 60.0
-PRELOAD = [
-    "torch",
-    "torch._dynamo",
-    "advisor.tuners.mechanisms.parameter_server.key_value",
-    "advisor.tuners.mechanisms.parameter_server.key_value_server",
-]
 SIZES = {"large": 300, "middle": 200, "small": 100}
 
 
@@ -42,24 +36,8 @@ def talk(
     build: Callable[..., torch.optim.Optimizer] = sgd,
 ) -> list[Any]:  # fmt: skip
     """What ``use`` returns in each worker, given a store of three keys, its tensors and the servers' pids."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    answers = context.Queue()
-    processes = [
-        context.Process(
-            target=_process, daemon=True,
-            args=(answers, str(folder), use, build, rank, workers, servers, staleness),
-        )
-        for rank in range(workers + servers)
-    ]  # fmt: skip
-    for process in processes:
-        process.start()
-    try:
-        told = dict(answers.get(timeout=LIMIT_S) for _ in range(workers))
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
+    each = [(str(folder), use, build, rank, workers, servers, staleness) for rank in range(workers + servers)]
+    told = dict(answers_of(_process, each, count=workers, limit_s=LIMIT_S))
     return [told[rank] for rank in range(workers)]
 
 
@@ -189,25 +167,8 @@ def leave_before_the_others_begin() -> None:
 def test_a_worker_that_is_gone_is_named_to_those_that_wait_for_it(
     before: Callable[[], None] | None, tmp_path: Path
 ) -> None:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    answers = context.Queue()
-    processes = [
-        context.Process(
-            target=_process,
-            daemon=True,
-            args=(answers, str(tmp_path), pull_without_others, sgd, rank, 2, 1, 0, before),
-        )
-        for rank in range(3)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        rank, told = answers.get(timeout=LIMIT_S)
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
+    each = [(str(tmp_path), pull_without_others, sgd, rank, 2, 1, 0, before) for rank in range(3)]
+    ((rank, told),) = answers_of(_process, each, count=1, limit_s=LIMIT_S)
     assert rank == 0
     assert "worker 1 was lost, and update 1 needs the gradients of all workers" in told
 
