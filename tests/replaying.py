@@ -124,6 +124,9 @@ class Told:
             self._interrupt_at = None
             signal.raise_signal(signal.SIGINT)
 
+    def part(self, text: str) -> None:
+        self.say(text)
+
     def trial(self, number: int, text: str, best: str, left_s: float) -> None:
         self.say(f"trial {number}: {text}")
 
