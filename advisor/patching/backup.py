@@ -1,7 +1,7 @@
 """A user's file replaced as a whole or not at all, with the old one kept beside it until it is taken back.
 
-Beside ``train.py`` lies ``train.py.orig``, byte for byte what it was, made before the file is replaced: nothing
-is lost wherever this is cut off. Its patch is what the file must still be to be taken back.
+Beside ``train.py`` lies ``train.py.orig``, byte for byte what it was, made before the file is replaced:
+nothing is lost wherever this is cut off. Its patch is what the file must still be to be taken back.
 """
 
 import errno
