@@ -13,7 +13,8 @@ from result_builder import a_rate, a_result, an_interval
 
 from advisor.cli.machine_checks import torch_build
 from advisor.profiles.facts.machine import read_machine
-from advisor.result.document import Baseline, Target
+from advisor.result.document import Baseline
+from advisor.result.header import Target
 
 SPINNING = """
 import time
