@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from advisor.base.atomic_file import write_atomically
 from advisor.result.header import Header, Record, Target
+from advisor.tuners.search.record import Process, Stage, State
 from advisor.tuners.supervision.failures import Cause
 
 IN_PYTHON = "(in Python)"  # stands in ``command`` for the arguments of a call
@@ -194,9 +195,9 @@ class Trial(Record):
 
     number: int
     config: dict[str, Value]
-    process: Literal["own", "shared"] = "own"
-    stage: Literal["baseline", "screen", "search", "confirm", "ablate"] = "screen"
-    state: Literal["complete", "pruned", "failed"] = "complete"
+    process: Process = "own"
+    stage: Stage = "screen"
+    state: State = "complete"
     cause: Cause | None = None
     message: str = ""
     marks: list[str] = []
