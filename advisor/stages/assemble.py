@@ -8,7 +8,7 @@ from advisor.advice.advise import in_order, summary
 from advisor.advice.finding import Finding
 from advisor.base.settings import Settings
 from advisor.profiles.facts.profile import Profile
-from advisor.result import attribution, wording
+from advisor.result import attribution
 from advisor.result.document import (
     Adopted,
     Budget,
@@ -27,6 +27,7 @@ from advisor.result.document import (
 from advisor.result.document import Baseline as BaselineData
 from advisor.result.header import header_of_run, target_of
 from advisor.result.stored_step import LEAST_PROCESSES, over_processes
+from advisor.result.words import STOPPED
 from advisor.rules import RULES
 from advisor.stages import unconfirmed
 from advisor.stages.baseline import Baseline
@@ -280,7 +281,7 @@ def _not_reached(
     space: Space, trials: Sequence[Trial], told: Collection[str], stopped_by: StoppedBy
 ) -> list[Untried]:
     """Knobs of which no trial had another value than the present one, and nothing says why."""
-    reason = attribution.NOT_REACHED if stopped_by == "converged" else f"{wording.STOPPED[stopped_by]} before"
+    reason = attribution.NOT_REACHED if stopped_by == "converged" else f"{STOPPED[stopped_by]} before"
     return [
         Untried(knob=knob, value=None, reason=reason)
         for knob in space.choices
