@@ -13,7 +13,6 @@ from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
     CONFIDENCE,
     DEBUG,
-    DEFAULT_OUT,
     DEVICE,
     DRY_RUN,
     FORMAT,
@@ -81,14 +80,7 @@ Examples:
 @common.budget("2m", "Time for everything: 90s, 10m; more processes see smaller regressions.")
 @common.min_gain("Growth that is let pass.")
 @CONFIDENCE
-@setting(
-    "--out",
-    type=str,
-    metavar="DIR",
-    group="Output",
-    default_text=f"{DEFAULT_OUT}/",
-    help="Folder for check.json and check.md; empty, new, an earlier check or report.",
-)
+@common.folder("Folder for check.json and check.md; empty, new, an earlier check or report.")
 @setting(
     "--annotate",
     type=values.Choice(("github",)),
