@@ -5,7 +5,8 @@ from typing import Any
 
 from result_builder import a_recommendation, a_result, an_adopted
 
-from advisor.result.document import Adopted, ResultData, Target, Value
+from advisor.result.document import Adopted, ResultData, Value
+from advisor.result.header import Target
 from advisor.storage.contract import digest_of_target
 from advisor.tuners.knobs import KNOBS
 

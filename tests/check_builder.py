@@ -5,7 +5,8 @@ from typing import Any
 from result_builder import MACHINE, a_ratio, an_interval
 
 from advisor.result.check import CheckData, Checked, ReferenceFacts
-from advisor.result.document import Budget, Interval, ProfileSummary, Target
+from advisor.result.document import Budget, Interval, ProfileSummary
+from advisor.result.header import Target
 
 MIB = 2**20
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from result_builder import HOSTILE, a_ceiling, a_finding, a_named_result, a_profile_result, an_interval
 
-from advisor.result.document import Operator, ProfileData, ProfileSummary, Recording, Target
+from advisor.result.document import Operator, ProfileData, ProfileSummary, Recording
+from advisor.result.header import Target
 
 
 def an_empty_profile(**fields: Any) -> ProfileData:

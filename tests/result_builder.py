@@ -20,11 +20,11 @@ from advisor.result.document import (
     Recommendation,
     Recording,
     ResultData,
-    Target,
     Trial,
     Untried,
     Value,
 )  # fmt: skip
+from advisor.result.header import Target
 from advisor.result.wording import shown
 
 HOSTILE = [

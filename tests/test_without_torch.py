@@ -60,7 +60,7 @@ def test_a_command_that_trains_names_this_interpreter_and_the_command_that_insta
     first, where, *rest = done.stderr.splitlines()
     assert first == "error: torch is not installed in the environment that advisor runs in"
     assert where == f"  --> {sys.executable}"
-    assert "`PYTHON -m pip install torch-advisor` with the PYTHON that trains" in rest[0]
+    assert "`PYTHON -m pip install /path/to/advisor` with the PYTHON that trains" in rest[0]
     assert f"`{sys.executable} -m pip install torch`" in rest[0]
     assert "Traceback" not in done.stderr and done.returncode == 5
     assert sorted(path.name for path in here.iterdir()) == ["old", "older", "train.py"]
@@ -76,7 +76,7 @@ def test_an_environment_with_torch_is_named_with_the_commands_that_use_it(packag
     python = here / ".venv" / "bin" / "python"
     assert (error["code"], error["exit_code"]) == ("no_torch", 5)
     assert error["hint"] == (
-        f"install advisor beside your torch: `{python} -m pip install torch-advisor`, "
+        f"install advisor beside your torch: `{python} -m pip install /path/to/advisor`, "
         f"then `{python} -m advisor` with the same words"
     )
 

@@ -36,9 +36,6 @@ RANKS = setting(
     group="What to run",
     help="Numbers of workers that strategies are tried with.",
 )
-SEED = setting(
-    "--seed", read=values.seed, metavar="N", form=Form((int,)), group="What to run", default_text="0"
-)
 CONFIDENCE = setting(
     "--confidence",
     read=values.confidence,
@@ -47,14 +44,6 @@ CONFIDENCE = setting(
     group="What counts",
     default_text="0.99",
     help="Of all intervals.",
-)
-OUT = setting(
-    "--out",
-    type=str,
-    metavar="DIR",
-    group="Output",
-    default_text=f"{DEFAULT_OUT}/",
-    help="Folder of the report; empty, new, or an earlier report.",
 )
 STORED = setting("--storage", type=str, metavar="URL", group="What to run", help="Where studies are stored.")
 DRY_RUN = setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
@@ -79,6 +68,29 @@ def formats(*names: str) -> Decorator:
 
 FORMAT = formats("text", "json", "md")
 TEXT_OR_JSON = formats("text", "json")
+
+
+def seed(help: str = "") -> Decorator:
+    """``--seed``."""
+    return setting(
+        "--seed",
+        read=values.seed,
+        metavar="N",
+        form=Form((int,)),
+        group="What to run",
+        default_text="0",
+        help=help,
+    )
+
+
+def folder(help: str) -> Decorator:
+    """``--out``."""
+    default = f"{DEFAULT_OUT}/"
+    return setting("--out", type=str, metavar="DIR", group="Output", default_text=default, help=help)
+
+
+SEED = seed()
+OUT = folder("Folder of the report; empty, new, or an earlier report.")
 
 
 def budget(default: str, help: str) -> Decorator:

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from advisor.base.errors import EnvironmentProblem
+from advisor.base.installation import CLONE
 from advisor.base.settings import TargetRequest
 
-PACKAGE = "torch-advisor"
 PACKAGES = ("lib/python3.*/site-packages/torch/version.py", "lib64/python3.*/site-packages/torch/version.py")
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
@@ -61,13 +61,13 @@ def _on_path(path: str) -> Iterator[Path]:
 
 
 def _beside(python: Path) -> str:
-    install = shlex.join([str(python), "-m", "pip", "install", PACKAGE])
+    install = shlex.join([str(python), "-m", "pip", "install", CLONE])
     start = shlex.join([str(python), "-m", "advisor"])
     return f"install advisor beside your torch: `{install}`, then `{start}` with the same words"
 
 
 def _here() -> str:
     return (
-        f"install advisor beside your torch: `PYTHON -m pip install {PACKAGE}` with the PYTHON that trains; "
+        f"install advisor beside your torch: `PYTHON -m pip install {CLONE}` with the PYTHON that trains; "
         f"or torch beside advisor: `{shlex.quote(sys.executable)} -m pip install torch`"
     )

@@ -2,13 +2,14 @@
 
 from typing import Any, Self
 
+from advisor.base.installation import install_extra
 from advisor.frameworks.watching import Profiled
 
 try:
     from transformers import TrainerCallback
 except ImportError:
     raise ImportError(
-        "advisor.frameworks.huggingface needs transformers: pip install 'torch-advisor[huggingface]'"
+        f"advisor.frameworks.huggingface needs transformers: {install_extra('huggingface')}"
     ) from None
 
 

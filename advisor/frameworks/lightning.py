@@ -2,14 +2,13 @@
 
 from typing import Any
 
+from advisor.base.installation import install_extra
 from advisor.frameworks.watching import Profiled
 
 try:
     from lightning import pytorch as pl
 except ImportError:
-    raise ImportError(
-        "advisor.frameworks.lightning needs Lightning: pip install 'torch-advisor[lightning]'"
-    ) from None
+    raise ImportError(f"advisor.frameworks.lightning needs Lightning: {install_extra('lightning')}") from None
 
 
 class ProfileCallback(Profiled, pl.Callback):

@@ -2,7 +2,8 @@
 
 from advisor.patching.patch import NOTHING, patch_text
 from advisor.result.apply import ApplyData, Verification
-from advisor.result.wording import NUMERICS, ratio, short_ratio, shown
+from advisor.result.wording import ratio, short_ratio, shown
+from advisor.result.words import NUMERICS
 
 KEPT = "\t\r"  # of all control characters: what lines of programs are made of
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from advisor.report.next_step import apply_command
 from advisor.result import wording
-from advisor.result.document import Document, ProfileData, Record, ResultData
+from advisor.result.document import Document, ProfileData, ResultData
+from advisor.result.header import Record
 
 MOST_FINDINGS = 10
 MOST_CHANGES = 20

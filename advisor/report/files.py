@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-import textwrap
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -18,6 +17,7 @@ from advisor.report import digest, strategies_page
 from advisor.report.charts import rank_chart
 from advisor.report.findings_page import groups, rest_lines
 from advisor.report.folder import FILES, check_folder, reason
+from advisor.report.lines import wrapped
 from advisor.report.next_step import next_step
 from advisor.report.noise import disturbances
 from advisor.report.page import change_row, page
@@ -110,7 +110,7 @@ def render_text(
             f"{wording.short_ratio(proposal.measured)}: {wording.shown(proposal.reason, 500)}"
         )
     lines += ["", f"Next: {next_step(result, folder)}", f"Again: {reproduce(result)}"]
-    return "\n".join(_wrapped(line, max(width, 20)) for line in lines) + "\n"
+    return wrapped(lines, width)
 
 
 def write_report(result: ResultData | ProfileData, folder: Path) -> list[Path]:
@@ -168,15 +168,6 @@ def _found(result: ResultData, *, everything: bool) -> list[str]:
         place = f" ({row.place})" if row.place and row.place not in row.title else ""
         lines.append(f"  {row.title}{place}: {row.outcome}")
     return lines + rest_lines(found, everything=everything, in_python=result.target.kind == "objects")
-
-
-def _wrapped(line: str, width: int) -> str:
-    indent = line[: len(line) - len(line.lstrip())]
-    return (
-        "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))
-        if line
-        else ""
-    )
 
 
 def _asset(name: str) -> str:

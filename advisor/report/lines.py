@@ -1,10 +1,11 @@
 """Lines of text that fit a terminal."""
 
+import re
 import textwrap
 
 
 def wrapped(lines: list[str], width: int) -> str:
-    """Lines cut into shorter ones, each as deep as it began; ends with a newline.
+    """Lines cut into shorter ones, each as deep as its text begins, behind a number too; ends with a newline.
 
     Args:
         lines: Without newlines.
@@ -14,5 +15,6 @@ def wrapped(lines: list[str], width: int) -> str:
 
 
 def _wrapped(line: str, width: int) -> str:
-    indent = line[: len(line) - len(line.lstrip())]
+    found = re.match(r"\s*(\d+\. )?", line)
+    indent = " " * found.end() if found else ""
     return "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))

@@ -2,6 +2,7 @@
 
 from advisor.result import wording
 from advisor.result.document import ResultData, Trial
+from advisor.result.words import GAINS
 
 
 def disturbances(result: ResultData) -> list[str]:
@@ -38,7 +39,7 @@ def _other_clock(result: ResultData) -> list[str]:
 def _drifted(result: ResultData) -> list[str]:
     """Said where the absolute times contradict the gain: they were not taken side by side, the gain was."""
     after, found = winner(result), result.recommendation
-    if found.verdict != "change" or wording.gain_of(result) != wording.GAINS["throughput"]:
+    if found.verdict != "change" or wording.gain_of(result) != GAINS["throughput"]:
         return []
     then, now = result.baseline.throughput, None if after is None else after.throughput
     if now is None or now.unit != then.unit or min(now.low, then.low) <= 0:

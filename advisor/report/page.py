@@ -20,6 +20,7 @@ from advisor.result import outlook, wording
 from advisor.result.conditions import Fact, conditions, limits, machine, memory_compared, quads, reproduce
 from advisor.result.document import Adopted, Interval, ProfileSummary, Recommendation, ResultData, Trial
 from advisor.result.wording import shown, shown_block
+from advisor.result.words import NUMERICS, SEMANTICS
 
 MOST_ROWS = 2000  # what a browser sorts at once; the rest is in result.json
 UNNAMED = "(unnamed)"
@@ -222,7 +223,7 @@ def change_row(change: Adopted, found: Recommendation, written: Written = NOWHER
         before=wording.setting(change.from_),
         after=wording.setting(change.to),
         semantics=change.semantics,
-        meaning=f"{wording.SEMANTICS[change.semantics]}; {_numbers_of(change, found)}",
+        meaning=f"{SEMANTICS[change.semantics]}; {_numbers_of(change, found)}",
         contribution=wording.ratio(change.contribution),
         snippet=shown_block(edited if is_edited else change.snippet),
         edit=f"{'the rest ' if rest else ''}as in changes.patch" if is_edited else "",
@@ -233,7 +234,7 @@ def change_row(change: Adopted, found: Recommendation, written: Written = NOWHER
 def _numbers_of(change: Adopted, recommendation: Recommendation) -> str:
     """What is known about the numbers under one change; which of them rounds is told by its semantics."""
     rounds = change.semantics != "exact" and wording.is_rounded(recommendation)
-    return wording.ROUNDED if rounds and change.numerics == "identical" else wording.NUMERICS[change.numerics]
+    return wording.ROUNDED if rounds and change.numerics == "identical" else NUMERICS[change.numerics]
 
 
 def tiles(result: ResultData) -> list[Tile]:

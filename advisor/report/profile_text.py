@@ -1,10 +1,8 @@
 """A profile for a terminal: what was found, where, and how much it could give at most."""
 
-import re
-import textwrap
-
 from advisor.report.charts.rank_chart import lines as rank_lines
 from advisor.report.findings_page import FindingRow, finding_row, groups, rest_lines
+from advisor.report.lines import wrapped
 from advisor.report.next_step import tune_command
 from advisor.report.profile_page import tiles
 from advisor.result import wording
@@ -38,7 +36,7 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
     said += [f"warning: {shown(text, 500)}" for text in [*result.warnings, *result.profile.notes]]
     lines += ["", *said] if said else []
     lines += ["", _next(result), f"Again: {reproduce(result)}"]
-    return "\n".join(_wrapped(line, max(width, 20)) for line in lines) + "\n"
+    return wrapped(lines, width)
 
 
 def _step(result: ProfileData) -> list[str]:
@@ -78,10 +76,3 @@ def _next(result: ProfileData) -> str:
     if result.target.kind == "objects":
         return "Next: `advisor.tune(model=..., dataset=..., ...)` tries what can be tried and measures it."
     return f"Next: `{tune_command(result)}` tries what can be tried and measures it."
-
-
-def _wrapped(line: str, width: int) -> str:
-    """The line in several, each as deep as its text begins, behind a number too."""
-    found = re.match(r"\s*(\d+\. )?", line)
-    indent = " " * found.end() if found else ""
-    return "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False))

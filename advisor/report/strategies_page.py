@@ -21,6 +21,7 @@ from advisor.result import wording
 from advisor.result.conditions import as_json
 from advisor.result.document import Interval, Ratio, ResultData, Trial, Value
 from advisor.result.wording import shown
+from advisor.result.words import GAINS, NUMERICS, SEMANTICS
 
 MOST_CURVES = 6
 MOST_NAME = 40
@@ -126,7 +127,7 @@ def strategies(result: ResultData, prefix: str = "") -> StrategiesPart | None:
 
 def measure(result: ResultData) -> str:
     """What ratios to one process are ratios of: goodput is throughput, since the batch is kept."""
-    return wording.GAINS["throughput" if result.objective == "goodput" else result.objective]
+    return GAINS["throughput" if result.objective == "goodput" else result.objective]
 
 
 def strategy_rows(result: ResultData) -> list[StrategyRow]:
@@ -255,7 +256,7 @@ def _row(trial: Trial, ratio: Interval | None, alone: Trial | None, result: Resu
         settings=[text for text in settings if not text.startswith(("strategy=", "ranks="))],
         ratio=_ratio(trial, ratio, alone),
         semantics=UNKNOWN if semantics is None else semantics.value,
-        meaning="" if semantics is None else wording.SEMANTICS[semantics.value],
+        meaning="" if semantics is None else SEMANTICS[semantics.value],
         numbers=_numbers(trial, result),
         sent="" if trial.ranks is None else amount(trial.ranks.bytes_per_step),
         told=shown(", ".join(_told(name, value) for name, value in report.items()), 300),
@@ -297,8 +298,8 @@ def _numbers(trial: Trial, result: ResultData) -> str:
     same = all(trial.config.get(name) == found.config.get(name) for name in ("strategy", "ranks"))
     if found.verdict == "change" and same:
         change = next((change for change in found.changes if change.knob == "strategy"), None)
-        return wording.NUMERICS[found.numerics if change is None else change.numerics]
-    return wording.NUMERICS["not_checked"]
+        return NUMERICS[found.numerics if change is None else change.numerics]
+    return NUMERICS["not_checked"]
 
 
 def _to_baseline(trial: Trial, result: ResultData) -> Interval | None:

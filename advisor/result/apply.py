@@ -23,13 +23,12 @@
     both are ratios of), ``numerics`` with ``numerics_reason``, ``processes``, ``seconds`` and ``why``.
 """
 
-import json
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from advisor.base.errors import clean
-from advisor.result.document import Adopted, Finite, Ratio, Record, Target, Value
+from advisor.result.document import Adopted, Finite, Ratio, Value
+from advisor.result.header import Header, Record, Target
 
 Verdict = Literal["met", "missed", "not_shown", "drifts", "failed"]
 
@@ -69,11 +68,11 @@ class Verification(Record):
         return self.verdict == "met"
 
 
-class ApplyData(Record):
+class ApplyData(Header):
     """What ``apply`` did or would do."""
 
-    schema_version: Literal[1] = 1
-    advisor_version: str
+    ascii_only: ClassVar[bool] = True
+
     target: Target
     status: Literal["shown", "written", "not_written", "reverted", "nothing"]
     file: str | None = None
@@ -84,15 +83,6 @@ class ApplyData(Record):
     backup: str | None = None
     verification: Verification | None = None
     warnings: list[str] = Field(default_factory=list)
-
-    def to_json(self) -> str:
-        """The document as text that any stream can carry, indented; no NaN or Infinity of a foreign file."""
-        plain: dict[str, Any] = json.loads(
-            json.dumps(self.model_dump(by_alias=True)), parse_constant=lambda name: None
-        )
-        if self.file is not None:
-            plain["file"] = clean(self.file)
-        return json.dumps(plain, indent=2, allow_nan=False) + "\n"
 
 
 def by_hand(change: Adopted, reason: str) -> Instruction:

@@ -33,7 +33,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from advisor.result.document import Document, Finite, Interval, Ratio, Record, Value
+from advisor.result.document import Document, Finite, Interval, Ratio, Value
+from advisor.result.header import Record
 
 Verdict = Literal["regressed", "within_limit", "unchanged", "improved", "not_compared"]
 

@@ -12,7 +12,8 @@ from typing import Any
 from advisor.base.errors import UsageError
 from advisor.base.redaction import without_secrets
 from advisor.base.settings import Settings
-from advisor.result.document import Document, Target
+from advisor.result.document import Document
+from advisor.result.header import Target
 from advisor.result.wording import shown
 
 DIGEST = len("sha256:") + 12  # characters of a digest that are shown

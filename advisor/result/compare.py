@@ -32,12 +32,10 @@ Its fields:
     Rules that fired in both, at the same place.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -51,11 +49,10 @@ from advisor.result.document import (
     ProfileData,
     Rate,
     Ratio,
-    Record,
     ResultData,
-    Target,
     Value,
 )
+from advisor.result.header import Header, Record, Target, header
 from advisor.result.stored_step import stored_step
 from advisor.result.wording import plain, shown
 
@@ -104,11 +101,11 @@ class OneSided(Record):
     elsewhere: Elsewhere = "absent"
 
 
-class ComparisonData(Record):
+class ComparisonData(Header):
     """What ``compare`` found."""
 
-    schema_version: Literal[1] = 1
-    advisor_version: str
+    ascii_only: ClassVar[bool] = True
+
     target: Target
     machine: dict[str, Any]
     a: Side
@@ -122,12 +119,6 @@ class ComparisonData(Record):
     came: list[OneSided] = Field(default_factory=list)
     went: list[OneSided] = Field(default_factory=list)
     stayed: list[str] = Field(default_factory=list)
-
-    def to_json(self) -> str:
-        """The document as text that any stream can carry, indented; no NaN or Infinity of a foreign file."""
-        text = json.dumps(self.model_dump(by_alias=True))
-        finite = json.loads(text, parse_constant=lambda name: None)
-        return json.dumps(finite, indent=2, allow_nan=False) + "\n"
 
 
 @dataclass(frozen=True)
@@ -149,7 +140,7 @@ def compare(a: Given, b: Given) -> ComparisonData:
     ratio, why = _step_ratio(a, b, first, second)
     fired, later = _fired(a.result.findings), _fired(b.result.findings)
     return ComparisonData(
-        advisor_version=version("torch-advisor"),
+        **header(),
         target=a.result.target,
         machine=a.result.machine,
         a=first,

@@ -8,6 +8,7 @@ from typing import Any
 from advisor.result import attribution, wording
 from advisor.result.document import IN_PYTHON, Document, Ratio, ResultData
 from advisor.result.wording import shown
+from advisor.result.words import STOPPED
 
 MACHINE = {
     "cpu_model": "processor",
@@ -71,7 +72,7 @@ def memory_compared(result: ResultData) -> str:
 
 def ended(result: ResultData) -> str:
     """Why the search ended; of what, where the command named what may be tried."""
-    why = wording.STOPPED[result.budget.stopped_by]
+    why = STOPPED[result.budget.stopped_by]
     asked = ", ".join(dict.fromkeys(map(shown, attribution.asked(result))))
     return (
         f"{why} of what --knob allows ({asked})" if asked and result.budget.stopped_by == "converged" else why

@@ -6,29 +6,22 @@ ever written.
 """
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from advisor.base.atomic_file import write_atomically
-from advisor.base.errors import clean
+from advisor.result.header import Header, Record, Target
+from advisor.tuners.search.record import Process, Stage, State
 from advisor.tuners.supervision.failures import Cause
 
-SCHEMA_VERSION = 1
 IN_PYTHON = "(in Python)"  # stands in ``command`` for the arguments of a call
 MOST_LOSSES = 50  # of one run: enough to draw them
 
 Value = int | str
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Losses = Annotated[list[Finite | None], Field(max_length=MOST_LOSSES)]
-
-
-class Record(BaseModel):
-    """A part of a result. Unknown fields of newer minor versions are kept."""
-
-    model_config = ConfigDict(extra="allow", populate_by_name=True, ser_json_inf_nan="null")
 
 
 class Interval(Record):
@@ -66,16 +59,6 @@ class Loss(Record):
     first: Finite | None = None
     last: Finite | None = None
     steps: int = 0
-
-
-class Target(Record):
-    """What was run. ``launches`` counts the processes started for it."""
-
-    path: str
-    kind: Literal["script", "workload", "trace", "objects"]
-    args: list[str] = []
-    digest: str = ""
-    launches: int = 0
 
 
 class Noise(Record):
@@ -212,9 +195,9 @@ class Trial(Record):
 
     number: int
     config: dict[str, Value]
-    process: Literal["own", "shared"] = "own"
-    stage: Literal["baseline", "screen", "search", "confirm", "ablate"] = "screen"
-    state: Literal["complete", "pruned", "failed"] = "complete"
+    process: Process = "own"
+    stage: Stage = "screen"
+    state: State = "complete"
     cause: Cause | None = None
     message: str = ""
     marks: list[str] = []
@@ -334,11 +317,9 @@ class Budget(Record):
     stopped_by: Literal["budget", "trials", "converged", "failures", "interrupted"]
 
 
-class Document(Record):
+class Document(Header):
     """What every ``result.json`` holds."""
 
-    schema_version: Literal[1] = 1
-    advisor_version: str
     command: list[str]
     created: str = ""
     target: Target
@@ -348,11 +329,6 @@ class Document(Record):
     findings: list[Finding] = []
     warnings: list[str] = []
     budget: Budget
-
-    def to_json(self) -> str:
-        """The document as text: UTF-8 safe (lone surrogates escaped), indented, with a final newline."""
-        plain = self.model_dump(by_alias=True)  # its JSON mode refuses lone surrogates
-        return json.dumps(_writable(plain), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 class ProfileData(Document):
@@ -383,20 +359,6 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of ``result.json``, of ``tune`` or of ``profile``."""
     either: TypeAdapter[ResultData | ProfileData] = TypeAdapter(ResultData | ProfileData)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **either.json_schema()}
-
-
-def _writable(value: Any) -> Any:
-    """What JSON can hold: lone surrogates become ``\\xff`` escapes, NaN and Infinity null."""
-    if isinstance(value, str):
-        lone = not value.isascii() and any(0xD800 <= ord(c) <= 0xDFFF for c in value)
-        return clean(value, limit=1_000_000) if lone else value
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, list | tuple):
-        return [_writable(item) for item in value]
-    if isinstance(value, dict):
-        return {_writable(key): _writable(item) for key, item in value.items()}
-    return value
 
 
 if __name__ == "__main__":

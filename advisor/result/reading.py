@@ -6,7 +6,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from advisor.base.errors import UsageError, clean
-from advisor.result.document import SCHEMA_VERSION, ProfileData, ResultData
+from advisor.result.document import ProfileData, ResultData
+from advisor.result.header import SCHEMA_VERSION
 
 
 def read_document(path: Path) -> ResultData | ProfileData:

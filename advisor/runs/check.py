@@ -5,20 +5,18 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 from advisor.base.durations import write_duration
 from advisor.base.errors import AdvisorError, TargetError, UsageError
-from advisor.base.redaction import without_secrets
 from advisor.base.settings import Progress, Settings, TargetRequest, Value
 from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import Machine, read_machine
 from advisor.result.check import CheckData, ReferenceFacts, Resetting
 from advisor.result.comparability import kind_differences, machine_differences, other_request, refuse
-from advisor.result.document import Budget, ProfileData, ProfileSummary, ResultData, Target
+from advisor.result.document import Budget, ProfileData, ProfileSummary, ResultData
+from advisor.result.header import header_of_run, target_of
 from advisor.result.stored_step import LEAST_PROCESSES
 from advisor.runs.regression import check_memory, check_step, is_contended, undisturbed
 from advisor.stages.baseline import SHORT_DROP, Baseline, run_baseline, target_error, too_short
@@ -251,15 +249,12 @@ def _result(
     facts = _reference_facts(name, reference)
     digest = request_digest(request)
     return CheckData(
-        advisor_version=version("torch-advisor"),
-        command=without_secrets(settings.command),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        seed=settings.seed,
-        target=Target(
-            path=request.name, kind=request.program, args=without_secrets(request.args), digest=digest,
-            launches=run.launcher.launches,
+        **header_of_run(
+            settings.command,
+            target_of(request, digest=digest, launches=run.launcher.launches),
+            baseline.profile.machine.as_json(),
+            settings.seed,
         ),
-        machine=baseline.profile.machine.as_json(),
         profile=ProfileSummary(phases_ms=phases_ms(baseline.profile)),
         warnings=[
             *warnings,
@@ -279,7 +274,7 @@ def _result(
         contended=contended,
         thread_collapse=baseline.thread_collapse,
         excluded_slots={"other_load": 0, **dict(sorted(excluded.items()))},
-    )  # fmt: skip
+    )
 
 
 def _disturbed(contended: bool, collapsed: bool, reference: ReferenceFacts) -> list[str]:

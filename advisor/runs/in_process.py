@@ -5,9 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,7 +23,8 @@ from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.user_lines import user_location
 from advisor.profiles.hooks.watch import Watch
 from advisor.report.profile_result import ProfileResult
-from advisor.result.document import IN_PYTHON, Budget, ProfileData, Target
+from advisor.result.document import IN_PYTHON, Budget, ProfileData
+from advisor.result.header import Target, header_of_run
 from advisor.rules import RULES
 from advisor.runs.in_process_stages import Division, Seen, Stages, profiler_is_active
 from advisor.runs.profile import baseline_of
@@ -216,11 +215,9 @@ class LoopProfile:
         found = _complete(seen)
         findings = advise(found, RULES)
         return ProfileData(
-            advisor_version=version("torch-advisor"),
-            command=["profile", IN_PYTHON],
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            target=Target(path=self._target, kind="objects"),
-            machine=found.machine.as_json(),
+            **header_of_run(
+                ["profile", IN_PYTHON], Target(path=self._target, kind="objects"), found.machine.as_json()
+            ),
             baseline=baseline_of(found),
             profile=data.profile_summary(found, summary=summary(findings, found), notes=seen.notes),
             findings=data.as_data(findings),

@@ -3,20 +3,18 @@
 import tempfile
 import time
 from contextlib import ExitStack
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 from advisor.advice.advise import advise, summary
 from advisor.base.durations import write_duration
 from advisor.base.errors import TargetError
-from advisor.base.redaction import without_secrets
 from advisor.base.settings import Progress, Settings
 from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import read_machine
 from advisor.profiles.facts.profile import Profile
 from advisor.report.files import write_report
-from advisor.result.document import Baseline, Budget, Interval, ProfileData, Rate, Target
+from advisor.result.document import Baseline, Budget, Interval, ProfileData, Rate
+from advisor.result.header import header_of_run, target_of
 from advisor.rules import RULES
 from advisor.stages import result_findings as data
 from advisor.stages.baseline import target_error, too_short
@@ -78,18 +76,14 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
             progress.warn(text)
         findings = advise(found, RULES)
         result = ProfileData(
-            advisor_version=version("torch-advisor"),
-            command=without_secrets(settings.command),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            seed=settings.seed,
-            target=Target(
-                path=settings.target.name,
-                kind=settings.target.program,
-                args=without_secrets(settings.target.args),
-                digest=request_digest(settings.target),
-                launches=launcher.launches,
+            **header_of_run(
+                settings.command,
+                target_of(
+                    settings.target, digest=request_digest(settings.target), launches=launcher.launches
+                ),
+                found.machine.as_json(),
+                settings.seed,
             ),
-            machine=found.machine.as_json(),
             baseline=baseline_of(found),
             profile=data.profile_summary(found, summary=summary(findings, found), notes=diagnosis.notes),
             findings=data.as_data(findings),

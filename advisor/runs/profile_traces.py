@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from advisor.profiles.traces.rank_times import ranks_of
 from advisor.profiles.traces.reading import read_trace
 from advisor.profiles.traces.trace import DEVICE, Trace
 from advisor.report.files import write_report
-from advisor.result.document import Budget, ProfileData, Target
+from advisor.result.document import Budget, ProfileData
+from advisor.result.header import Target, header_of_run
 from advisor.rules import RULES
 from advisor.stages import result_findings as data
 
@@ -45,11 +44,11 @@ def profile_traces(paths: Sequence[Path], command: tuple[str, ...], out: Path | 
     names = [path.name for path in paths]
     notes = [f"{name}: {note}" for name, trace in zip(names, traces, strict=True) for note in trace.notes]
     result = ProfileData(
-        advisor_version=version("torch-advisor"),
-        command=list(command),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        target=Target(path=", ".join(str(path) for path in paths), kind="trace"),
-        machine={"fingerprint": "", **_recorded(first), "gpus": [gpu.name for gpu in found.machine.gpus]},
+        **header_of_run(
+            command,
+            Target(path=", ".join(str(path) for path in paths), kind="trace"),
+            {"fingerprint": "", **_recorded(first), "gpus": [gpu.name for gpu in found.machine.gpus]},
+        ),
         profile=data.profile_summary(found, summary=summary(findings, found), notes=notes),
         findings=data.as_data(findings),
         budget=Budget(seconds=time.monotonic() - began, trials=0, stopped_by="converged"),

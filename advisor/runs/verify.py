@@ -23,7 +23,8 @@ from advisor.profiles.facts.machine import Machine
 from advisor.result.apply import Verdict, Verification
 from advisor.result.comparability import machine_differences, refuse
 from advisor.result.document import Adopted, Ratio, ResultData
-from advisor.result.wording import GAINS, gain_of
+from advisor.result.wording import gain_of
+from advisor.result.words import GAINS
 from advisor.runs.stand_in import write_stand_in
 from advisor.stages.baseline import Baseline, run_baseline, target_error
 from advisor.stages.confirmation_plan import instance_quads

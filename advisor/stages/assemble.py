@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 from advisor.advice.advise import in_order, summary
 from advisor.advice.finding import Finding
-from advisor.base.redaction import without_secrets
 from advisor.base.settings import Settings
 from advisor.profiles.facts.profile import Profile
-from advisor.result import attribution, wording
+from advisor.result import attribution
 from advisor.result.document import (
     Adopted,
     Budget,
@@ -24,12 +21,13 @@ from advisor.result.document import (
     Proposal,
     Recommendation,
     ResultData,
-    Target,
     Trial,
     Untried,
 )
 from advisor.result.document import Baseline as BaselineData
+from advisor.result.header import header_of_run, target_of
 from advisor.result.stored_step import LEAST_PROCESSES, over_processes
+from advisor.result.words import STOPPED
 from advisor.rules import RULES
 from advisor.stages import unconfirmed
 from advisor.stages.baseline import Baseline
@@ -90,19 +88,13 @@ def result(
     option = "knobs=" if request.kind == "objects" else "--knob"
     judged = with_outcomes(findings, recommendation, trials, untried, space.present, settings.knobs, option)
     return ResultData(
-        advisor_version=version("torch-advisor"),
-        command=without_secrets(settings.command),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        study=study,
-        seed=settings.seed,
-        target=Target(
-            path=request.name,
-            kind=request.program,
-            args=without_secrets(request.args),
-            digest=digest,
-            launches=launches,
+        **header_of_run(
+            settings.command,
+            target_of(request, digest=digest, launches=launches),
+            profile.machine.as_json(),
+            settings.seed,
         ),
-        machine=profile.machine.as_json(),
+        study=study,
         objective=settings.objective,
         min_gain=settings.min_gain,
         noise=Noise(
@@ -289,7 +281,7 @@ def _not_reached(
     space: Space, trials: Sequence[Trial], told: Collection[str], stopped_by: StoppedBy
 ) -> list[Untried]:
     """Knobs of which no trial had another value than the present one, and nothing says why."""
-    reason = attribution.NOT_REACHED if stopped_by == "converged" else f"{wording.STOPPED[stopped_by]} before"
+    reason = attribution.NOT_REACHED if stopped_by == "converged" else f"{STOPPED[stopped_by]} before"
     return [
         Untried(knob=knob, value=None, reason=reason)
         for knob in space.choices

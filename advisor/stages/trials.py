@@ -17,6 +17,8 @@ from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.trial.messages import Slot
 
+# What is stored and shown as it was measured, under the same name.
+AS_MEASURED = (Trial.model_fields.keys() & TrialRecord.__dataclass_fields__.keys()) - {"against_baseline"}
 WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
 
 
@@ -101,20 +103,11 @@ class Keeping:
 
 
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:
-    """A trial as the result shows it."""
+    """A trial as it is stored and shown."""
     outcome = record.outcome
     losses, ranks = parse_losses(outcome) if outcome is not None else (), _ranks(outcome)
     return Trial(
-        number=record.number,
-        config=record.config,
-        process=record.process,
-        stage=record.stage,
-        state=record.state,
-        cause=record.cause,
-        message=record.message,
-        marks=record.marks,
-        applied=record.applied,
-        refused=record.refused,
+        **{name: getattr(record, name) for name in AS_MEASURED},
         step_ms=step_interval(record.slots) if record.slots else None,
         throughput=rate(record.slots, sampled) if record.slots else None,
         goodput=_goodput(record, sampled),
@@ -123,9 +116,7 @@ def as_trial(record: TrialRecord, sampled: bool) -> Trial:
         losses=spread(losses) if ranks is not None else [],
         ranks=ranks,
         against_baseline=None if record.against_baseline is None else as_ratio(record.against_baseline),
-        startup_s=record.startup_s,
         compile_s=None if outcome is None else outcome["compile"]["seconds"] or None,
-        log=record.log,
     )
 
 

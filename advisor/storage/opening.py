@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from advisor.base.errors import AdvisorError, EnvironmentProblem, UsageError, clean
 from advisor.base.fault_points import hit
+from advisor.base.installation import CLONE
 from advisor.storage.database import (
     Database,
     Patience,
@@ -239,7 +240,7 @@ def _schema(url: StorageUrl, engine: sa.Engine) -> int | None:
     if row.schema > newest():
         raise EnvironmentProblem(
             f"{url.shown} was made by advisor {clean(row.advisor)}, this is {_this_version()}; {UNTOUCHED}",
-            hint="`pip install --upgrade torch-advisor`",
+            hint=f"`pip install --upgrade {CLONE}` after `git pull` there",
             code="newer_schema",
         )
     return int(row.schema)

@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, unquote
 
 from advisor.base.errors import EnvironmentProblem, UsageError, clean
+from advisor.base.installation import install_extra
 
 DEFAULT_FOLDER = ".advisor"
 DEFAULT_STORAGE = f"sqlite:///{DEFAULT_FOLDER}/studies.db"
@@ -197,7 +198,7 @@ def _postgresql(rest: str, from_environment: bool) -> StorageUrl:
     if importlib.util.find_spec("psycopg") is None:
         raise EnvironmentProblem(
             "postgresql:// needs the extra",
-            hint="`pip install 'torch-advisor[postgres]'`",
+            hint=f"`{install_extra('postgres')}`",
             code="missing_extra",
         )
     user = unquote(parts["user"]) if parts["user"] else None

@@ -26,12 +26,12 @@ from advisor.storage.optuna_tables import Direction, end_running, open_study, to
 from advisor.storage.storage_url import StorageUrl
 from advisor.storage.tables import comparisons, machines, profiles, results, studies, trials
 from advisor.storage.writer import Claims, Writer
+from advisor.tuners.search.record import Stage
 
 if TYPE_CHECKING:
     import optuna
 
 Status = Literal["running", "complete", "interrupted", "failed"]
-Stage = Literal["baseline", "screen", "search", "confirm", "ablate"]
 KILLED = "the tuner ended during this trial"
 
 

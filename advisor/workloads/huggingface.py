@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.installation import install_extra
 from advisor.workloads.loaders import is_random, refusal
 
 try:
     from transformers import Trainer, get_scheduler
 except ImportError:
-    raise ImportError(
-        "Workload.from_trainer needs transformers: pip install 'torch-advisor[huggingface]'"
-    ) from None
+    raise ImportError(f"Workload.from_trainer needs transformers: {install_extra('huggingface')}") from None
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,14 +10,13 @@ from torch.nn import Module
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from advisor.base.installation import install_extra
 from advisor.workloads.loaders import loader_arguments, refusal
 
 try:
     from lightning import pytorch as pl
 except ImportError:
-    raise ImportError(
-        "Workload.from_lightning needs Lightning: pip install 'torch-advisor[lightning]'"
-    ) from None
+    raise ImportError(f"Workload.from_lightning needs Lightning: {install_extra('lightning')}") from None
 
 CHANGES_STEPS = (
     "backward", "configure_gradient_clipping", "lr_scheduler_step", "on_after_backward",

@@ -151,7 +151,7 @@ def test_65_without_psycopg_the_extra_is_named(
     said = say(capsys, "studies", "--storage", f"postgresql://ada:{SECRET}@h/lab")
     assert (said.code, said.blocks) == (5, 1)
     assert "postgresql:// needs the extra" in said.err
-    assert "hint: `pip install 'torch-advisor[postgres]'`" in said.err
+    assert "hint: `pip install '/path/to/advisor[postgres]'`" in said.err
     assert SECRET not in said.err
 
 

@@ -18,7 +18,8 @@ from advisor.cli.commands.check import show
 from advisor.cli.machine_checks import torch_build
 from advisor.profiles.facts.machine import read_machine
 from advisor.report.files import write_report
-from advisor.result.document import Budget, Target
+from advisor.result.document import Budget
+from advisor.result.header import Target
 
 TRAINING = "import torch\nmodel = torch.nn.Linear(1, 1)\nfor _ in range(9):\n    model(1).backward()\n"
 

@@ -252,10 +252,10 @@ def test_a_training_too_short_to_profile_ends_as_ever_with_a_warning(tmp_path: P
 @pytest.mark.parametrize(
     ("blocked", "module", "extra"),
     [
-        ("lightning", "advisor.frameworks.lightning", "torch-advisor[lightning]"),
-        ("lightning", "advisor.workloads.lightning", "torch-advisor[lightning]"),
-        ("transformers", "advisor.frameworks.huggingface", "torch-advisor[huggingface]"),
-        ("transformers", "advisor.workloads.huggingface", "torch-advisor[huggingface]"),
+        ("lightning", "advisor.frameworks.lightning", "/path/to/advisor[lightning]"),
+        ("lightning", "advisor.workloads.lightning", "/path/to/advisor[lightning]"),
+        ("transformers", "advisor.frameworks.huggingface", "/path/to/advisor[huggingface]"),
+        ("transformers", "advisor.workloads.huggingface", "/path/to/advisor[huggingface]"),
     ],
 )
 def test_without_the_framework_one_line_names_what_to_install(

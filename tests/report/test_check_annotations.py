@@ -13,7 +13,7 @@ from advisor.report.annotations import MOST, annotations, command
 from advisor.report.check_page import MARKER, render_markdown
 from advisor.report.markdown import MOST_BYTES
 from advisor.result.check import CheckData, Resetting
-from advisor.result.document import Target
+from advisor.result.header import Target
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:\r\n]*)::([^\r\n]*)")
 UNESCAPES = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from result_builder import a_harmless_twin, a_hostile_result, a_keep, a_profile_result, a_result, many_trials
 
 from advisor.report import files
-from advisor.result.document import Target
+from advisor.result.header import Target
 
 
 def tokens(markdown: str) -> list[Any]:

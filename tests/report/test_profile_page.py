@@ -19,7 +19,8 @@ from test_report import collect, explained, visible
 from advisor.report import files
 from advisor.report.findings_page import finding_row, gain, outcome
 from advisor.report.profile_text import render_profile
-from advisor.result.document import Finding, Interval, ProfileData, Target
+from advisor.result.document import Finding, Interval, ProfileData
+from advisor.result.header import Target
 
 KINDS: dict[str, Callable[[], ProfileData]] = {
     "script": a_profile_result,

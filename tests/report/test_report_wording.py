@@ -22,6 +22,7 @@ from advisor.report.findings_page import finding_row, rule_page
 from advisor.result import wording
 from advisor.result.attribution import advised
 from advisor.result.document import Recommendation, ResultData
+from advisor.result.words import CAUSES, STOPPED
 from advisor.rules import RULES
 from advisor.stages.result_findings import as_data
 from advisor.tuners.supervision.failures import Cause
@@ -107,8 +108,8 @@ def lines() -> list[str]:
         if finding.fired and finding.knobs:
             told.append(f"    about: {', '.join(advised(finding.advice, finding.knobs)) or 'no knob'}")
     told += [f"verdict [{name}] {wording.verdict(result)}" for name, result in verdicts().items()]
-    told += [f"cause [{cause}] {words}" for cause, words in sorted(wording.CAUSES.items())]
-    told += [f"stopped [{name}] {words}" for name, words in sorted(wording.STOPPED.items())]
+    told += [f"cause [{cause}] {words}" for cause, words in sorted(CAUSES.items())]
+    told += [f"stopped [{name}] {words}" for name, words in sorted(STOPPED.items())]
     return told
 
 

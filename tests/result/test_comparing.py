@@ -26,7 +26,8 @@ from advisor.base.errors import UsageError
 from advisor.report.compare_page import finding_lines, notes, render_markdown, rows, sentence
 from advisor.report.markdown import MOST_BYTES
 from advisor.result.compare import ComparisonData, Given, Pair, compare
-from advisor.result.document import Baseline, Interval, OverProcesses, ProfileData, ResultData, Target
+from advisor.result.document import Baseline, Interval, OverProcesses, ProfileData, ResultData
+from advisor.result.header import Target
 from advisor.result.wording import shown
 
 Any_ = ResultData | ProfileData

@@ -19,7 +19,7 @@ from advisor.patching.applying import Patch
 from advisor.profiles.facts.machine import read_machine
 from advisor.result.apply import Setting
 from advisor.result.comparability import other_request
-from advisor.result.document import Target
+from advisor.result.header import Target
 from advisor.runs.verify import refuse_promise
 
 SECRET, OTHER_SECRET = "hunter2-in-arguments", "hunter2-in-the-environment"

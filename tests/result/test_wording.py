@@ -7,6 +7,7 @@ from advisor.report.next_step import apply_command, next_step
 from advisor.report.noise import disturbances
 from advisor.result import outlook, wording
 from advisor.result.document import Interval, Noise, Rate, Ratio, Untried
+from advisor.result.words import CAUSES
 
 
 def test_a_ratio_carries_its_interval_confidence_and_evidence() -> None:
@@ -167,9 +168,7 @@ def test_a_block_keeps_its_lines() -> None:
 
 
 def test_every_cause_has_words() -> None:
-    assert all(
-        (words and words[0].islower()) or words.startswith("advisor") for words in wording.CAUSES.values()
-    )
+    assert all((words and words[0].islower()) or words.startswith("advisor") for words in CAUSES.values())
 
 
 def test_an_exact_interval_keeps_two_decimals() -> None:

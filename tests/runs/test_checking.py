@@ -18,7 +18,8 @@ from advisor.report.files import write_report
 from advisor.report.folder import check_folder
 from advisor.result.check import CheckData, Checked, Resetting
 from advisor.result.comparability import other_request
-from advisor.result.document import Baseline, Interval, OverProcesses, Rate, Target
+from advisor.result.document import Baseline, Interval, OverProcesses, Rate
+from advisor.result.header import Target
 from advisor.result.stored_step import of_interval, stored_step
 from advisor.runs.check import changed_settings, of_check, refuse_reference
 from advisor.runs.regression import Judgement, check_memory, check_step, is_contended, judge, undisturbed

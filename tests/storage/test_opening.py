@@ -103,7 +103,7 @@ def newer(file: Path) -> None:
         (
             newer, EnvironmentProblem,
             f"x.db was made by advisor 3.1, this is {VERSION}; left untouched",
-            "`pip install --upgrade torch-advisor`",
+            "`pip install --upgrade /path/to/advisor`",
         ),
     ],
 )  # fmt: skip

@@ -133,7 +133,7 @@ def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(EnvironmentProblem) as refused:
         parse_storage("postgresql://ada@h/lab")
     assert (refused.value.message, refused.value.hint, refused.value.exit_code) == (
-        "postgresql:// needs the extra", "`pip install 'torch-advisor[postgres]'`", 5,
+        "postgresql:// needs the extra", "`pip install '/path/to/advisor[postgres]'`", 5,
     )  # fmt: skip
 
 

@@ -39,6 +39,6 @@ def test_what_is_written_of_a_result_in_progress_does_not_grow_with_its_trials(s
         trials = [Trial(number=number, config={"x": number}, stage="search", state="complete")
                   for number in range(count)]  # fmt: skip
         store.save_result("train", a_result(trials=trials), finished=False)
-        with store.database.reading() as connection:
+        with store._database.reading() as connection:
             sizes.append(len(connection.exec_driver_sql("SELECT data FROM advisor_results").scalar_one()))
     assert sizes[0] == sizes[1]

@@ -10,6 +10,8 @@ from advisor.tuners.supervision.failures import Cause, Failure
 from advisor.tuners.trial.messages import Slot
 
 Stage = Literal["baseline", "screen", "search", "confirm", "ablate"]
+State = Literal["complete", "pruned", "failed"]
+Process = Literal["own", "shared"]
 
 
 @dataclass
@@ -23,8 +25,8 @@ class TrialRecord:
     number: int
     config: dict[str, Value]
     stage: Stage
-    process: Literal["own", "shared"] = "own"
-    state: Literal["complete", "pruned", "failed"] = "complete"
+    process: Process = "own"
+    state: State = "complete"
     cause: Cause | None = None
     message: str = ""
     marks: list[str] = field(default_factory=list)

@@ -18,6 +18,7 @@ from advisor.cli.options import Command, problems_of, setting
 from advisor.cli.output import tell, warn, write
 from advisor.result.apply import ApplyData, Verification
 from advisor.result.document import ResultData, Value
+from advisor.result.header import header
 
 if TYPE_CHECKING:
     from advisor.patching.applying import Patch
@@ -221,9 +222,7 @@ def _reverted(found: ResultData) -> ApplyData:
 
 
 def _document(found: ResultData, status: Literal["shown", "reverted"]) -> ApplyData:
-    from importlib.metadata import version
-
-    return ApplyData(advisor_version=version("torch-advisor"), target=found.target, status=status)
+    return ApplyData(**header(), target=found.target, status=status)
 
 
 def _say_what_is_next(data: ApplyData, name: str) -> None:

@@ -1,6 +1,5 @@
 """``advisor check``: the gate of a pipeline: is the target slower, or hungrier, than it was?"""
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
     CONFIDENCE,
     DEBUG,
-    DEFAULT_OUT,
     DEVICE,
     DRY_RUN,
     FORMAT,
@@ -26,6 +24,7 @@ from advisor.cli.common import (
     report_folder,
 )
 from advisor.cli.completion import complete_file
+from advisor.cli.dry_run import told
 from advisor.cli.failures import interrupted_code
 from advisor.cli.found import read_result_file
 from advisor.cli.knob_options import Fixed, fix_option, merge_fixed
@@ -81,14 +80,7 @@ Examples:
 @common.budget("2m", "Time for everything: 90s, 10m; more processes see smaller regressions.")
 @common.min_gain("Growth that is let pass.")
 @CONFIDENCE
-@setting(
-    "--out",
-    type=str,
-    metavar="DIR",
-    group="Output",
-    default_text=f"{DEFAULT_OUT}/",
-    help="Folder for check.json and check.md; empty, new, an earlier check or report.",
-)
+@common.folder("Folder for check.json and check.md; empty, new, an earlier check or report.")
 @setting(
     "--annotate",
     type=values.Choice(("github",)),
@@ -214,12 +206,4 @@ def _plan(settings: Settings, against: str, format: Format) -> str:
         "fixed": settings.fixed, "min_gain": settings.min_gain, "confidence": settings.confidence,
         "seed": settings.seed, "out": "nothing" if settings.out is None else str(settings.out),
     }  # fmt: skip
-    if format == "json":
-        return json.dumps({"dry_run": facts}, indent=2) + "\n"
-    rows = []
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            value = [f"{key}={inner}" for key, inner in value.items()]
-        text = (", ".join(value) or "none") if isinstance(value, list) else str(value)
-        rows.append(clean(f"{name.replace('_', ' ') + ':':<12} {text}", 500))
-    return "\n".join([*rows, "Nothing was started or written."]) + "\n"
+    return told(facts, as_json=format == "json")

@@ -76,15 +76,7 @@ Examples:
 @DEVICE
 @RANKS
 @fix_option("Set a knob for the baseline and all candidates.")
-@setting(
-    "--seed",
-    read=values.seed,
-    metavar="N",
-    form=Form((int,)),
-    group="What to run",
-    default_text="0",
-    help="Of the runs and of the search.",
-)
+@common.seed("Of the runs and of the search.")
 @common.budget("10m", "Time to spend: 90s, 10m, 2h; a confirmation under way may take half as long again.")
 @common.trials("Trials at most.")
 @common.whole_number("--steps", "Steps to measure.", default="adaptive")
