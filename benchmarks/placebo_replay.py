@@ -103,12 +103,10 @@ class Covering(NamedTuple):
 class Unrecorded:
     """A recorder that keeps nothing."""
 
-    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+    def begin(self, trial: TrialRecord, score: float) -> None:
         """A trial is about to run."""
 
-    def record(
-        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
-    ) -> None:
+    def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
         """A trial has finished."""
 
 

@@ -94,9 +94,7 @@ class _Bench:
         """Whether no further comparison should begin."""
         return self._arena.clock() > self._deadline
 
-    def contribution(
-        self, reduced: Configuration, winner: Configuration, detectable: float
-    ) -> Estimate:
+    def contribution(self, reduced: Configuration, winner: Configuration, detectable: float) -> Estimate:
         """How much faster the winner is than the reduced one; looks until that is clear."""
         how = self._arena.how(reduced, winner, fresh=True)
         ratios: list[float] = []

@@ -60,7 +60,10 @@ class Asking:
                 self._note(trial.params, -math.inf if trial.value is None else trial.value)
 
     def propose(
-        self, new: Callable[[Configuration], bool], allowed: Callable[[Configuration], bool], most_repeats: float
+        self,
+        new: Callable[[Configuration], bool],
+        allowed: Callable[[Configuration], bool],
+        most_repeats: float,
     ) -> Proposal | None:
         """What the sampler proposes next that is new and allowed; else what is left of the space, in order.
 

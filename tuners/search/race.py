@@ -60,7 +60,9 @@ class Race:
         except (TrialFailed, SessionEnded):
             session.kill()
 
-    def run(self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float) -> Estimate:
+    def run(
+        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+    ) -> Estimate:
         """Log ratio of one configuration over the incumbent; what was measured goes into the record.
 
         Args:
@@ -76,7 +78,9 @@ class Race:
         self.lost = {}
         return once_more(lambda: self._once(incumbent, config, record, deadline), record.begin_again)
 
-    def _once(self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float) -> Estimate:
+    def _once(
+        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+    ) -> Estimate:
         how = self.arena.how(incumbent, config)
         if how == LIVE:
             record.process = "shared"
@@ -110,7 +114,9 @@ class Race:
     def _lone(self, log_ratio: float) -> Estimate:
         return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
 
-    def _live(self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float) -> Estimate:
+    def _live(
+        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+    ) -> Estimate:
         ratios: list[float] = []
         estimate: Estimate | None = None
         for quads in LIVE_LOOKS:
@@ -153,7 +159,11 @@ class Race:
         raise AssertionError("the second attempt returns or raises")
 
     def _refused(
-        self, incumbent: Configuration, config: Configuration, first: Mapping[str, Any], second: Mapping[str, Any]
+        self,
+        incumbent: Configuration,
+        config: Configuration,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
     ) -> dict[str, str]:
         """What declined because of the candidate: not what the incumbent's side declines just so.
 

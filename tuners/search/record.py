@@ -55,9 +55,7 @@ class Recorder(Protocol):
     def begin(self, trial: TrialRecord, score: float) -> None:
         """A trial is about to run; ``score`` is the best log ratio so far."""
 
-    def record(
-        self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None
-    ) -> None:
+    def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
         """Keep one finished trial; when this returns it is acknowledged.
 
         Args:

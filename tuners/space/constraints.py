@@ -5,7 +5,7 @@ the configuration has the value that the profile knows. Constraints of one knob 
 own ``choices`` and ``check``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Config, Value

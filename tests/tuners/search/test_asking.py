@@ -7,7 +7,8 @@ import optuna
 from builders import a_loader, a_profile
 
 from advisor.tuners.knob import Value
-from advisor.tuners.search.asking import GP_TRIALS, Asking, Config, Proposal
+from advisor.tuners.search.asking import GP_TRIALS, Asking, Proposal
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
 CHOICES: dict[str, list[Value]] = {"num_threads": [1, 2, 3, 4], "amp": ["off", "bf16"]}
@@ -33,7 +34,7 @@ def an_asking(
     study: optuna.Study | None = None, sampler: optuna.samplers.BaseSampler | None = None
 ) -> Asking:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    present = {name: values[0] for name, values in CHOICES.items()}
+    present = Configuration({name: values[0] for name, values in CHOICES.items()})
     space = Space(present, present, CHOICES, [], a_profile(loader=a_loader()))
     chosen = sampler or optuna.samplers.RandomSampler(seed=0)
     found = study or optuna.create_study(direction="maximize")
@@ -41,24 +42,22 @@ def an_asking(
     return Asking(found, space)
 
 
-def everything(config: Config) -> bool:
+def everything(config: Configuration) -> bool:
     return True
 
 
 def test_what_the_sampler_repeats_is_no_trial_of_optunas() -> None:
     asking = an_asking(sampler=Same())
-    seen = asking.space.key({"num_threads": 2, "amp": "off"})
-    assert asking.propose(lambda config: asking.space.key(config) != seen, everything, 6) is None
+    seen = Configuration({"num_threads": 2, "amp": "off"})
+    assert asking.propose(lambda config: config != seen, everything, 6) is None
     assert asking.study.trials == []
 
 
 def test_without_an_end_by_repeats_each_setting_of_the_space_comes_once_and_then_none() -> None:
-    asking, seen = an_asking(sampler=Same()), set[str]()
+    asking, seen = an_asking(sampler=Same()), set[Configuration]()
     found: list[Proposal] = []
-    while proposal := asking.propose(
-        lambda config: asking.space.key(config) not in seen, everything, math.inf
-    ):
-        seen.add(asking.space.key(proposal.config))
+    while proposal := asking.propose(lambda config: config not in seen, everything, math.inf):
+        seen.add(proposal.config)
         found.append(proposal)
         asking.tell(asking.take(proposal.config, proposal), 0.0)
     assert len(found) == len(seen) == len(asking.study.trials) == SIZE
