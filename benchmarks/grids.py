@@ -267,7 +267,7 @@ class Grid:
         return [config for config in self.configs() if config not in known]
 
     def speeds(self) -> dict[Configuration, float]:
-        """Log ratio over the default by configuration: confirmed where that was done; what failed is left out.
+        """Log ratio over the default: confirmed where that was done; what failed is left out.
 
         What was not confirmed cannot count as better than the best that was.
         """

@@ -169,7 +169,7 @@ def decide(
         seed=seed,
         nominated=nominee != space.present,
         recommended=outcome.verdict == "change",
-        config=outcome.config,
+        config=dict(outcome.config),
         instances=0 if estimate is None else estimate.instances,
         ratio=None if estimate is None else estimate.ratio,
         seconds=clock.now,

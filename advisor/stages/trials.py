@@ -12,6 +12,7 @@ from advisor.result.outlook import first_compile_s
 from advisor.storage.store import Store
 from advisor.tuners.comparing.gate import parse_losses
 from advisor.tuners.comparing.measure import Estimate, median, within
+from advisor.tuners.knob import Value
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
@@ -44,7 +45,7 @@ class Keeping:
     kept: Callable[[], None] = lambda: None
     _begun: TrialRecord | None = None
 
-    def first_compile_s(self, config: Configuration) -> float | None:
+    def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
         """The longest compilation of what ``config`` compiles that a trial has seen."""
         return first_compile_s(config, self.trials)
 

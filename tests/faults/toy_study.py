@@ -28,7 +28,7 @@ from advisor.result.document import Trial  # noqa: E402
 from advisor.stages import launching  # noqa: E402
 from advisor.storage.store import Store  # noqa: E402
 from advisor.tuners.launching.launch import Launcher  # noqa: E402
-from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.configuration import Configuration  # noqa: E402
 from advisor.tuners.trial.spec import TrialSpec  # noqa: E402
 
 STEPPING = "ADVISOR_TEST_CLOCK"

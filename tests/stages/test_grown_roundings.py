@@ -64,7 +64,11 @@ def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome,
     nominee = Configuration({"channels_last": "on"})
     learning = Learning(nominee)
     monkeypatch.setattr(gate, "learn", learning)
-    space = SimpleNamespace(present=present, complete=present.with_)
+    space = SimpleNamespace(
+        present=present,
+        complete=present.with_,
+        without=lambda config, knob: config.with_({knob: present[knob]}),
+    )
     settings = SimpleNamespace(budget_s=BUDGET_S, min_gain=0.02, confidence=0.99, max_memory=None)
     arena, baseline = a_program()
     confirmation = Confirmation(

@@ -150,7 +150,7 @@ def test_what_optuna_holds_of_a_resumed_study_is_what_was_recorded(part: Part) -
     trials = optuna.load_study(study_name="s", storage=f"sqlite:///{part.folder}/studies.db").trials
     assert all(trial.state.is_finished() for trial in trials)
     with Store.open(parse_storage(f"sqlite:///{part.folder}/studies.db"), create=False, warn=print) as store:
-        told = sorted(value for _, _, value in store.finished("s") if value is not None)
+        told = sorted(value for _, value in store.finished("s") if value is not None)
     assert sorted(trial.value for trial in trials if trial.value is not None) == pytest.approx(told)
 
 
