@@ -71,11 +71,11 @@ class GridArena(Arena):
     seed: int = 0
     now: float = 0.0
     _space: Space = field(init=False)
-    _cells: dict[str, Cell] = field(init=False)
-    _speeds: dict[str, float] = field(init=False)
+    _cells: dict[Configuration, Cell] = field(init=False)
+    _speeds: dict[Configuration, float] = field(init=False)
     _best: float = field(init=False)
     _random: Random = field(init=False)
-    _at_hand: set[str] = field(default_factory=set)
+    _at_hand: set[Configuration] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._space, self._cells, self._speeds = self.grid.space(), self.grid.by_config(), self.grid.speeds()

@@ -56,7 +56,7 @@ def a_program() -> tuple[SimpleNamespace, SimpleNamespace]:
 
 
 def quiet() -> Any:
-    return SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
+    return SimpleNamespace(say=print, part=print, begin=lambda *of: None, record=lambda *of: None)
 
 
 def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome, list[int]]:

@@ -72,16 +72,16 @@ def test_what_is_not_allowed_is_proposed_neither_by_the_sampler_nor_in_order() -
 
 def test_a_refusal_is_told_as_a_trial_that_was_pruned() -> None:
     asking = an_asking()
-    asking.refuse(asking.take({"num_threads": 2, "amp": "off"}))
+    asking.refuse(asking.take(Configuration({"num_threads": 2, "amp": "off"})))
     assert [trial.state.name for trial in asking.study.trials] == ["PRUNED"]
 
 
 def test_a_resumed_study_goes_on_though_a_setting_is_refused_by_now() -> None:
     first = an_asking()
-    first.tell(first.take({"num_threads": 4, "amp": "off"}), 0.5)
-    left = {**CHOICES, "num_threads": [1, 2, 3]}
+    first.tell(first.take(Configuration({"num_threads": 4, "amp": "off"})), 0.5)
+    left: dict[str, list[Value]] = {**CHOICES, "num_threads": [1, 2, 3]}
     resumed = Asking(first.study, replace(first.space, choices=left))
-    resumed.tell(resumed.take({"num_threads": 2, "amp": "off"}), 0.1)
+    resumed.tell(resumed.take(Configuration({"num_threads": 2, "amp": "off"})), 0.1)
     proposal = resumed.propose(everything, everything, math.inf)
     assert proposal is not None and proposal.params["num_threads"] != 4
     assert [trial.value for trial in resumed.study.trials] == [0.5, 0.1]

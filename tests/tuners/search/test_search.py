@@ -319,7 +319,7 @@ def test_a_pair_of_which_neither_gains_alone_is_tried_together() -> None:
     search, _, kept = a_search(speed, {"amp": ["off", "bf16"], "batch_size": [16, 32, 64, 128]})
     assert search.run(None) == {"amp": "bf16", "batch_size": 64}
     both = [trial.config for trial in kept.trials if trial.config["amp"] == "bf16"]
-    assert both.index({"amp": "bf16", "batch_size": 64}) <= 1  # before the joint proposals
+    assert both.index(Configuration({"amp": "bf16", "batch_size": 64})) <= 1  # before the joint proposals
 
 
 def test_workers_are_tried_again_beside_a_larger_batch() -> None:
@@ -381,12 +381,12 @@ def test_knobs_that_interact_are_tried_again_beside_a_batch_that_was_added_later
     search, _, _ = a_search(speed, AMP, also={"batch_size": 16})
     nominee = search.run(None)
     assert nominee["amp"] == "off"
-    larger = {**nominee, "batch_size": 64}
+    larger = nominee.with_({"batch_size": 64})
     assert search.screen_at(larger, math.log(2.0), -1.0) == larger  # no time is left
     assert search.screen_at(larger, math.log(2.0), math.inf) == {**larger, "amp": "bf16"}
     assert search.score == pytest.approx(math.log(2.8), abs=0.01)
     known = search.study.get_trials()  # of what is searched, which the batch is not
-    search.screen_at({**larger, "optimizer_implementation": "fused"}, 0.5, math.inf)
+    search.screen_at(larger.with_({"optimizer_implementation": "fused"}), 0.5, math.inf)
     assert len(search.study.get_trials()) == len(known)
 
 
