@@ -22,6 +22,7 @@ from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Session, SessionEnded
 from advisor.tuners.search.race import DUEL_QUADS
 from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot
@@ -70,14 +71,14 @@ class GridArena(Arena):
     seed: int = 0
     now: float = 0.0
     _space: Space = field(init=False)
-    _cells: dict[str, Cell] = field(init=False)
-    _speeds: dict[str, float] = field(init=False)
+    _cells: dict[Configuration, Cell] = field(init=False)
+    _speeds: dict[Configuration, float] = field(init=False)
     _best: float = field(init=False)
     _random: Random = field(init=False)
-    _at_hand: set[str] = field(default_factory=set)
+    _at_hand: set[Configuration] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._space, self._cells, self._speeds = self.grid.space(), self.grid.by_key(), self.grid.speeds()
+        self._space, self._cells, self._speeds = self.grid.space(), self.grid.by_config(), self.grid.speeds()
         self._best = max(self._speeds.values())
         self._random = Random(self.seed)
 
@@ -94,14 +95,14 @@ class GridArena(Arena):
         reuse: bool = False,
     ) -> Duel:
         """One instance of the candidate's cell; half of its time where a window of ``first`` is at hand."""
-        key = self._key(second)
-        cell = self._cells[key]
+        config = self._meant(second)
+        cell = self._cells[config]
         seconds = self._random.choice(cell.seconds) if cell.seconds else 2 * self.grid.start_s
         if how == LIVE or cell.how == LIVE:
             seconds = self.grid.start_s * (1 if how == LIVE else 2) + quads * self._quad_s(first, second)
-        at_hand = how == WINDOWS and reuse and self._key(first) in self._at_hand
+        at_hand = how == WINDOWS and reuse and self._meant(first) in self._at_hand
         self.now += seconds / 2 if at_hand else seconds
-        self._at_hand.update({key, self._key(first)} if how == WINDOWS else ())
+        self._at_hand.update({config, self._meant(first)} if how == WINDOWS else ())
         self._fail_if_recorded(cell)
         ratios = self._ratios(first, second, 1 if how == WINDOWS else quads)
         message = self._message(first, second)
@@ -122,7 +123,7 @@ class GridArena(Arena):
             raise SessionEnded({})
         self.now += quads * self._quad_s(first, second)
         try:
-            self._fail_if_recorded(self._cells[self._key(second)])
+            self._fail_if_recorded(self._cells[self._meant(second)])
         except TrialFailed:
             sessions[0].kill()
             raise
@@ -143,7 +144,7 @@ class GridArena(Arena):
     def evaluate(self, config: Mapping[str, Value]) -> float | None:
         """One configuration against the default, measured once; ``None`` if it failed or was refused."""
         default = self.grid.present
-        if self._key(config) == self._key(default):
+        if self._meant(config) == self._meant(default):
             self.now += DUEL_QUADS * self._quad_s(default, default)
             return 0.0
         how = self.how(default, config)
@@ -160,14 +161,14 @@ class GridArena(Arena):
 
     def share(self, config: Mapping[str, Value]) -> float:
         """True speed of a configuration over that of the best cell; 0 where it has none."""
-        speed = self._speeds.get(self._key(config))
+        speed = self._speeds.get(self._meant(config))
         return 0.0 if speed is None else math.exp(speed - self._best)
 
-    def _key(self, config: Mapping[str, Value]) -> str:
-        return self._space.key({name: config[name] for name in self.grid.present if name in config})
+    def _meant(self, config: Mapping[str, Value]) -> Configuration:
+        return self._space.complete({name: config[name] for name in self.grid.present if name in config})
 
     def _ratios(self, first: Mapping[str, Value], second: Mapping[str, Value], count: int) -> list[float]:
-        before, after = self._key(first), self._key(second)
+        before, after = self._meant(first), self._meant(second)
         difference = self._speeds.get(after, 0.0) - self._speeds.get(before, 0.0)
         cell = self._cells[after] if self._cells[after].instances else self._cells[before]
         if not cell.instances:
@@ -176,15 +177,15 @@ class GridArena(Arena):
         return [difference + self._random.choice(instance) - cell.log_ratio for _ in range(count)]
 
     def _quad_s(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> float:
-        steps = [self._cells[self._key(config)].step_s or self.grid.step_s for config in (first, second)]
+        steps = [self._cells[self._meant(config)].step_s or self.grid.step_s for config in (first, second)]
         return 2 * (self.grid.slot_steps + 1) * sum(steps)
 
     def _slot(self, config: Mapping[str, Value]) -> Slot:
-        return Slot((self._cells[self._key(config)].step_s or self.grid.step_s,))
+        return Slot((self._cells[self._meant(config)].step_s or self.grid.step_s,))
 
     def _message(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> Message:
         changed = [name for name in self.grid.present if first.get(name) != second.get(name)]
-        cell = self._cells[self._key(second)]
+        cell = self._cells[self._meant(second)]
         refused = {name: cell.reason for name in changed} if cell.state == "refused" else {}
         return {"applied": [] if refused else changed, "refused": refused}
 
@@ -236,12 +237,10 @@ class Reached:
             self.score, self.config = score, dict(config)
         self._look()
 
-    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+    def begin(self, trial: TrialRecord, score: float) -> None:
         """A trial begins; nothing is known of it yet."""
 
-    def record(
-        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
-    ) -> None:
+    def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
         """A trial of advisor's own search has ended."""
         estimate = trial.against_baseline
         self.told(trial.config, None if estimate is None else estimate.estimate)

@@ -13,6 +13,7 @@ from advisor.base.atomic_file import write_atomically
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import AnyKnob, Config, Refused, Value
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import Cause
 
@@ -244,51 +245,52 @@ class Grid:
     def space(self) -> Space:
         """The grid as a space, without what a search forbids itself."""
         choices = {name: list(values) for name, values in self.knobs.items()}
-        return Space(dict(self.present), dict(self.own), choices, [], self.profile, frozenset(self.knobs))
+        present, own = Configuration(self.present), Configuration(self.own)
+        return Space(present, own, choices, [], self.profile, frozenset(self.knobs))
 
-    def configs(self) -> dict[str, dict[str, Value]]:
-        """Every configuration that means something of its own, by key, the default first."""
+    def configs(self) -> list[Configuration]:
+        """Every configuration that means something of its own, the default first."""
         space = self.space()
-        found: dict[str, dict[str, Value]] = {}
-        for values in itertools.product(*self.knobs.values()):
-            config = space.complete(dict(zip(self.knobs, values, strict=True)))
-            found.setdefault(space.key(config), config)
-        return found
+        combinations = itertools.product(*self.knobs.values())
+        complete = (space.complete(dict(zip(self.knobs, of, strict=True))) for of in combinations)
+        return list(dict.fromkeys(complete))
 
-    def by_key(self) -> dict[str, Cell]:
+    def by_config(self) -> dict[Configuration, Cell]:
         """The cells measured so far, and the default, which needs no measuring."""
         space = self.space()
         default = Cell(dict(self.present), "", step_s=self.step_s)
-        return {space.key(cell.config): cell for cell in (default, *self.cells)}
+        return {space.complete(cell.config): cell for cell in (default, *self.cells)}
 
-    def missing(self) -> list[dict[str, Value]]:
+    def missing(self) -> list[Configuration]:
         """Configurations without a cell."""
-        known = self.by_key()
-        return [config for key, config in self.configs().items() if key not in known]
+        known = self.by_config()
+        return [config for config in self.configs() if config not in known]
 
-    def speeds(self) -> dict[str, float]:
-        """Log ratio over the default by key: confirmed where that was done; what failed is left out.
+    def speeds(self) -> dict[Configuration, float]:
+        """Log ratio over the default: confirmed where that was done; what failed is left out.
 
         What was not confirmed cannot count as better than the best that was.
         """
         space = self.space()
-        again = {space.key(cell.config): cell for cell in self.confirmed}
-        sure = {key: cell.log_ratio for key, cell in again.items() if cell.state == "measured"}
-        sure[space.key(self.present)] = 0.0
+        again = {space.complete(cell.config): cell for cell in self.confirmed}
+        sure = {config: cell.log_ratio for config, cell in again.items() if cell.state == "measured"}
+        sure[space.complete(self.present)] = 0.0
         top = max(sure.values()) if again else math.inf
         lost = again.keys() - sure.keys()
         return {
-            key: sure.get(key, min(cell.log_ratio, top))
-            for key, cell in self.by_key().items()
-            if cell.state == "measured" and key not in lost
+            config: sure.get(config, min(cell.log_ratio, top))
+            for config, cell in self.by_config().items()
+            if cell.state == "measured" and config not in lost
         }
 
     def best(self) -> tuple[dict[str, Value], float]:
         """The best cell and its log ratio over the default; the default itself where nothing is faster."""
         space, speeds = self.space(), self.speeds()
-        sure = {space.key(config) for config in (self.present, *(cell.config for cell in self.confirmed))}
-        key = max(speeds, key=lambda each: (speeds[each], each in sure))
-        return self.by_key()[key].config, speeds[key]
+        sure = {
+            space.complete(config) for config in (self.present, *(cell.config for cell in self.confirmed))
+        }
+        config = max(speeds, key=lambda each: (speeds[each], each in sure))
+        return self.by_config()[config].config, speeds[config]
 
     def write(self, folder: Path) -> None:
         """Write ``<workload>.json``, without the folder of this checkout in it."""

@@ -15,7 +15,7 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -120,8 +120,8 @@ def judge(workload: str) -> Iterator[Judged]:
     with arena_of(Target("script", str(script))) as arena:
         profile = facts(arena)
         space = build_space(KNOBS, profile, named=dict.fromkeys(_exact(profile)) or None)
-        arena.present = {**space.own}
-        base = dict(space.present)
+        arena.present = space.own
+        base = space.present
         judging = Judging(arena, workload, profile, gate.reference(arena, base, STEPS), _nudged(arena, base))
         for name, values in space.choices.items():
             config = space.complete({name: values[1]})
@@ -131,13 +131,13 @@ def judge(workload: str) -> Iterator[Judged]:
             arena.present = layout.own
             config = layout.complete({"channels_last": "on"})
             yield judging.change(config, "channels_last=on", Semantics.ROUNDING)
-            arena.present = {**space.own}
+            arena.present = space.own
         for fault in FAULTS:
             if fault != "no_dropout" or judging.has_dropout:
                 yield from judging.mistake(fault, script)
 
 
-def _nudged(arena: Arena, base: dict[str, Value]) -> gate.Nudged:
+def _nudged(arena: Arena, base: Mapping[str, Value]) -> gate.Nudged:
     return gate.Nudged(lambda seed: gate.learn(arena, base, STEPS, nudge=seed).losses)
 
 
@@ -156,7 +156,7 @@ class Judging:
         """Whether the model of the workload has dropout."""
         return any(root.has_dropout for root in self.profile.roots)
 
-    def change(self, config: dict[str, Value], change: str, semantics: Semantics) -> Judged:
+    def change(self, config: Mapping[str, Value], change: str, semantics: Semantics) -> Judged:
         """A setting of one knob."""
         name = change.partition("=")[0]
         try:

@@ -146,20 +146,20 @@ def _begun(running: Bench, grid: Grid | None) -> Grid:
         kept = fresh.configs()
         space = fresh.space()
         same = grid.present == present
-        fresh.cells = [cell for cell in grid.cells if same and space.key(cell.config) in kept]
+        fresh.cells = [cell for cell in grid.cells if same and space.complete(cell.config) in kept]
     return fresh
 
 
 def _to_confirm(grid: Grid) -> dict[str, Value] | None:
     """The next cell to measure again: one that may still be the best, among the three that looked best."""
     space = grid.space()
-    again = {space.key(cell.config): cell for cell in grid.confirmed}
-    scores = {space.key(cell.config): cell.log_ratio for cell in grid.cells if cell.state == "measured"}
+    again = {space.complete(cell.config): cell for cell in grid.confirmed}
+    scores = {space.complete(cell.config): cell.log_ratio for cell in grid.cells if cell.state == "measured"}
     seen = [cell.log_ratio for cell in again.values() if cell.state == "measured"]
     best = max(seen or scores.values(), default=0.0)
-    for key in sorted(scores, key=lambda each: -scores[each])[:MOST_CONFIRMED]:
-        if key not in again and scores[key] >= best - NEAR:
-            return grid.by_key()[key].config
+    for config in sorted(scores, key=lambda each: -scores[each])[:MOST_CONFIRMED]:
+        if config not in again and scores[config] >= best - NEAR:
+            return grid.by_config()[config].config
     return None
 
 

@@ -103,12 +103,10 @@ class Covering(NamedTuple):
 class Unrecorded:
     """A recorder that keeps nothing."""
 
-    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+    def begin(self, trial: TrialRecord, score: float) -> None:
         """A trial is about to run."""
 
-    def record(
-        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
-    ) -> None:
+    def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
         """A trial has finished."""
 
 
@@ -171,7 +169,7 @@ def decide(
         seed=seed,
         nominated=nominee != space.present,
         recommended=outcome.verdict == "change",
-        config=outcome.config,
+        config=dict(outcome.config),
         instances=0 if estimate is None else estimate.instances,
         ratio=None if estimate is None else estimate.ratio,
         seconds=clock.now,

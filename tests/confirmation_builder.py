@@ -1,7 +1,7 @@
 """A confirmation of ``execution=compile`` that starts nothing: its windows and the gate's runs are given."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -24,13 +24,14 @@ from advisor.tuners.comparing.standby import Ahead
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.measured import Measured
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot
 
 Objective = Literal["goodput", "throughput", "memory"]
-EAGER: dict[str, Value] = {"execution": "eager"}
-COMPILED: dict[str, Value] = {"execution": "compile"}
-OFF: dict[str, Value] = {"amp": "off"}
+EAGER = Configuration({"execution": "eager"})
+COMPILED = Configuration({"execution": "compile"})
 STEP_S = 0.1
 COMPILE_S = 30.0
 SAVED = 1.5  # of memory
@@ -57,8 +58,8 @@ def confirmed(
     named: frozenset[str] = frozenset(),
     peak_bytes: int = 1,
     gate_s: float = COMPILE_S,
-    compiled_s: Callable[[dict[str, Value]], float | None] = lambda config: None,
-    nominee: dict[str, Value] | None = None,
+    compiled_s: Callable[[Configuration], float | None] = lambda config: None,
+    nominee: Mapping[str, Value] | None = None,
     cut_off: Sequence[Failure] = (),
     seconds: Iterator[float] | None = None,
     refused: dict[str, str] | None = None,
@@ -75,7 +76,7 @@ def confirmed(
 
     failures = iter(cut_off)
 
-    def declining(config: dict[str, Value], names: dict[str, str] | None) -> dict[str, str]:
+    def declining(config: Configuration, names: dict[str, str] | None) -> dict[str, str]:
         return {name: why for name, why in (names or {}).items() if config[name] not in ("off", "eager")}
 
     def duel(*of: Any, **how: Any) -> Duel:
@@ -96,16 +97,14 @@ def confirmed(
         how=lambda *configs, **options: WINDOWS, queue_depth=lambda config: 0,
         window_steps=lambda config: (3, 5),
     )  # fmt: skip
-    present = EAGER if nominee is None else {**EAGER, **OFF}
-    space = SimpleNamespace(
-        present=present, complete=lambda changed: {**present, **changed}, key=str, named=named
-    )  # fmt: skip
-    quiet = SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
+    present = EAGER if nominee is None else EAGER.with_({"amp": "off"})
+    space = Space(present, present, {}, [], a_baseline(run).profile, named)
+    quiet = SimpleNamespace(say=print, part=print, begin=lambda *of: None, record=lambda *of: None)
     return Confirmation(
-        cast(Any, arena), cast(Any, space), a_baseline(run), settings, cast(Any, quiet), cast(Any, quiet),
+        cast(Any, arena), space, a_baseline(run), settings, cast(Any, quiet), cast(Any, quiet),
         deadline=1000.0, next_number=1, clock=lambda: next(seconds or iter([0.0])), compiled_s=compiled_s,
-        measured=measured or Measured(), keep=lambda number, key, ratios: kept(key, ratios),
-    ).decide(nominee or COMPILED, reduced=measured is not None)  # fmt: skip
+        measured=measured or Measured(), keep=lambda number, config, ratios: kept(config, ratios),
+    ).decide(Configuration(nominee or COMPILED), reduced=measured is not None)  # fmt: skip
 
 
 def told(

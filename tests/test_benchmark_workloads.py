@@ -100,10 +100,10 @@ def a_grid(
     for config in grid.missing():
         how = "live" if config["channels_last"] == "off" else "baton"
         if config["optimizer_implementation"] == failing:
-            grid.cells.append(grids.Cell(config, how, "failed", cause="oom_host", reason="no memory"))
+            grid.cells.append(grids.Cell(dict(config), how, "failed", cause="oom_host", reason="no memory"))
             continue
         ratios = [math.log(speed(config)) + each for each in noise]
-        grid.cells.append(grids.Cell(config, how, instances=[ratios], seconds=[10.0], step_s=0.01))
+        grid.cells.append(grids.Cell(dict(config), how, instances=[ratios], seconds=[10.0], step_s=0.01))
     grid.confirmed = [cell for cell in grid.cells if cell.config == grid.best()[0]]
     return grid
 

@@ -22,6 +22,7 @@ from advisor.result.conditions import as_json
 from advisor.result.document import Interval, Ratio, ResultData, Trial, Value
 from advisor.result.wording import shown
 from advisor.result.words import GAINS, NUMERICS, SEMANTICS
+from advisor.tuners.space.configuration import Configuration
 
 MOST_CURVES = 6
 MOST_NAME = 40
@@ -313,7 +314,7 @@ def _to_baseline(trial: Trial, result: ResultData) -> Interval | None:
 
 def _beside(config: Mapping[str, Value], baseline: Mapping[str, Value], own: set[str]) -> list[str]:
     """Settings of other knobs that differ from the baseline's."""
-    return [name for name, value in config.items() if name not in own and value != baseline.get(name)]
+    return [name for name in Configuration(config).changed(baseline) if name not in own]
 
 
 def _shows_losses(trial: Trial) -> bool:

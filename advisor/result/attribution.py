@@ -12,6 +12,7 @@ from advisor.result import wording
 from advisor.result.document import Adopted, Interval, Recommendation, ResultData, Trial, Value
 from advisor.result.document import Finding as FindingData
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.strategies import STRATEGIES
 
 NOT_REACHED = "the search did not come to it"
@@ -128,7 +129,7 @@ def changed(trial: Trial, baseline: Mapping[str, Value]) -> set[str]:
     """What a trial changed: of knobs that only follow others nothing, and a strategy by its name."""
     from advisor.tuners.knobs import KNOBS  # seventy files, which a report of today does not need
 
-    values = {name: value for name, value in trial.config.items() if value != baseline.get(name)}
+    values = Configuration(trial.config).changed(baseline)
     return {
         named(name, value) for name, value in values.items()
         if name not in KNOBS or KNOBS[name].follows not in values

@@ -12,6 +12,7 @@ from advisor.base.errors import clean
 from advisor.result.document import Interval, Noise, Rate, Ratio, Recommendation, ResultData, Trial, Value
 from advisor.result.words import CAUSES, GAINS, NUMERICS
 from advisor.tuners.comparing.measure import MIN_INSTANCES
+from advisor.tuners.space.configuration import Configuration
 
 MIB = 2**20
 MISSING = "not measured"
@@ -314,8 +315,7 @@ def differences(config: Mapping[str, Value], baseline: Mapping[str, Value]) -> l
     """``knob=value`` for each setting of ``config`` that is not the baseline's."""
     return [
         f"{shown(knob, 80)}={shown(value, 80)}"
-        for knob, value in config.items()
-        if knob not in baseline or baseline[knob] != value
+        for knob, value in Configuration(config).changed(baseline).items()
     ]
 
 

@@ -4,7 +4,6 @@ Calls everything below and knows no screen: what it does is told to a ``Progress
 returned. Only a confirmation on fresh processes can recommend.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -38,12 +37,12 @@ from advisor.stages.study import Study
 from advisor.stages.trials import Keeping
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.memory_duel import MemoryArena
-from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher, StuckProcess
 from advisor.tuners.launching.session import Interrupted, SessionEnded
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.search import Search, StoppedBy
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import TrialFailed
@@ -135,7 +134,7 @@ class _Tuning:
         search = self._search(arena, space, baseline, keeping, study)
 
         def so_far(reason: str = "", *, finished: bool = True) -> ResultData:
-            outcome, left = Outcome(dict(space.present), reason=reason), space.not_tried
+            outcome, left = Outcome(space.present, reason=reason), space.not_tried
             return self._result(study, arena, baseline, space, outcome, keeping, left, finished=finished)
 
         def partial() -> None:  # what `advisor report` shows if this process is killed
@@ -143,8 +142,8 @@ class _Tuning:
             study.save_partial(standing(known, before, None, keeping.measured, space, self.settings))
 
         keeping.kept = partial
-        keeping.record(baseline.as_record(space.present), space.key(space.present))
-        outcome = Outcome(dict(space.present), reason="interrupted before the confirmation")
+        keeping.record(baseline.as_record(space.present))
+        outcome = Outcome(space.present, reason="interrupted before the confirmation")
         try:
             held = self._held(arena, space, baseline, keeping.measured)
             if held is not None:
@@ -324,7 +323,7 @@ class _Tuning:
         baseline: Baseline,
         keeping: Keeping,
         search: Search,
-        nominee: dict[str, Value],
+        nominee: Configuration,
         *,
         reduced: bool = False,
     ) -> Outcome:
@@ -351,11 +350,10 @@ class _Tuning:
 
     def _held(
         self, arena: Arena, space: Space, baseline: Baseline, measured: Measured
-    ) -> dict[str, Value] | None:
+    ) -> Configuration | None:
         """The configuration whose confirmation is open, if it may be tried and weighed now."""
         settings, end = self.settings, self.began + self.settings.budget_s
-        for key in measured.open_confirmations(min_gain=settings.min_gain, level=settings.confidence):
-            config: dict[str, Value] = json.loads(key)
+        for config in measured.open_confirmations(min_gain=settings.min_gain, level=settings.confidence):
             known = config.keys() == space.present.keys() and config != space.present
             if known and space.check(config) is None:
                 weighed = self.batches.can_weigh(arena, space, baseline.profile, config, end)
@@ -363,8 +361,8 @@ class _Tuning:
         return None
 
     def _with_batch(
-        self, arena: Arena, baseline: Baseline, search: Search, nominee: dict[str, Value]
-    ) -> dict[str, Value]:
+        self, arena: Arena, baseline: Baseline, search: Search, nominee: Configuration
+    ) -> Configuration:
         """The nominee with a larger batch, if goodput speaks for it, and what helps beside that batch."""
         deadline = self.began + self.settings.budget_s - reserve_s(arena, baseline, self.settings)
         extended = self.batches.extend(arena, baseline.profile, nominee, deadline, baseline.startup_s)

@@ -139,7 +139,7 @@ def _profile(
 def _recommendation(
     settings: Settings, baseline: Baseline, space: Space, outcome: Outcome, batches: Batches
 ) -> Recommendation:
-    changed = [name for name, value in outcome.config.items() if value != space.present[name]]
+    changed = outcome.config.changed(space.present)
     speedup = unconfirmed.measured(outcome.decision) or baseline.aa
     whole = outcome.numerics.get("")
     kept = outcome.verdict == "keep"

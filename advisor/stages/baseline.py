@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.base.durations import as_option
 from advisor.base.errors import TargetError, UsageError
-from advisor.base.settings import Settings, Value
+from advisor.base.settings import Settings
 from advisor.profiles.derived.epochs import epochs_of
 from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.profiles.facts.profile_json import PROFILE
@@ -21,6 +21,7 @@ from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot
@@ -105,11 +106,11 @@ class Baseline:
             self.session.kill()
             self.session = None
 
-    def as_record(self, config: Mapping[str, Value]) -> TrialRecord:
+    def as_record(self, config: Configuration) -> TrialRecord:
         """Trial 0."""
         return TrialRecord(
             0,
-            dict(config),
+            config,
             "baseline",
             slots=self.slots,
             against_baseline=self.aa,

@@ -19,15 +19,13 @@ from advisor.tuners.comparing.noise_scale import measure_noise_scale
 from advisor.tuners.comparing.safe_batch import SafeBatch, largest_safe_batch
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.search.ablate import without
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.rank_constraints import ONE_PROCESS
 from advisor.tuners.space.space import NotTried, Space, build_space
 
 NAMES = ("batch_size", "lr_scaling")
 QUARTILE = 0.25  # of what is known about goodput: the one that decides (measurement.md, section 7)
-
-Config = dict[str, Value]
 
 
 @dataclass
@@ -99,7 +97,7 @@ class Batches:
             return space
         self._wide = wide
         present = {name: wide.present[name] for name in NAMES if name in wide.present}
-        return replace(space, present={**space.present, **present})
+        return replace(space, present=space.present.with_(present))
 
     def learn_worth(self, arena: Arena, space: Space, profile: Profile, deadline: float) -> None:
         """Measure the noise scale before a search by goodput that has the batch among its knobs."""
@@ -109,7 +107,7 @@ class Batches:
         self._learn(arena, space, profile, deadline)
 
     def can_weigh(
-        self, arena: Arena, space: Space, profile: Profile, config: Config, deadline: float
+        self, arena: Arena, space: Space, profile: Profile, config: Configuration, deadline: float
     ) -> bool:
         """Whether it is known what a sample is worth under a configuration; learnt now where it was not."""
         changes_batch = config.get("batch_size") != space.present.get("batch_size")
@@ -140,8 +138,8 @@ class Batches:
         )
 
     def extend(
-        self, arena: Arena, profile: Profile, nominee: Config, deadline: float, startup_s: float
-    ) -> Config:
+        self, arena: Arena, profile: Profile, nominee: Configuration, deadline: float, startup_s: float
+    ) -> Configuration:
         """The nominee with a larger batch, where goodput and a short run speak for it."""
         if self._wide is None or self.settings.objective != "goodput":
             return nominee
@@ -150,7 +148,7 @@ class Batches:
             self.progress.say,
         )  # fmt: skip
         if self.searched:
-            return self._proven(batching, nominee, self._wide.present)
+            return self._proven(batching, nominee, self._wide)
         if arena.clock() + expected_s(arena, startup_s) > deadline:
             self.advice = BatchAdvice(reason=f"{wording.UNJUDGED}; give a longer --budget")
             return nominee
@@ -162,9 +160,9 @@ class Batches:
         if chosen is None:
             return nominee
         rule = {"lr_scaling": chosen.lr_scaling} if "lr_scaling" in self._wide.present else {}
-        return {**nominee, "batch_size": chosen.batch_size, **rule}
+        return nominee.with_({"batch_size": chosen.batch_size, **rule})
 
-    def _proven(self, batching: Batching, nominee: Config, own: Config) -> Config:
+    def _proven(self, batching: Batching, nominee: Configuration, wide: Space) -> Configuration:
         """The nominee of a search by goodput: a larger batch must learn as much.
 
         Where it does not, a smaller one of those that were tried and gain is taken, or the present one stays.
@@ -174,7 +172,7 @@ class Batches:
             return nominee
         if self.noise is None:
             self.advice = BatchAdvice(reason=self._notes[-1] if self._notes else "no noise scale")
-            return without(nominee, own, "batch_size")
+            return wide.without(nominee, "batch_size")
         self._take_up()
         rules = {each.batch_size: each.lr_scaling for each in self.measured}
         smaller = [
@@ -186,11 +184,12 @@ class Batches:
         found = batching.first_that_learns(nominee, wanted, present)
         self.advice = BatchAdvice(reason=found.reason, refused=batch if found.reason else None)
         if found.taken is None:
-            return without(nominee, own, "batch_size")
+            return wide.without(nominee, "batch_size")
         taken, rule = found.taken
-        return {**nominee, "batch_size": taken, **({"lr_scaling": rule} if "lr_scaling" in nominee else {})}
+        learning = {"lr_scaling": rule} if "lr_scaling" in nominee else {}
+        return nominee.with_({"batch_size": taken, **learning})
 
-    def propose(self, arena: Arena, base: Config, deadline: float) -> None:
+    def propose(self, arena: Arena, base: Configuration, deadline: float) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""
         self._take_up()
         wanted = self.added or self.advice.reason
@@ -204,7 +203,7 @@ class Batches:
         """Whether larger batches were not looked at by goodput, for lack of time alone."""
         return self.advice.reason.startswith(wording.UNJUDGED)
 
-    def find_largest(self, arena: Arena, profile: Profile, base: Config, deadline: float) -> None:
+    def find_largest(self, arena: Arena, profile: Profile, base: Configuration, deadline: float) -> None:
         """Run the largest batch that memory allows, where there is time left."""
         limit = memory_limit(profile, self.settings.max_memory)
         if self._wide is None or limit is None or arena.clock() > deadline:

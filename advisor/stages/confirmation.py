@@ -29,18 +29,16 @@ from advisor.tuners.comparing.measure import (
     with_instance_bias,
 )
 from advisor.tuners.comparing.retrying import undisturbed
-from advisor.tuners.knob import Value
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search import ablate
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.race import check_outcome
 from advisor.tuners.search.record import Recorder, TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
 from advisor.tuners.trial.messages import Slot
-
-Config = dict[str, Value]
 
 
 @dataclass
@@ -65,32 +63,33 @@ class Confirmation:
     deadline: float
     next_number: int
     measured: Measured = field(default_factory=Measured)
-    worth: Callable[[Config], float] = lambda config: 0.0
-    keep: Callable[[int, str, list[float]], None] = lambda number, key, ratios: None
-    keep_contributions: Callable[[int, str, dict[str, Estimate]], None] = lambda number, key, told: None
-    compiled_s: Callable[[Config], float | None] = lambda config: None
+    worth: Callable[[Configuration], float] = lambda config: 0.0
+    keep: Callable[[int, Configuration, list[float]], None] = lambda number, config, ratios: None
+    keep_contributions: Callable[[int, Configuration, dict[str, Estimate]], None] = (
+        lambda number, config, told: None
+    )
+    compiled_s: Callable[[Configuration], float | None] = lambda config: None
     clock: Callable[[], float] = time.monotonic
 
-    def decide(self, nominee: Config, *, reduced: bool = False) -> Outcome:
+    def decide(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
 
         Args:
             nominee: What the search would recommend; may be the baseline itself.
             reduced: It was reduced before, in an earlier part of the study.
         """
-        base = dict(self.space.present)
-        outcome = Outcome(base)
-        changed = self._changed(nominee)
-        if not changed:
+        present = self.space.present
+        outcome = Outcome(present)
+        if not nominee.changed(present):
             outcome.reason = "no change was worth confirming"
             return outcome
         try:
             if reduced:
                 winner = nominee
-                outcome.contributions = dict(self.measured.contributions.get(self.space.key(nominee), {}))
+                outcome.contributions = dict(self.measured.contributions.get(nominee, {}))
             else:
                 winner = self._reduce(nominee, outcome)
-            if not self._changed(winner):
+            if not winner.changed(present):
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
             winner = self._paid_back(winner, outcome)
@@ -99,15 +98,12 @@ class Confirmation:
             outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
         return outcome
 
-    def _changed(self, config: Config) -> list[str]:
-        return [name for name, value in config.items() if value != self.space.present[name]]
-
-    def _leading(self, config: Config) -> list[str]:
+    def _leading(self, config: Configuration) -> list[str]:
         """Without those that only follow another change."""
-        changed = self._changed(config)
+        changed = config.changed(self.space.present)
         return [name for name in changed if self.arena.knobs[name].follows not in changed]
 
-    def _reduce(self, nominee: Config, outcome: Outcome) -> Config:
+    def _reduce(self, nominee: Configuration, outcome: Outcome) -> Configuration:
         changed = self._leading(nominee)
         if len(changed) < 2 or self.clock() > self.deadline:
             return nominee
@@ -115,7 +111,7 @@ class Confirmation:
         winner, removals = ablate.removals(
             self.arena,
             nominee,
-            self.space.present,
+            self.space,
             detectable=math.log1p(self.baseline.detectable),
             level=self.settings.confidence,
             number=self.next_number,
@@ -128,20 +124,20 @@ class Confirmation:
                 outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
         return winner
 
-    def _paid_back(self, winner: Config, outcome: Outcome) -> Config:
+    def _paid_back(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
         alone = outcome.contributions.get("execution")
         cost_s = self.compiled_s(winner) if self._adds_compiling(winner) else None
         if cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
             return winner
-        without = self.space.complete(ablate.without(winner, self.space.present, "execution"))
+        without = self.space.without(winner, "execution")
         if alone is None:  # the only change is weighed once confirmed; others must not pay for it
             little = cost_s <= self.settings.min_gain * planned * self.baseline.step_s
-            if little or not self._changed(without):
+            if little or not without.changed(self.space.present):
                 return winner
             outcome.reason = outcome.rejected["execution"] = f"{wording.UNWEIGHED} within {planned} steps"
             return without
-        changed, known = self._changed(winner), outcome.contributions
+        changed, known = winner.changed(self.space.present), outcome.contributions
         gains = [each.estimate for name, each in known.items() if name in changed]
         ratio, whole = math.exp(alone.estimate), math.exp(sum(gains))
         steps = break_even_steps(cost_s, self.baseline.step_s, whole=whole, alone=ratio)
@@ -150,7 +146,7 @@ class Confirmation:
         outcome.reason = outcome.rejected["execution"] = f"{wording.UNPAID} within {planned} steps"
         return without
 
-    def _gate(self, winner: Config, outcome: Outcome) -> Config:
+    def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
         check = NumericsCheck(
             self.arena, self.space, self.baseline, self.settings, self.deadline, self.progress, self.clock
@@ -164,18 +160,19 @@ class Confirmation:
         outcome.rejected.update(found.rejected)
         if self._adds_compiling(found.config):
             outcome.compile_s = found.compile_s
-        if not self._changed(found.config):
+        if not found.config.changed(self.space.present):
             outcome.reason = f"{self._described(winner)}: the numbers drift: {found.reason}"
         return found.config
 
-    def _check_and_confirm(self, winner: Config, outcome: Outcome, *, again: bool = True) -> None:
+    def _check_and_confirm(self, winner: Configuration, outcome: Outcome, *, again: bool = True) -> None:
         """Look at the numbers, then confirm; where a change declines, once more without it."""
-        if not self._changed(winner) or not self._changed(winner := self._gate(winner, outcome)):
+        present = self.space.present
+        if not winner.changed(present) or not (winner := self._gate(winner, outcome)).changed(present):
             return
         try:
             self._confirm(winner, outcome)
         except TrialFailed as failed:
-            declined = [name for name in self._changed(winner) if name in outcome.rejected]
+            declined = [name for name in winner.changed(present) if name in outcome.rejected]
             if not declined:
                 raise
             left = self._without(winner, declined, outcome)
@@ -183,28 +180,28 @@ class Confirmation:
             if again:
                 self._check_and_confirm(left, outcome, again=False)
 
-    def _without(self, winner: Config, declined: Sequence[str], outcome: Outcome) -> Config:
+    def _without(self, winner: Configuration, declined: Sequence[str], outcome: Outcome) -> Configuration:
         """The winner without what declined; what was measured with it holds for neither."""
         self.progress.say(f"leaving out {', '.join(declined)}, which declined late")
         outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
         outcome.unchanged_ms.clear()
         for name in declined:
             outcome.contributions.pop(name, None)
-            winner = ablate.without(winner, self.space.present, name)
+            winner = self.space.without(winner, name)
         return self.space.complete(winner)
 
-    def _refuse_declined(self, refused: Mapping[str, str], config: Config, outcome: Outcome) -> None:
+    def _refuse_declined(self, refused: Mapping[str, str], config: Configuration, outcome: Outcome) -> None:
         """End the measurement of a configuration that does not hold: one of its changes declined.
 
         Raises:
             TrialFailed: ``not_applied``; ``rejected`` has them with their reasons.
         """
-        declined = {name: why for name, why in refused.items() if name in self._changed(config)}
+        declined = {name: why for name, why in refused.items() if name in config.changed(self.space.present)}
         if declined:
             outcome.rejected.update(declined)
             raise not_applied(declined)
 
-    def _confirm(self, winner: Config, outcome: Outcome) -> None:
+    def _confirm(self, winner: Configuration, outcome: Outcome) -> None:
         if self._adds_compiling(winner):
             outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
         limit = self._memory_problem(outcome.winner_peaks)
@@ -214,16 +211,15 @@ class Confirmation:
         how = self.arena.how(self.space.present, winner, fresh=True)
         quads = self._quads()
         number, self.next_number = self.next_number, self.next_number + 1
-        record = TrialRecord(number, dict(winner), "confirm")
-        key = self.space.key(winner)
-        self.recorder.begin(record, key, 0.0)
-        self.keep_contributions(number, key, outcome.contributions)
+        record = TrialRecord(number, winner, "confirm")
+        self.recorder.begin(record, 0.0)
+        self.keep_contributions(number, winner, outcome.contributions)
         self.progress.say(f"confirming {self._described(winner)} on fresh processes")
         pair = partial(self.arena.duel, self.space.present, winner, how=how, quads=quads, number=number)
         last_s = deque[float](maxlen=2)  # of two processes that start together the second takes less
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
-        earlier = list(self.measured.instances.get(key, ()))
+        earlier = list(self.measured.instances.get(winner, ()))
         disturbed: list[str] = []
 
         def note(failure: Failure) -> None:
@@ -247,7 +243,7 @@ class Confirmation:
             cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
             wall.append(wall_log_ratios(duel))
             ratios = [ratio + worth for ratio in duel.log_ratios]
-            self.keep(number, key, ratios)
+            self.keep(number, winner, ratios)
             return ratios
 
         gain, level = self.settings.min_gain, self.settings.confidence
@@ -256,7 +252,7 @@ class Confirmation:
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message, record.log = failed.failure.message, self.arena.log
-            self.recorder.record(record, key)
+            self.recorder.record(record)
             raise
         finally:
             self.arena.ahead.drop()
@@ -276,7 +272,7 @@ class Confirmation:
             record.state, record.message = "pruned", unconfirmed.why_never(disturbed)
         if decision.verdict == "confirmed":
             self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
-        self.recorder.record(record, key)
+        self.recorder.record(record)
         if record.cause == "not_applied":
             raise TrialFailed(Failure("not_applied", record.message))
         gained = outcome.time if self._for_memory else record.against_baseline
@@ -290,7 +286,7 @@ class Confirmation:
         elif self._unpaid_compile(winner, outcome):
             outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
         else:
-            outcome.verdict, outcome.config, outcome.reason = "change", dict(winner), ""
+            outcome.verdict, outcome.config, outcome.reason = "change", winner, ""
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
         """What is to be recommended must also last; the record says why it does not."""
@@ -324,7 +320,7 @@ class Confirmation:
                 outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)
             outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
 
-    def _cpu_time_counts(self, winner: Config) -> bool:
+    def _cpu_time_counts(self, winner: Configuration) -> bool:
         """Whether CPU time measures a step: one thread, no loader workers, nothing on a device."""
         profile = self.baseline.profile
         alone = all(self.arena.queue_depth(config) == 0 for config in (winner, self.space.present))
@@ -357,7 +353,7 @@ class Confirmation:
         own = None if run is None or "execution" in self.space.named else run.training_steps
         return own if self.settings.steps_planned is None else self.settings.steps_planned
 
-    def _unpaid_compile(self, winner: Config, outcome: Outcome) -> bool:
+    def _unpaid_compile(self, winner: Configuration, outcome: Outcome) -> bool:
         planned = self._planned_steps
         if self._for_memory:  # which is bought with time
             return False
@@ -366,12 +362,15 @@ class Confirmation:
         steps = outcome.break_even_steps(self.baseline.step_s)
         return steps is None or steps > planned
 
-    def _adds_compiling(self, config: Config) -> bool:
+    def _adds_compiling(self, config: Configuration) -> bool:
         """Whether it compiles what the baseline does not."""
-        return compiles(config) and any(self.arena.knobs[name].compiles for name in self._changed(config))
+        return compiles(config) and any(
+            self.arena.knobs[name].compiles for name in config.changed(self.space.present)
+        )
 
-    def _described(self, config: Config) -> str:
-        return ", ".join(f"{name}={config[name]}" for name in self._changed(config))
+    def _described(self, config: Configuration) -> str:
+        changed = config.changed(self.space.present)
+        return ", ".join(f"{name}={value}" for name, value in changed.items())
 
 
 def _step_s(slots: Sequence[Slot], message: Mapping[str, Any]) -> float:

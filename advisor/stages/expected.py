@@ -52,7 +52,7 @@ def search_s(arena: Arena, space: Space, startup_s: float, trials: int | None = 
         trials: At most, the baseline included.
     """
     costs = [
-        trial_s(arena, space.present, space.complete({**space.present, name: value}), startup_s)
+        trial_s(arena, space.present, space.complete(space.present.with_({name: value})), startup_s)
         for name, values in space.choices.items()
         for value in values[1:]
     ]

@@ -1,7 +1,7 @@
 """Which changes of a nominee leave its numbers as they should be: together, and one by one if need be."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from advisor.base.settings import Progress, Settings
@@ -9,16 +9,14 @@ from advisor.stages.baseline import Baseline
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.retrying import once_more
-from advisor.tuners.knob import Semantics, Value
-from advisor.tuners.search import ablate
+from advisor.tuners.knob import Semantics
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 MIN_LEARNING_STEPS = 3
 OVERRUN = 0.5  # of the budget, that a confirmation may take beyond it to reach its first look
 SINGLES_SHARE = 0.3  # of the budget that must be left, for the numbers of each change to be compared alone
-
-Config = dict[str, Value]
 
 
 @dataclass
@@ -34,7 +32,7 @@ class Numerics:
         compile_s: The longest compilation that was seen.
     """
 
-    config: Config
+    config: Configuration
     verdicts: dict[str, gate.Verdict] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)
     reason: str = ""
@@ -61,7 +59,7 @@ class NumericsCheck:
     _nudged: gate.Nudged | None = None
     _alone: set[str] = field(default_factory=set)  # changes that were judged by themselves
 
-    def run(self, winner: Config) -> Numerics:
+    def run(self, winner: Configuration) -> Numerics:
         """Judge a nominee, and leave out what drifts."""
         steps = self._learning_steps()
         self.progress.say(f"comparing the numbers of the first {steps} steps")
@@ -70,9 +68,9 @@ class NumericsCheck:
             lambda seed: gate.learn(self.arena, self.space.present, steps, nudge=seed).losses,
             affordable=lambda: self.clock() < self.deadline + OVERRUN * self.settings.budget_s,
         )
-        found, began = Numerics(dict(winner)), self.clock()
+        found, began = Numerics(winner), self.clock()
         whole, drift = self._together(winner, found, steps)
-        changed, one_s = self._changed(winner), self.clock() - began
+        changed, one_s = winner.changed(self.space.present), self.clock() - began
         affordable = (
             self.clock() + len(changed) * one_s < self.deadline - SINGLES_SHARE * self.settings.budget_s
         )
@@ -80,14 +78,13 @@ class NumericsCheck:
             self._each_alone(winner, found, steps)
         if drift is not None and found.config == winner:  # none of them alone
             self._take_out(found, changed if whole is drift else self._comparable(winner), drift)
-        if found.config != winner and self._changed(found.config):
+        if found.config != winner and found.config.changed(self.space.present):
             reduced = found.config
             whole, drift = self._together(reduced, found, steps)
             if drift is not None:
-                self._take_out(
-                    found, self._changed(reduced) if whole is drift else self._comparable(reduced), drift
-                )
-        if drift is None and not self._changed(found.config):
+                left = reduced.changed(self.space.present)
+                self._take_out(found, left if whole is drift else self._comparable(reduced), drift)
+        if drift is None and not found.config.changed(self.space.present):
             found.reason = next(reversed(found.rejected.values()), "")
         else:
             found.reason = whole.reason if drift is None else drift.reason
@@ -95,7 +92,7 @@ class NumericsCheck:
         return found
 
     def _together(
-        self, config: Config, found: Numerics, steps: int
+        self, config: Configuration, found: Numerics, steps: int
     ) -> tuple[gate.Verdict, gate.Verdict | None]:
         """On the whole, and the verdict that says that it drifts, if any.
 
@@ -104,20 +101,20 @@ class NumericsCheck:
         """
         whole, peak = self._judge(config, found, steps)
         found.peaks = (peak,)
-        comparable = self._comparable(config)
-        if whole.verdict == "drifts" or not comparable or len(comparable) == len(self._changed(config)):
+        comparable, changed = self._comparable(config), config.changed(self.space.present)
+        if whole.verdict == "drifts" or not comparable or len(comparable) == len(changed):
             return whole, whole if whole.verdict == "drifts" else None
         rest = self.space.complete({name: config[name] for name in comparable})
-        if not self._changed(rest):  # it has no effect without the others
+        if not rest.changed(self.space.present):  # it has no effect without the others
             return whole, None
         beside, _ = self._judge(rest, found, steps)
         found.verdicts.update({name: beside for name in comparable if name not in self._alone})
         return whole, beside if beside.verdict == "drifts" else None
 
-    def _each_alone(self, winner: Config, found: Numerics, steps: int) -> None:
-        for name in self._changed(winner):
+    def _each_alone(self, winner: Configuration, found: Numerics, steps: int) -> None:
+        for name in winner.changed(self.space.present):
             single = self.space.complete({name: winner[name]})
-            if not self._changed(single):  # as a learning rate without a batch
+            if not single.changed(self.space.present):  # as a learning rate without a batch
                 continue
             verdict, _ = self._judge(single, found, steps)
             found.verdicts[name] = verdict
@@ -125,16 +122,15 @@ class NumericsCheck:
             if verdict.verdict == "drifts":
                 self._take_out(found, [name], verdict)
 
-    def _take_out(self, found: Numerics, names: Sequence[str], drift: gate.Verdict) -> None:
+    def _take_out(self, found: Numerics, names: Iterable[str], drift: gate.Verdict) -> None:
         found.rejected.update(dict.fromkeys(names, drift.reason))
         for name in names:
-            reduced = ablate.without(found.config, self.space.present, name)
-            found.config = self.space.complete(reduced)  # what acts only beside it goes as well
+            found.config = self.space.without(found.config, name)
 
-    def _judge(self, config: Config, found: Numerics, steps: int) -> tuple[gate.Verdict, int]:
+    def _judge(self, config: Configuration, found: Numerics, steps: int) -> tuple[gate.Verdict, int]:
         """The verdict on one configuration, and its peak of memory in bytes."""
         assert self.reference is not None  # run has made it
-        changed = self._changed(config)
+        changed = list(config.changed(self.space.present))
         learned = once_more(lambda: gate.learn(self.arena, config, steps))
         if learned.compile_s:
             found.compile_s = max(found.compile_s or 0.0, learned.compile_s)
@@ -153,14 +149,11 @@ class NumericsCheck:
         )
         return verdict, learned.peak_bytes
 
-    def _changed(self, config: Config) -> list[str]:
-        return [name for name, value in config.items() if value != self.space.present[name]]
-
-    def _comparable(self, config: Config) -> list[str]:
+    def _comparable(self, config: Configuration) -> list[str]:
         """Changes that leave what is learnt as it is."""
         return [
             name
-            for name in self._changed(config)
+            for name in config.changed(self.space.present)
             if self.arena.knobs[name].meaning(config) is not Semantics.TRAINING
         ]
 

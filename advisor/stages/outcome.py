@@ -8,9 +8,7 @@ from advisor.stages.compile_cost import break_even_steps
 from advisor.stages.longer_run import LongerRun
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.measure import Decision, Estimate
-from advisor.tuners.knob import Value
-
-Config = dict[str, Value]
+from advisor.tuners.space.configuration import Configuration
 
 
 @dataclass
@@ -33,7 +31,7 @@ class Outcome:
         unchanged_ms: Time of a step of the baseline in each process of the confirmation.
     """
 
-    config: Config
+    config: Configuration
     verdict: Literal["change", "keep"] = "keep"
     decision: Decision | None = None
     contributions: dict[str, Estimate] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from advisor.profiles.facts.profile import Profile
 from advisor.stages.batch_size import Batches
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.constraints import SAVE_MEMORY
 from advisor.tuners.space.memory_model import limited
 from advisor.tuners.space.space import NotTried, Space, build_space
@@ -71,5 +72,5 @@ def _as_begun(space: Space, begun: Mapping[str, Sequence[Value]]) -> Space:
     ]  # fmt: skip
     told = [each for each in space.not_tried if each.value not in choices.get(each.knob, [each.value])]
     fixed = {name: value for name, value in space.present.items() if name not in space.choices}
-    present = {**{name: values[0] for name, values in choices.items()}, **fixed}
+    present = Configuration({**{name: values[0] for name, values in choices.items()}, **fixed})
     return replace(space, present=present, choices=choices, not_tried=[*told, *refused, *left_out])

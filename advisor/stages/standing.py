@@ -4,6 +4,7 @@ from advisor.base.settings import Settings
 from advisor.result.document import ResultData
 from advisor.tuners.comparing.measure import Decision
 from advisor.tuners.search.measured import Measured
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
 
@@ -31,9 +32,9 @@ def standing(
     """
     if before is None or before.recommendation.verdict != "change":
         return result
-    found, key = before.recommendation, space.key(before.recommendation.config)
-    held = measured.confirmed(key, min_gain=settings.min_gain, level=settings.confidence)
-    if held is None or key in measured.failures or space.check(found.config) is not None:
+    found, config = before.recommendation, Configuration(before.recommendation.config)
+    held = measured.confirmed(config, min_gain=settings.min_gain, level=settings.confidence)
+    if held is None or config in measured.failures or space.check(config) is not None:
         return result
     estimate = None if decision is None else decision.estimate.estimate
     if result.recommendation.verdict == "change" and estimate is not None and estimate > held.estimate:

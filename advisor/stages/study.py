@@ -20,7 +20,6 @@ from advisor.stages.launching import request_digest
 from advisor.storage.contract import (
     BEGUN,
     begun_space,
-    config_key,
     default_study_name,
     digests_of_target,
     refuse_if_changed,
@@ -31,6 +30,7 @@ from advisor.storage.store import Store, StoredComparison
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.search.asking import GP_TRIALS
 from advisor.tuners.search.measured import Measured
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause, stays_failed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Study:
         trial = Trial(
             number=0, config={}, stage="baseline", state="failed", cause=cause, message=error.message
         )
-        self.store.record(self.name, trial, config_key({}))
+        self.store.record(self.name, trial)
         self.store.mark_status(self.name, "failed")
 
     def next_number(self) -> int:
@@ -195,29 +195,32 @@ class Study:
 
 
 def measured_of(
-    finished: Sequence[tuple[str, Trial, float | None]], comparisons: Sequence[StoredComparison]
+    finished: Sequence[tuple[Trial, float | None]], comparisons: Sequence[StoredComparison]
 ) -> Measured:
     """The measurement cache of a stored study.
 
     Args:
-        finished: Key, trial and score, in the order in which they ended.
+        finished: Trial and score, in the order in which they ended.
         comparisons: What was measured of confirmations.
     """
     measured = Measured()
-    for key, trial, score in finished:
+    for trial, score in finished:
+        config = Configuration(trial.config)
         if trial.cause == "killed":
-            measured.interrupted.append(key)
+            measured.interrupted.append(config)
         elif trial.cause is not None and stays_failed(trial.cause, trial.message):
-            measured.failures[key] = trial.cause
+            measured.failures[config] = trial.cause
         elif trial.state == "complete" and score is not None:
-            measured.scores.setdefault(key, []).append(score)
+            measured.scores.setdefault(config, []).append(score)
     for each in comparisons:
         if each.kind == "confirm":
+            config = Configuration.from_key(each.data["key"])
             for log_ratios in each.data["instances"]:
-                measured.add_instance(each.data["key"], log_ratios)
+                measured.add_instance(config, log_ratios)
         elif each.kind == "ablate":
             told = each.data["contributions"]
-            measured.contributions[each.data["key"]] = {n: Estimate(**of) for n, of in told.items()}
+            config = Configuration.from_key(each.data["key"])
+            measured.contributions[config] = {n: Estimate(**of) for n, of in told.items()}
     return measured
 
 

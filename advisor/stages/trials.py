@@ -15,10 +15,13 @@ from advisor.tuners.comparing.measure import Estimate, median, within
 from advisor.tuners.knob import Value
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.trial.messages import Slot
 
 # What is stored and shown as it was measured, under the same name.
-AS_MEASURED = (Trial.model_fields.keys() & TrialRecord.__dataclass_fields__.keys()) - {"against_baseline"}
+AS_MEASURED = (Trial.model_fields.keys() & TrialRecord.__dataclass_fields__.keys()) - {
+    "against_baseline", "config",
+}  # fmt: skip
 WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
 
 
@@ -39,39 +42,37 @@ class Keeping:
     deadline: float
     store: Store | None = None
     study: str = ""
-    baseline: dict[str, Value] = field(default_factory=dict)
+    baseline: Configuration = field(default_factory=lambda: Configuration({}))
     sampled: bool = True
     measured: Measured = field(default_factory=Measured)
     trials: list[Trial] = field(default_factory=list)
     kept: Callable[[], None] = lambda: None
-    _begun: tuple[TrialRecord, str] | None = None
+    _begun: TrialRecord | None = None
 
     def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
         """The longest compilation of what ``config`` compiles that a trial has seen."""
         return first_compile_s(config, self.trials)
 
-    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+    def begin(self, trial: TrialRecord, score: float) -> None:
         """Note that a trial runs, so that it is not lost when we are killed."""
-        different = {k: v for k, v in trial.config.items() if v != self.baseline.get(k)}
-        text = ", ".join(f"{name}={value}" for name, value in different.items()) or "the baseline"
+        changed = trial.config.changed(self.baseline)
+        text = ", ".join(f"{name}={value}" for name, value in changed.items()) or "the baseline"
         best = f"{math.exp(score):.2f}x (unconfirmed)" if score > 0 else "the baseline"
         self.progress.trial(trial.number, text, best, max(0.0, self.deadline - self.clock()))
-        self._begun = trial, key
+        self._begun = trial
         if self.store is not None:
             hit("begin.before")
-            self.store.begin(self.study, trial.number, trial.config, key, trial.stage)
+            self.store.begin(self.study, trial.number, trial.config, trial.stage)
             hit("begin.after")
 
-    def record(
-        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
-    ) -> None:
+    def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
         """Keep a finished trial; when this returns it is acknowledged."""
         kept = as_trial(trial, self.sampled)
         self._begun = None
         self.trials.append(kept)
         if self.store is not None:
             hit("commit.before")
-            self.store.record(self.study, kept, key, asked=asked, value=value)
+            self.store.record(self.study, kept, asked=asked, value=value)
             hit("commit.after")
         self.kept()
 
@@ -79,27 +80,33 @@ class Keeping:
         """Keep the trial that ran when the run had to stop as a killed one; Optuna is told so too."""
         if self._begun is None:
             return
-        trial, key = self._begun
+        trial = self._begun
         trial.state, trial.cause, trial.message = "failed", "killed", why
-        self.record(trial, key)
+        self.record(trial)
         if self.store is not None:
             self.store.reap(self.study)
 
-    def keep_instance(self, number: int, key: str, ratios: list[float]) -> None:
+    def keep_instance(self, number: int, config: Configuration, ratios: list[float]) -> None:
         """Keep the log ratios of one process of a confirmation."""
-        self.measured.add_instance(key, ratios)
+        self.measured.add_instance(config, ratios)
         if self.store is not None:
-            self.store.save_comparison(self.study, number, "confirm", {"key": key, "instances": [ratios]})
+            self.store.save_comparison(
+                self.study, number, "confirm", {"key": config.key, "instances": [ratios]}
+            )
 
-    def keep_contributions(self, number: int, key: str, contributions: Mapping[str, Estimate]) -> None:
+    def keep_contributions(
+        self, number: int, config: Configuration, contributions: Mapping[str, Estimate]
+    ) -> None:
         """Keep what each change of a configuration gives, for when its confirmation goes on."""
         finite = {name: each for name, each in contributions.items() if math.isfinite(each.low)}
         if not finite:
             return
-        self.measured.contributions[key] = finite
+        self.measured.contributions[config] = finite
         if self.store is not None:
             told = {name: asdict(each) for name, each in finite.items()}
-            self.store.save_comparison(self.study, number, "ablate", {"key": key, "contributions": told})
+            self.store.save_comparison(
+                self.study, number, "ablate", {"key": config.key, "contributions": told}
+            )
 
 
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:
@@ -108,6 +115,7 @@ def as_trial(record: TrialRecord, sampled: bool) -> Trial:
     losses, ranks = parse_losses(outcome) if outcome is not None else (), _ranks(outcome)
     return Trial(
         **{name: getattr(record, name) for name in AS_MEASURED},
+        config=dict(record.config),
         step_ms=step_interval(record.slots) if record.slots else None,
         throughput=rate(record.slots, sampled) if record.slots else None,
         goodput=_goodput(record, sampled),

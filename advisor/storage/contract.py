@@ -160,11 +160,6 @@ def table(found: Sequence[Difference]) -> str:
     return "\n".join(f"  {what:{widths[0]}}  {was:{widths[1]}}  {now}".rstrip() for what, was, now in cells)
 
 
-def config_key(config: Mapping[str, Value]) -> str:
-    """The canonical text of a configuration: equal for equal settings in any order."""
-    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
-
-
 def digests_of_target(path: Path, root: Path | None = None) -> dict[str, str]:
     """Digest (``sha256:...``) of the target and of every project file it imports, by relative path.
 

@@ -27,6 +27,7 @@ from advisor.storage.storage_url import StorageUrl
 from advisor.storage.tables import comparisons, machines, profiles, results, studies, trials
 from advisor.storage.writer import Claims, Writer
 from advisor.tuners.search.record import Stage
+from advisor.tuners.space.configuration import Configuration
 
 if TYPE_CHECKING:
     import optuna
@@ -221,24 +222,21 @@ class Store:
             ).scalar()
         return 0 if last is None else int(last) + 1
 
-    def begin(
-        self, study: str, number: int, config: Mapping[str, Value], key: str, stage: Stage = "screen"
-    ) -> None:
+    def begin(self, study: str, number: int, config: Mapping[str, Value], stage: Stage = "screen") -> None:
         """Note that a trial runs now. If nobody records it, ``reap`` makes it a failed one (``killed``)."""
         lost = Trial(
             number=number, config=dict(config), stage=stage, state="failed", cause="killed", message=KILLED
         )
-        self._put(study, lost, key, finished=False)
+        self._put(study, lost, finished=False)
 
     def record(
-        self, study: str, trial: Trial, key: str, *, asked: int | None = None, value: float | None = None
+        self, study: str, trial: Trial, *, asked: int | None = None, value: float | None = None
     ) -> None:
         """Keep a trial; when this returns it is acknowledged. A second time replaces the first.
 
         Args:
             study: Name of a study that exists.
             trial: What was measured.
-            key: ``advisor.storage.contract.config_key`` of its configuration.
             asked: Optuna's number of the trial, when Optuna proposed it.
             value: What Optuna is told about it, finite.
 
@@ -247,11 +245,11 @@ class Store:
         """
         if value is not None and not math.isfinite(value):
             raise ValueError(f"the value of trial {trial.number} is {value}")
-        self._put(study, trial, key, finished=True, asked=asked, value=value)
+        self._put(study, trial, finished=True, asked=asked, value=value)
 
     def trials(self, study: str) -> list[Trial]:
         """All trials that ended, by number."""
-        return [trial for _, trial, _ in self.finished(study)]
+        return [trial for trial, _ in self.finished(study)]
 
     # Facts and results
 
@@ -355,27 +353,27 @@ class Store:
         self,
         study: str,
         trial: Trial,
-        key: str,
         *,
         finished: bool,
         asked: int | None = None,
         value: float | None = None,
     ) -> None:
         data = trial.model_dump(mode="json", by_alias=True)
+        key = Configuration(trial.config).key
         values = {"key": key, "finished": finished, "asked": asked, "value": value, "data": data}
         with self._writing(study) as connection:
             replace(connection, trials, {"study": study, "number": trial.number}, values)
 
-    def finished(self, study: str) -> list[tuple[str, Trial, float | None]]:
-        """Key and contents of the trials that ended, and what Optuna was told of each, by number."""
+    def finished(self, study: str) -> list[tuple[Trial, float | None]]:
+        """The trials that ended, and what Optuna was told of each, by number."""
         query = (
-            sa.select(trials.c.key, trials.c.data, trials.c.value)
+            sa.select(trials.c.data, trials.c.value)
             .where(trials.c.study == study, trials.c.finished)
             .order_by(trials.c.number)
         )
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
-        return [(row.key, Trial.model_validate(row.data), row.value) for row in rows]
+        return [(Trial.model_validate(row.data), row.value) for row in rows]
 
 
 def _status(row: "sa.Row[Any]") -> Status:

@@ -99,7 +99,7 @@ def results(folder: Path) -> None:
         for name in ("train", "begun"):
             store.create_study(name, a_contract(folder, read_machine()))
         failed = Trial(number=0, config={}, stage="baseline", state="failed", cause="oom_device")
-        store.record("begun", failed, key="{}", asked=None, value=None)
+        store.record("begun", failed, asked=None, value=None)
 
 
 def a_contract(folder: Path, machine: Machine, **changes: object) -> dict[str, object]:

@@ -17,6 +17,7 @@ from advisor.report.files import render_html
 from advisor.result.document import Trial
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause
 
 GONE_S = 10.0  # after which no process of ours may live
@@ -123,11 +124,11 @@ def _check_database(file: Path, study: str, acknowledged: dict[int, tuple[str, s
             assert trials[number].state == state
         assert all(trial.cause in CAUSES for trial in trials.values() if trial.state == "failed")  # (e)
         _check_optuna(file, study)  # (d)
-        complete = {key for key, trial, _ in store.finished(study) if trial.state == "complete"}
         result = store.result(study)
         if result is not None:  # (g)
             assert "</html>" in render_html(result)
         verdict = None if result is None else result.recommendation.verdict
+        complete = {Configuration(each.config).key for each in trials.values() if each.state == "complete"}
         return Kept(trials, frozenset(complete), verdict)
 
 

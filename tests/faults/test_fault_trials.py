@@ -14,6 +14,7 @@ from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Session, SessionEnded
 from advisor.tuners.search.race import check_outcome
 from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision import supervise
 from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -131,7 +132,7 @@ def test_a_failure_to_compile_that_is_suppressed_is_not_ranked(
         session = launcher.start(1, {}, {})
         session.first_step()
         session.slot(3)
-        record = TrialRecord(1, {}, "screen", outcome=session.stop())
+        record = TrialRecord(1, Configuration({}), "screen", outcome=session.stop())
     with pytest.raises(TrialFailed) as raised:
         check_outcome(record)
     assert raised.value.failure.cause == "compile_fell_back"

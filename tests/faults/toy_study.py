@@ -28,6 +28,7 @@ from advisor.result.document import Trial  # noqa: E402
 from advisor.stages import launching  # noqa: E402
 from advisor.storage.store import Store  # noqa: E402
 from advisor.tuners.launching.launch import Launcher  # noqa: E402
+from advisor.tuners.space.configuration import Configuration  # noqa: E402
 from advisor.tuners.trial.spec import TrialSpec  # noqa: E402
 
 STEPPING = "ADVISOR_TEST_CLOCK"
@@ -59,10 +60,10 @@ def list_acknowledged() -> None:
     """Note each trial whose recording has returned."""
     record, list_of_them = Store.record, Path(os.environ[ACKNOWLEDGED])
 
-    def recorded(self: Store, study: str, trial: Trial, key: str, **told: Any) -> None:
-        record(self, study, trial, key, **told)
+    def recorded(self: Store, study: str, trial: Trial, **told: Any) -> None:
+        record(self, study, trial, **told)
         with list_of_them.open("a") as stream:
-            stream.write(f"{trial.number} {trial.state} {key}\n")
+            stream.write(f"{trial.number} {trial.state} {Configuration(trial.config).key}\n")
 
     setattr(Store, "record", recorded)  # noqa: B010  a method cannot be assigned
 

@@ -14,6 +14,7 @@ from advisor.stages.batch_size import Batches
 from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
+from advisor.tuners.space.configuration import Configuration
 
 PRESENT: dict[str, Value] = {"batch_size": 16, "lr_scaling": "none"}
 LABEL = "batch size 16 -> 256 by throughput only: that it learns as much is not verified"
@@ -28,7 +29,7 @@ def recommended(
     settings = Settings(target=TargetRequest(kind="script", name="train.py"), objective=objective)
     space = cast(Any, SimpleNamespace(present=PRESENT))
     baseline = cast(Any, SimpleNamespace(aa=Estimate(0.0, -0.01, 0.01, 0.99, 8, 1), step_s=0.1))
-    outcome = Outcome({**PRESENT, "batch_size": batch}, verdict, reason=reason)
+    outcome = Outcome(Configuration({**PRESENT, "batch_size": batch}), verdict, reason=reason)
     return _recommendation(settings, baseline, space, outcome, Batches(settings, cast(Any, None)))
 
 

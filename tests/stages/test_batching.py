@@ -26,6 +26,7 @@ from advisor.tuners.comparing.gate import Learning
 from advisor.tuners.comparing.goodput import NoiseScale
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
 LARGE_NOISE = NoiseScale(100_000.0, 50_000.0, 200_000.0)
@@ -42,13 +43,16 @@ class Silent:
         return lambda *told: None
 
 
+OFF = Configuration({"amp": "off"})
+
+
 def measured(batch: int, ratio: float) -> Measured:
     centre = math.log(ratio)
     return Measured(batch, "sqrt", Estimate(centre, centre - 0.02, centre + 0.02, 0.99, 6, 2))
 
 
 def a_space() -> Space:
-    present: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none"}
+    present = Configuration({"batch_size": 32, "lr_scaling": "none"})
     return Space(present, present, {"batch_size": [32, 64, 128]}, [], PROFILE)
 
 
@@ -172,7 +176,7 @@ def test_losses_of_which_more_tell_no_more_are_looked_at_once(monkeypatch: pytes
 
 def test_an_end_that_is_not_known_is_told_as_the_lower_one() -> None:
     run = a_run()
-    run.complete(Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE))
+    run.complete(Space(OFF, OFF, {"amp": ["off", "bf16"]}, [], PROFILE))
     for noise, told in (
         (NoiseScale(200, 100, 400), (100, None)),
         (NoiseScale(200, 100, math.inf), (None, 100)),
@@ -233,7 +237,7 @@ def test_where_the_batch_stands(options: dict[str, Any], searched: bool, added: 
 
 
 def test_a_batch_that_may_be_added_is_in_every_configuration() -> None:
-    bare = Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE)
+    bare = Space(OFF, OFF, {"amp": ["off", "bf16"]}, [], PROFILE)
     whole = a_run().complete(bare)
     assert whole.present == {"amp": "off", "batch_size": 32, "lr_scaling": "none"}
     assert whole.choices == bare.choices
@@ -242,7 +246,7 @@ def test_a_batch_that_may_be_added_is_in_every_configuration() -> None:
 
 def test_what_is_fixed_holds_beside_a_larger_batch_too() -> None:
     fixed: dict[str, Value] = {"num_threads": 1}
-    bare = Space({"amp": "off", **fixed}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE)
+    bare = Space(OFF.with_(fixed), OFF, {"amp": ["off", "bf16"]}, [], PROFILE)
     run = a_run(fixed=fixed)
     assert run.complete(bare).present == {
         "amp": "off",
@@ -256,7 +260,7 @@ def test_what_is_fixed_holds_beside_a_larger_batch_too() -> None:
 
 def test_a_fixed_knob_that_decides_the_batch_is_told_as_the_reason() -> None:
     fixed: dict[str, Value] = {"accumulation": 2}
-    bare = Space({"amp": "off", **fixed}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE)
+    bare = Space(OFF.with_(fixed), OFF, {"amp": ["off", "bf16"]}, [], PROFILE)
     whole = a_run(fixed=fixed).complete(bare)
     assert whole.present == bare.present
     assert [(entry.knob, entry.reason) for entry in whole.not_tried] == [
@@ -273,8 +277,8 @@ def a_trial(batch: int, ratio: float) -> Trial:
     )
 
 
-NOMINEE: dict[str, Value] = {"batch_size": 128, "lr_scaling": "sqrt", "amp": "bf16"}
-KEPT: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "bf16"}
+NOMINEE = Configuration({"batch_size": 128, "lr_scaling": "sqrt", "amp": "bf16"})
+KEPT = Configuration({"batch_size": 32, "lr_scaling": "none", "amp": "bf16"})
 
 
 def proven(
@@ -283,7 +287,7 @@ def proven(
     noise: NoiseScale | None = LARGE_NOISE,
     trials: Sequence[Trial] = (),
     **options: Any,
-) -> tuple[Batches, dict[str, Value]]:
+) -> tuple[Batches, Configuration]:
     """What becomes of a nominee with four times the batch, of a search that had it among its knobs."""
     machine.install(patch)
     run = a_run(**{"knobs": {"batch_size": None, "amp": None}, **options})
@@ -329,7 +333,7 @@ def test_a_search_by_throughput_asks_for_no_proof(monkeypatch: pytest.MonkeyPatc
 
 def test_a_smaller_batch_needs_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
-    smaller: dict[str, Value] = {**NOMINEE, "batch_size": 16}
+    smaller = NOMINEE.with_({"batch_size": 16})
     assert run.extend(cast(Arena, Machine(None)), PROFILE, smaller, math.inf, 1.0) == smaller
 
 
@@ -338,7 +342,7 @@ def without_time(machine: Machine, patch: pytest.MonkeyPatch) -> Batches:
     machine.install(patch)
     patch.setattr(batches_module, "propose_batches", lambda *given: machine.measured())
     run = a_run()
-    run.complete(Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE))
+    run.complete(Space(OFF, OFF, {"amp": ["off", "bf16"]}, [], PROFILE))
     assert run.extend(cast(Arena, machine), PROFILE, KEPT, -1.0, 1.0) == KEPT
     assert run.advice.reason == "no time was left to judge it by goodput; give a longer --budget"
     run.propose(cast(Arena, machine), KEPT, math.inf)
@@ -374,7 +378,7 @@ def test_no_noise_scale_speaks_for_a_smaller_batch() -> None:
 
 def test_a_larger_batch_brings_no_rule_where_the_loss_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
-    present: dict[str, Value] = {"batch_size": 32, "amp": "off"}
+    present = Configuration({"batch_size": 32, "amp": "off"})
     run._wide = Space(
         present, present, {"batch_size": [32, 128]}, [], PROFILE
     )  # no lr_scaling: losses are summed
@@ -383,7 +387,11 @@ def test_a_larger_batch_brings_no_rule_where_the_loss_has_its_own(monkeypatch: p
     monkeypatch.setattr(Batching, "advise", lambda batching, nominee: advice)
     monkeypatch.setattr(batches_module, "expected_s", lambda *of: 0.0)
     found = run.extend(
-        cast(Arena, SimpleNamespace(clock=lambda: 0.0)), PROFILE, {**present, "amp": "bf16"}, math.inf, 1.0
+        cast(Arena, SimpleNamespace(clock=lambda: 0.0)),
+        PROFILE,
+        present.with_({"amp": "bf16"}),
+        math.inf,
+        1.0,
     )
     assert found == {"batch_size": 128, "amp": "bf16"}
 
@@ -411,7 +419,7 @@ def test_a_confirmation_goes_on_where_its_samples_can_be_weighed(
     monkeypatch.setattr(batches_module, "measure_noise_scale", measure)
     batches = Batches(Settings(target=TargetRequest(kind="script", name="train.py")), cast(Any, Silent()))
     space, arena = a_space(), cast(Arena, None)
-    assert batches.can_weigh(arena, space, PROFILE, dict(space.present), math.inf) and not asked
-    larger: dict[str, Value] = {"batch_size": 64, "lr_scaling": "sqrt"}
+    assert batches.can_weigh(arena, space, PROFILE, space.present, math.inf) and not asked
+    larger = Configuration({"batch_size": 64, "lr_scaling": "sqrt"})
     assert batches.can_weigh(arena, space, PROFILE, larger, math.inf) is (noise is not None)
     assert (batches.sure_worth(larger, space.present) < 0) is (noise is not None) and len(asked) == 1

@@ -11,6 +11,7 @@ from advisor.stages.compile_cost import break_even_steps
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.search import ablate
+from advisor.tuners.space.configuration import Configuration
 
 BESIDE: dict[str, Value] = {"execution": "compile", "amp": "bf16"}
 
@@ -31,7 +32,7 @@ def decided(monkeypatch: pytest.MonkeyPatch, gain: float, planned: int, **known:
     """Of bf16 and compiling, which alone makes a step ``gain`` times as fast."""
     estimate = Estimate(math.log(gain), math.log(gain) - 0.01, math.log(gain) + 0.01, 0.99, 4, 1)
     removals = [ablate.Removal(name, estimate, needed=True) for name in BESIDE]
-    monkeypatch.setattr(ablate, "removals", lambda *of, **how: (dict(BESIDE), removals))
+    monkeypatch.setattr(ablate, "removals", lambda *of, **how: (Configuration(BESIDE), removals))
     settings = some_settings(known.pop("objective", "throughput"), steps_planned=planned)
     return confirmed(
         monkeypatch, settings, STEP_S / 2, nominee=BESIDE, compiled_s=lambda config: COMPILE_S, **known
@@ -60,7 +61,7 @@ def test_nothing_is_left_to_confirm_where_all_that_helps_is_compiling(
 ) -> None:
     estimate = Estimate(math.log(1.1), 0.08, 0.11, 0.99, 4, 1)
     removals = [ablate.Removal("execution", estimate, needed=True)]
-    reduced: dict[str, Value] = {**BESIDE, "amp": "off"}
+    reduced = Configuration({**BESIDE, "amp": "off"})
     monkeypatch.setattr(ablate, "removals", lambda *of, **how: (reduced, removals))
     settings = some_settings("throughput", steps_planned=3000)
     outcome = confirmed(
@@ -100,7 +101,7 @@ def test_compiling_whose_own_gain_was_not_measured_must_cost_little(
     monkeypatch: pytest.MonkeyPatch, planned: int, stays: bool
 ) -> None:
     """Others would pay for it: 30 s are a tenth of 3,000 steps of 0.1 s, and nothing of 100,000."""
-    monkeypatch.setattr(ablate, "removals", lambda *of, **how: (dict(BESIDE), []))
+    monkeypatch.setattr(ablate, "removals", lambda *of, **how: (Configuration(BESIDE), []))
     settings = some_settings("throughput", steps_planned=planned)
     outcome = confirmed(
         monkeypatch, settings, STEP_S / 2, nominee=BESIDE, compiled_s=lambda config: COMPILE_S

@@ -10,6 +10,7 @@ from advisor.stages.baseline import Baseline
 from advisor.stages.confirmation import _step_s
 from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing.measure import Decision, Estimate
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.trial.messages import Slot
 
 
@@ -20,12 +21,12 @@ def a_baseline(half: float, planned: float = 0.02) -> Any:
 
 def confirmed(half: float, instances: int = 6) -> Outcome:
     found = Estimate(0.1, 0.1 - half, 0.1 + half, 0.99, 30, instances)
-    return Outcome({}, verdict="change", decision=Decision("confirmed", found))
+    return Outcome(Configuration({}), verdict="change", decision=Decision("confirmed", found))
 
 
 def test_without_a_confirmation_the_noise_bounds_what_could_have_been_seen() -> None:
-    assert _detectable(a_baseline(0.08), Outcome({})) == pytest.approx(0.083, abs=1e-3)
-    assert _detectable(a_baseline(0.001), Outcome({})) == 0.02
+    assert _detectable(a_baseline(0.08), Outcome(Configuration({}))) == pytest.approx(0.083, abs=1e-3)
+    assert _detectable(a_baseline(0.001), Outcome(Configuration({}))) == 0.02
     assert _detectable(a_baseline(0.08), confirmed(0.5, instances=1)) == pytest.approx(0.083, abs=1e-3)
 
 
@@ -35,14 +36,14 @@ def test_a_confirmation_says_itself_what_it_could_have_seen_whatever_its_verdict
 
 
 def test_a_step_over_processes_counts_the_first_one_and_those_of_the_confirmation() -> None:
-    outcome = Outcome({}, unchanged_ms=[10.2, 9.9])
+    outcome = Outcome(Configuration({}), unchanged_ms=[10.2, 9.9])
     found = _over_processes(a_baseline(0.01), outcome, 0.99)
     assert found is not None and (found.processes, found.confidence) == (3, 0.99)
     assert found.low < 9.9 < found.estimate < 10.2 < found.high
 
 
 def test_two_processes_do_not_tell_how_much_processes_differ() -> None:
-    assert _over_processes(a_baseline(0.01), Outcome({}, unchanged_ms=[10.2]), 0.99) is None
+    assert _over_processes(a_baseline(0.01), Outcome(Configuration({}), unchanged_ms=[10.2]), 0.99) is None
 
 
 def test_steps_that_start_an_epoch_are_no_part_of_the_step_that_is_kept() -> None:

@@ -9,6 +9,7 @@ from advisor.stages import expected
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
 LIVE_KNOB: dict[str, list[Value]] = {"optimizer_implementation": ["default", "fused"]}
@@ -21,7 +22,7 @@ def an_arena(step_s: float = 0.05) -> Arena:
 
 
 def a_space(choices: dict[str, list[Value]]) -> Space:
-    present = {name: values[0] for name, values in choices.items()}
+    present = Configuration({name: values[0] for name, values in choices.items()})
     return Space(present, present, choices, [], a_profile(loader=a_loader(), optimizers=(an_optimizer(),)))
 
 

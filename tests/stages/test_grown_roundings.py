@@ -12,8 +12,8 @@ from advisor.stages.confirmation import Confirmation
 from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.standby import Ahead
-from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
 BASELINE = (2.30, 2.20, 2.11, 2.05)
@@ -56,16 +56,18 @@ def a_program() -> tuple[SimpleNamespace, SimpleNamespace]:
 
 
 def quiet() -> Any:
-    return SimpleNamespace(say=lambda text: None, begin=lambda *of: None, record=lambda *of: None)
+    return SimpleNamespace(say=print, part=print, begin=lambda *of: None, record=lambda *of: None)
 
 
 def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome, list[int]]:
-    present: dict[str, Value] = {"channels_last": "off"}
-    nominee: dict[str, Value] = {"channels_last": "on"}
+    present = Configuration({"channels_last": "off"})
+    nominee = Configuration({"channels_last": "on"})
     learning = Learning(nominee)
     monkeypatch.setattr(gate, "learn", learning)
     space = SimpleNamespace(
-        present=present, complete=lambda changed: {**present, **changed}, key=lambda config: "key"
+        present=present,
+        complete=present.with_,
+        without=lambda config, knob: config.with_({knob: present[knob]}),
     )
     settings = SimpleNamespace(budget_s=BUDGET_S, min_gain=0.02, confidence=0.99, max_memory=None)
     arena, baseline = a_program()

@@ -12,6 +12,7 @@ from advisor.stages.numerics import Numerics, NumericsCheck
 from advisor.tuners.comparing import gate
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.space.configuration import Configuration
 
 RIGHT = (2.30, 2.20, 2.11, 2.05)
 WRONG = (2.40, 2.31, 2.22, 2.16)
@@ -42,12 +43,16 @@ def checked(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="workload")), step_s=0.01,
         max_steps=None,
     )  # fmt: skip
-    space: Any = SimpleNamespace(present=PRESENT, complete=complete)
+    space: Any = SimpleNamespace(
+        present=PRESENT,
+        complete=lambda changed: Configuration(complete(changed)),
+        without=lambda config, knob: Configuration(complete(config.with_({knob: PRESENT[knob]}))),
+    )
     baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)))
     settings: Any = SimpleNamespace(budget_s=100.0)
     quiet: Any = SimpleNamespace(say=lambda text: None)
     check = NumericsCheck(arena, space, baseline, settings, left_s, quiet, clock=lambda: 0.0)
-    return check.run(nominee)
+    return check.run(Configuration(nominee))
 
 
 def test_what_is_changed_beside_a_batch_is_judged_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

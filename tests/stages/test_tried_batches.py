@@ -16,10 +16,10 @@ from advisor.stages.outcome import Outcome
 from advisor.stages.tried_batches import tried_batches
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.goodput import NoiseScale
-from advisor.tuners.knob import Value
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
-BASELINE: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "off"}
+BASELINE = Configuration({"batch_size": 32, "lr_scaling": "none", "amp": "off"})
 
 
 def a_trial(
@@ -69,7 +69,7 @@ def searched(objective: Any = "goodput", noise: NoiseScale | None = None) -> Bat
 
 def test_what_the_search_measured_is_told_and_not_measured_again() -> None:
     batches = searched(noise=NoiseScale(200.0, 190.0, 210.0))
-    batches.propose(cast(Arena, None), {}, math.inf)  # would fail if it measured
+    batches.propose(cast(Arena, None), BASELINE, math.inf)  # would fail if it measured
     known = batches.known()
     assert known is not None and known.fastest_ratio is not None
     assert known.fastest == 128 and known.fastest_ratio.estimate == pytest.approx(3.6)
@@ -85,6 +85,6 @@ def test_beside_the_batch_that_was_taken_a_faster_one_is_a_proposal_by_goodput_a
     for objective, reasons in (("goodput", ["by goodput batch size 64 is better"]), ("throughput", [])):
         batches = searched(objective)
         batches.known()
-        found = _proposals(Outcome({**BASELINE, "batch_size": 64}), batches)
+        found = _proposals(Outcome(BASELINE.with_({"batch_size": 64})), batches)
         assert [each.to for each in found] == [128 for _ in reasons]
         assert all(reason in each.reason for each, reason in zip(found, reasons, strict=True))

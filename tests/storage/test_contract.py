@@ -12,7 +12,6 @@ from advisor.storage.contract import (
     StudyChanged,
     begun_space,
     check_study_name,
-    config_key,
     default_study_name,
     differences,
     digest_of_target,
@@ -185,11 +184,6 @@ def test_hostile_text_in_a_difference_is_made_harmless() -> None:
         refuse_if_changed("train", a_contract(), a_contract(args=["\x1b[2J\n\u202e" + "x" * 5000]))
     last = refused.value.message.splitlines()[-1]
     assert last.isprintable() and len(last) < 100
-
-
-def test_equal_settings_have_one_key_in_any_order() -> None:
-    assert config_key({"b": 2, "a": "on"}) == config_key({"a": "on", "b": 2}) == '{"a":"on","b":2}'
-    assert config_key({"a": 1}) != config_key({"a": "1"})
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -17,7 +17,6 @@ from result_builder import a_result
 from advisor.base.errors import EnvironmentProblem, NoValidTrial, UsageError
 from advisor.profiles.facts.machine import Machine
 from advisor.result.document import Trial
-from advisor.storage.contract import config_key
 from advisor.storage.storage_url import DEFAULT_STORAGE, StorageUrl, parse_storage
 from advisor.storage.store import Store, StoredComparison, StoredStudy, StudySummary
 
@@ -38,7 +37,7 @@ def a_trial(number: int, **changes: Any) -> Trial:
 
 
 def keep(store: Store, trial: Trial, study: str = "train", **more: Any) -> None:
-    store.record(study, trial, config_key(trial.config), **more)
+    store.record(study, trial, **more)
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ def test_only_finite_values_are_kept_for_optuna(store: Store, value: float) -> N
 
 
 def test_a_trial_that_only_began_has_no_outcome_but_keeps_its_number(store: Store) -> None:
-    store.begin("train", 4, {"num_workers": 4}, "k")
+    store.begin("train", 4, {"num_workers": 4})
     assert store.trials("train") == []
     assert store.next_number("train") == 5
     keep(store, a_trial(4))
@@ -122,7 +121,7 @@ def test_a_trial_that_only_began_has_no_outcome_but_keeps_its_number(store: Stor
 
 def test_an_interrupted_trial_is_killed_when_the_study_is_resumed(store: Store) -> None:
     keep(store, a_trial(0, stage="baseline"))
-    store.begin("train", 1, {"num_workers": 1}, "k")
+    store.begin("train", 1, {"num_workers": 1})
     killed = a_trial(1, state="failed", cause="killed", message="the tuner ended during this trial")
     assert store.reap("train") == [killed]
     assert store.trials("train") == [a_trial(0, stage="baseline"), killed]
@@ -168,7 +167,7 @@ def test_the_list_of_studies_counts_trials_and_names_the_verdict(store: Store) -
     store.create_study("other", {})
     keep(store, a_trial(0))
     keep(store, a_trial(1))
-    store.begin("train", 2, {}, "k")
+    store.begin("train", 2, {})
     result = a_result()
     store.save_result("train", result)
     store.mark_status("train", "complete")
@@ -236,7 +235,7 @@ def test_trials_that_optuna_believes_running_are_told_what_is_known(store: Store
         study.ask()
     study.tell(0, 3.0)
     keep(store, a_trial(1), asked=1, value=2.5)
-    store.begin("train", 2, {"num_workers": 2}, "k")
+    store.begin("train", 2, {"num_workers": 2})
     assert [trial.number for trial in store.reap("train")] == [2]
     told = [(trial.state.name, trial.value) for trial in store.optuna_study("train", None).trials]
     assert told == [("COMPLETE", 3.0), ("COMPLETE", 2.5), ("FAIL", None)]
@@ -308,8 +307,8 @@ with Store.open(parse_storage("sqlite:///.advisor/studies.db"), create=True, war
     store.reap("train")
     number = store.next_number("train")
     while True:
-        store.begin("train", number, {"n": number}, str(number))
-        store.record("train", Trial(number=number, config={"n": number}, message="x" * 3000), str(number))
+        store.begin("train", number, {"n": number})
+        store.record("train", Trial(number=number, config={"n": number}, message="x" * 3000))
         print(number, flush=True)
         number += 1
 """

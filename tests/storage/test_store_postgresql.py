@@ -30,7 +30,7 @@ def test_studies_trials_and_optunas_tables_live_on_a_server(server: str) -> None
         study.ask()
         keep(store, a_trial(0), asked=0, value=1.5)
         keep(store, a_trial(0, marks=["throttled"]), asked=0, value=1.5)
-        store.begin("train", 1, {"num_workers": 1}, "k")
+        store.begin("train", 1, {"num_workers": 1})
     with Store.open(parse_storage(server), create=False, warn=silent) as store:
         store.claim("train")
         assert [trial.cause for trial in store.reap("train")] == ["killed"]

@@ -7,7 +7,6 @@ import pytest
 from result_builder import a_result
 
 from advisor.result.document import Trial
-from advisor.storage.contract import config_key
 from advisor.storage.storage_url import DEFAULT_STORAGE, parse_storage
 from advisor.storage.store import Store
 
@@ -26,10 +25,10 @@ def test_a_result_in_progress_is_kept_without_its_trials_and_read_with_those_tha
     ]
     found = a_result(trials=trials)
     for trial in trials:
-        store.record("train", trial, config_key(trial.config))
+        store.record("train", trial)
     store.save_result("train", found, finished=False)
     assert store.require_result("train") == found
-    store.begin("train", 2, {"x": 2}, config_key({"x": 2}))
+    store.begin("train", 2, {"x": 2})
     assert [trial.number for trial in store.require_result("train").trials] == [0, 1]
 
 

@@ -149,7 +149,7 @@ def test_a_database_that_is_deleted_in_use_is_noticed(here: Path) -> None:
     for file in here.glob("x.db*"):
         file.unlink()
     with pytest.raises(EnvironmentProblem, match=r"x\.db was removed or replaced while in use") as gone:
-        store.record("train", a_trial(8), "key")
+        store.record("train", a_trial(8))
     with pytest.raises(EnvironmentProblem):
         store.close()
     assert (gone.value.exit_code, gone.value.hint) == (5, "move it back, or start another study")
@@ -160,13 +160,13 @@ def test_a_database_that_is_replaced_in_use_is_not_written_to(here: Path) -> Non
     of_first_schema(here / "x.db")
     of_first_schema(here / "y.db")
     with Store.open(parse_storage(URL), create=False, warn=silent) as store:
-        store.record("train", a_trial(7), "key")
+        store.record("train", a_trial(7))
         for ending in ("-wal", "-shm"):
             (here / f"x.db{ending}").unlink(missing_ok=True)
         (here / "y.db").rename(here / "x.db")
         content = (here / "x.db").read_bytes()
         with pytest.raises(EnvironmentProblem, match="was removed or replaced while in use"):
-            store.record("train", a_trial(8), "key")
+            store.record("train", a_trial(8))
         assert (here / "x.db").read_bytes() == content
 
 

@@ -4,14 +4,13 @@ Starting (importing torch, building the model) keeps one CPU busy and is most of
 Nothing is measured before both have made their first step; from then on the second one stands still.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from advisor.tuners.knob import Value
+from advisor.tuners.knob import Config
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import TrialFailed, is_disruption
 
-Config = Mapping[str, Value]
 Start = Callable[[Config], Running]
 
 
@@ -23,7 +22,7 @@ class Ahead:
     """
 
     def __init__(self) -> None:
-        self._waiting: tuple[dict[str, Value], Running] | None = None
+        self._waiting: tuple[Config, Running] | None = None
         self._alone = False
 
     def first(self, config: Config, following: Config | None, start: Start) -> Running:

@@ -3,16 +3,17 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from advisor.tuners.comparing.duel import LIVE, Arena
 from advisor.tuners.comparing.excluded import refuse_collapse
 from advisor.tuners.comparing.measure import Estimate, single, within
 from advisor.tuners.knob import Semantics, Value
-from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
 LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be clear
@@ -28,28 +29,17 @@ class Removal:
     needed: bool
 
 
-def without(winner: Mapping[str, Value], base: Mapping[str, Value], knob: str) -> dict[str, Value]:
-    """The winner with one knob back at the baseline's value, and what depends on it too."""
-    config = {**winner, knob: base[knob]}
-    if knob == "num_workers" and config.get("num_workers") == 0:
-        config.update(
-            {name: base[name] for name in ("prefetch_factor", "persistent_workers") if name in base}
-        )
-    config.update({name: base[name] for name in base if name in KNOBS and KNOBS[name].follows == knob})
-    return config
-
-
 def removals(
     arena: Arena,
-    winner: Mapping[str, Value],
-    base: Mapping[str, Value],
+    winner: Configuration,
+    space: Space,
     *,
     detectable: float,
     level: float,
     number: int,
     deadline: float,
-    worth: Callable[[dict[str, Value]], float] = lambda config: 0.0,
-) -> tuple[dict[str, Value], list[Removal]]:
+    worth: Callable[[Configuration], float] = lambda config: 0.0,
+) -> tuple[Configuration, list[Removal]]:
     """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
 
     A change that computes with fewer bits, or that changes training, must also clearly help.
@@ -57,9 +47,9 @@ def removals(
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
     leaves unmeasured. ``worth`` is the log ratio of what a sample is worth under a configuration.
     """
-    config = dict(winner)
+    config, base = winner, space.present
     measured: list[Removal] = []
-    changed = [name for name in config if config[name] != base[name]]
+    changed = config.changed(base)
     dependent = {name for name in changed if arena.knobs[name].follows in changed}
     candidates = [name for name in changed if name not in dependent]
     if len(candidates) == 1:
@@ -69,7 +59,7 @@ def removals(
             if config[name] == base[name] or bench.late:
                 continue  # went with another change, or no time is left
             try:
-                reduced = without(config, base, name)
+                reduced = space.without(config, name)
                 faster = bench.contribution(reduced, config, detectable)
             except TrialFailed:
                 continue
@@ -104,9 +94,7 @@ class _Bench:
         """Whether no further comparison should begin."""
         return self._arena.clock() > self._deadline
 
-    def contribution(
-        self, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float
-    ) -> Estimate:
+    def contribution(self, reduced: Configuration, winner: Configuration, detectable: float) -> Estimate:
         """How much faster the winner is than the reduced one; looks until that is clear."""
         how = self._arena.how(reduced, winner, fresh=True)
         ratios: list[float] = []
@@ -129,7 +117,7 @@ class _Bench:
             return single(ratios[0], self._arena.sigma, self._level)
         return within(ratios, self._level)
 
-    def _live(self, reduced: Mapping[str, Value], winner: Mapping[str, Value], quads: int) -> list[float]:
+    def _live(self, reduced: Configuration, winner: Configuration, quads: int) -> list[float]:
         settled = {name: value for name, value in winner.items() if not self._arena.knobs[name].live}
         if self._session is None or not self._session.alive or settled != self._settled:
             self._end()
@@ -146,7 +134,7 @@ class _Bench:
         return ratios
 
     def _apart(
-        self, reduced: Mapping[str, Value], winner: Mapping[str, Value], how: str, *, swapped: bool
+        self, reduced: Configuration, winner: Configuration, how: str, *, swapped: bool
     ) -> list[float]:
         duel = self._arena.duel(
             reduced,

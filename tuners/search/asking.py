@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.base.fault_points import hit
 from advisor.tuners.knob import Value
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 TRIES = 12  # proposals of a sampler, until what is left of the space is taken in order
 GP_TRIALS = 60  # most that a Gaussian process learns from: its cost grows with their cube
-
-Config = dict[str, Value]
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class Proposal:
         repeats: How often it proposed before what was known already.
     """
 
-    params: Config
-    config: Config
+    params: dict[str, Value]
+    config: Configuration
     repeats: int
 
 
@@ -46,10 +45,10 @@ class Asking:
     study: "optuna.Study"
     space: Space
     _told: int = 0
-    _asked: dict[int, Config] = field(default_factory=dict)
+    _asked: dict[int, dict[str, Value]] = field(default_factory=dict)
     _copy: "optuna.Study" = field(init=False)
     _stored: "dict[str, BaseDistribution]" = field(default_factory=dict)
-    _rest: Iterator[Config] = field(init=False)
+    _rest: Iterator[Configuration] = field(init=False)
 
     def __post_init__(self) -> None:
         import optuna
@@ -61,7 +60,10 @@ class Asking:
                 self._note(trial.params, -math.inf if trial.value is None else trial.value)
 
     def propose(
-        self, new: Callable[[Config], bool], allowed: Callable[[Config], bool], most_repeats: float
+        self,
+        new: Callable[[Configuration], bool],
+        allowed: Callable[[Configuration], bool],
+        most_repeats: float,
     ) -> Proposal | None:
         """What the sampler proposes next that is new and allowed; else what is left of the space, in order.
 
@@ -91,7 +93,7 @@ class Asking:
                 return Proposal({name: config[name] for name in self.space.choices}, config, repeats)
         return None
 
-    def take(self, config: Config, proposal: Proposal | None = None) -> int:
+    def take(self, config: Configuration, proposal: Proposal | None = None) -> int:
         """Begin a trial; its number in Optuna's study.
 
         Args:
@@ -139,7 +141,7 @@ class Asking:
         self.study.tell(asked, state=_state("PRUNED"))
         self._note(self._asked[asked], -math.inf)
 
-    def _note(self, params: Config, score: float) -> None:
+    def _note(self, params: dict[str, Value], score: float) -> None:
         """Have the sampler learn a score, where all settings are of this space."""
         import optuna
 
@@ -164,7 +166,7 @@ class Asking:
             return optuna.samplers.TPESampler(seed=self._told)
         return own
 
-    def _in_order(self) -> Iterator[Config]:
+    def _in_order(self) -> Iterator[Configuration]:
         """Every configuration of the space; some several times, where they mean the same."""
         for values in product(*self.space.choices.values()):
             yield self.space.complete(dict(zip(self.space.choices, values, strict=True)))

@@ -2,57 +2,58 @@
 
 A resumed search begins from its first stage. A configuration that was scored, or failed by itself, is
 answered from here and nothing is launched; a confirmation goes on with the processes that it has. What an
-interrupt cut off is not here. Configurations go by their canonical key (``Space.key``).
+interrupt cut off is not here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from advisor.tuners.comparing.measure import Estimate, decided
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause
 
 
 @dataclass
 class Measured:
-    """Everything by key; in the order measured.
+    """Everything by configuration; in the order measured.
 
     Attributes:
         scores: Log ratios to the baseline, with what a sample is worth.
         failures: Why a configuration failed, where it would again.
-        interrupted: Keys of the trials that ended with their tuner. They count as no trial.
+        interrupted: Configurations of the trials that ended with their tuner. They count as no trial.
         instances: Log ratios of each process of a confirmation; the one that was begun last comes last.
         contributions: What each change of a confirmed configuration gave when it was taken out.
     """
 
-    scores: dict[str, list[float]] = field(default_factory=dict)
-    failures: dict[str, Cause] = field(default_factory=dict)
-    interrupted: list[str] = field(default_factory=list)
-    instances: dict[str, list[list[float]]] = field(default_factory=dict)
-    contributions: dict[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    scores: dict[Configuration, list[float]] = field(default_factory=dict)
+    failures: dict[Configuration, Cause] = field(default_factory=dict)
+    interrupted: list[Configuration] = field(default_factory=list)
+    instances: dict[Configuration, list[list[float]]] = field(default_factory=dict)
+    contributions: dict[Configuration, Mapping[str, Estimate]] = field(default_factory=dict)
 
-    def score(self, key: str, *, again: bool = False) -> float | None:
+    def score(self, config: Configuration, *, again: bool = False) -> float | None:
         """The last score of a configuration; asked for ``again``, only if it was measured twice."""
-        scores = self.scores.get(key, [])
+        scores = self.scores.get(config, [])
         return scores[-1] if len(scores) > int(again) else None
 
-    def add_instance(self, key: str, log_ratios: list[float]) -> None:
+    def add_instance(self, config: Configuration, log_ratios: list[float]) -> None:
         """Keep one process of a confirmation."""
-        self.instances[key] = [*self.instances.pop(key, []), log_ratios]
+        self.instances[config] = [*self.instances.pop(config, []), log_ratios]
 
-    def confirmed(self, key: str, *, min_gain: float, level: float) -> Estimate | None:
+    def confirmed(self, config: Configuration, *, min_gain: float, level: float) -> Estimate | None:
         """The estimate with which a configuration was confirmed, if it was. Args as of ``look``."""
-        decision = decided(self.instances.get(key, []), min_gain=min_gain, level=level)
+        decision = decided(self.instances.get(config, []), min_gain=min_gain, level=level)
         return decision.estimate if decision is not None and decision.verdict == "confirmed" else None
 
-    def open_confirmations(self, *, min_gain: float, level: float) -> list[str]:
+    def open_confirmations(self, *, min_gain: float, level: float) -> list[Configuration]:
         """Configurations whose confirmation ended without a decision, the latest first. Args as of ``look``.
 
         One that is decided is open where the tuner ended before it had said so.
         """
         return [
-            key for key, instances in reversed(self.instances.items())
-            if key not in self.failures and (
+            config for config, instances in reversed(self.instances.items())
+            if config not in self.failures and (
                 decided(instances, min_gain=min_gain, level=level) is None
-                or (key in self.interrupted and self.confirmed(key, min_gain=min_gain, level=level))
+                or (config in self.interrupted and self.confirmed(config, min_gain=min_gain, level=level))
             )
         ]  # fmt: skip

@@ -14,6 +14,7 @@ from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
 from advisor.tuners.trial.messages import Slot
 
@@ -25,8 +26,6 @@ SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
 MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its last batch, once each
 CLEAR = 0.2  # log ratio that needs no second look while screening
-
-Config = dict[str, Value]
 
 
 @dataclass
@@ -42,13 +41,13 @@ class Race:
     arena: Arena
     clock: Callable[[], float] = time.monotonic
     limit_bytes: int | None = None
-    base: Mapping[str, Value] = field(default_factory=dict)
+    base: Configuration = field(default_factory=lambda: Configuration({}))
     lost: dict[str, str] = field(default_factory=dict)
-    _shared: tuple[Config, Running] | None = None
+    _shared: tuple[Configuration, Running] | None = None
 
-    def adopt(self, config: Mapping[str, Value], session: Running) -> None:
+    def adopt(self, config: Configuration, session: Running) -> None:
         """Use a process that runs already, under this configuration."""
-        self._shared = (dict(config), session)
+        self._shared = (config, session)
 
     def close(self) -> None:
         """End the shared process; what it leaves says which files and connections the program used."""
@@ -61,7 +60,9 @@ class Race:
         except (TrialFailed, SessionEnded):
             session.kill()
 
-    def run(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+    def run(
+        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+    ) -> Estimate:
         """Log ratio of one configuration over the incumbent; what was measured goes into the record.
 
         Args:
@@ -77,7 +78,9 @@ class Race:
         self.lost = {}
         return once_more(lambda: self._once(incumbent, config, record, deadline), record.begin_again)
 
-    def _once(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+    def _once(
+        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+    ) -> Estimate:
         how = self.arena.how(incumbent, config)
         if how == LIVE:
             record.process = "shared"
@@ -111,7 +114,9 @@ class Race:
     def _lone(self, log_ratio: float) -> Estimate:
         return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
 
-    def _live(self, incumbent: Config, config: Config, record: TrialRecord, deadline: float) -> Estimate:
+    def _live(
+        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+    ) -> Estimate:
         ratios: list[float] = []
         estimate: Estimate | None = None
         for quads in LIVE_LOOKS:
@@ -135,7 +140,7 @@ class Race:
         return estimate or self._lone(ratios[0])
 
     def _live_quads(
-        self, incumbent: Config, config: Config, quads: int, deadline: float
+        self, incumbent: Configuration, config: Configuration, quads: int, deadline: float
     ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
         """Quads in the shared process; a program that came to its end is started again once."""
         for attempt in (0, 1):
@@ -154,7 +159,11 @@ class Race:
         raise AssertionError("the second attempt returns or raises")
 
     def _refused(
-        self, incumbent: Config, config: Config, first: Mapping[str, Any], second: Mapping[str, Any]
+        self,
+        incumbent: Configuration,
+        config: Configuration,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
     ) -> dict[str, str]:
         """What declined because of the candidate: not what the incumbent's side declines just so.
 
@@ -174,7 +183,7 @@ class Race:
             if config.get(name) != incumbent.get(name) or name not in of_incumbent
         }  # fmt: skip
 
-    def _session(self, incumbent: Config) -> Running:
+    def _session(self, incumbent: Configuration) -> Running:
         """A running process whose settings are the incumbent's, but for live knobs."""
         needed = self._settled_part(incumbent)
         if self._shared is not None:
@@ -183,12 +192,12 @@ class Race:
                 return session
             session.kill()
         session = self.arena.start(incumbent, 0)
-        self._shared = (dict(incumbent), session)
+        self._shared = (incumbent, session)
         session.first_step()
         self.arena.warm_up(session, config=incumbent)
         return session
 
-    def _settled_part(self, config: Mapping[str, Value]) -> Config:
+    def _settled_part(self, config: Configuration) -> dict[str, Value]:
         return {name: value for name, value in config.items() if not self.arena.knobs[name].live}
 
 

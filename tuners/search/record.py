@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from advisor.tuners.comparing.measure import Estimate
-from advisor.tuners.knob import Value
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause, Failure
 from advisor.tuners.trial.messages import Slot
 
@@ -23,7 +23,7 @@ class TrialRecord:
     """
 
     number: int
-    config: dict[str, Value]
+    config: Configuration
     stage: Stage
     process: Process = "own"
     state: State = "complete"
@@ -54,17 +54,14 @@ class TrialRecord:
 class Recorder(Protocol):
     """Where finished trials go."""
 
-    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+    def begin(self, trial: TrialRecord, score: float) -> None:
         """A trial is about to run; ``score`` is the best log ratio so far."""
 
-    def record(
-        self, trial: TrialRecord, key: str, *, asked: int | None = None, value: float | None = None
-    ) -> None:
+    def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
         """Keep one finished trial; when this returns it is acknowledged.
 
         Args:
             trial: What was measured.
-            key: Canonical text of its configuration.
             asked: Optuna's number of the trial.
             value: Its score, a finite log ratio: what Optuna is told where it was asked.
         """

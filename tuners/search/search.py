@@ -4,7 +4,6 @@ Results only nominate: the confirmation on fresh processes decides. All trials g
 study by ask and tell, so that its sampler starts the joint stage from everything that was measured.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.ordering import INTERACTING, PAIRS, by_expected_gain, telling
 from advisor.tuners.search.race import WORTH, Race
 from advisor.tuners.search.record import Recorder, Stage, TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import USER_CAUSES, Cause, TrialFailed
 
@@ -33,9 +33,6 @@ FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 NEAR = 0.05  # log ratio below the best within which a configuration takes part in the last race
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 FAILURES_IN_A_ROW = 5
-
-Config = dict[str, Value]
-
 
 StoppedBy = Literal["budget", "trials", "converged", "failures", "interrupted"]
 
@@ -78,34 +75,34 @@ class Search:
     priorities: Mapping[str, float] = field(default_factory=dict)
     next_number: int = 1
     compile_s: float | None = None
-    worth: Callable[[Config], float] = lambda config: 0.0
+    worth: Callable[[Configuration], float] = lambda config: 0.0
     allow_training: bool = False
     limit_bytes: int | None = None
     clock: Callable[[], float] = time.monotonic
-    incumbent: Config = field(init=False)
+    incumbent: Configuration = field(init=False)
     score: float = 0.0
     stopped_by: StoppedBy = "converged"
     not_tried: list[NotTried] = field(default_factory=list)
     _race: Race = field(init=False)
     _asking: Asking = field(init=False)
-    _seen: dict[str, float] = field(default_factory=dict)
-    _nominees: set[str] = field(default_factory=set)
-    _before: list[tuple[float, Config]] = field(default_factory=list)
+    _seen: dict[Configuration, float] = field(default_factory=dict)
+    _nominees: set[Configuration] = field(default_factory=set)
+    _before: list[tuple[float, Configuration]] = field(default_factory=list)
     _lost: list[NotTried] = field(default_factory=list)
     _failed_in_a_row: int = 0
-    _failed: set[str] = field(default_factory=set)
+    _failed: set[Configuration] = field(default_factory=set)
     _too_much: TooMuch = field(init=False)
     _for_finals_s: float = 0.0
     _apart: bool = False
 
     def __post_init__(self) -> None:
-        self.incumbent = dict(self.space.present)
+        self.incumbent = self.space.present
         self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present)
         self._too_much = TooMuch(self.space.present)
         self._asking = Asking(self.study, self.space)
-        self._seen = {self.space.key(self.incumbent): 0.0}
+        self._seen = {self.space.complete(self.incumbent): 0.0}
 
-    def run(self, session: Running | None) -> Config:
+    def run(self, session: Running | None) -> Configuration:
         """Search until converged or out of budget; the incumbent is what to confirm.
 
         Args:
@@ -131,7 +128,7 @@ class Search:
             self._race.close()
         return self.incumbent
 
-    def screen_at(self, config: Config, score: float, deadline: float) -> Config:
+    def screen_at(self, config: Configuration, score: float, deadline: float) -> Configuration:
         """Try once more, from another configuration, the knobs that interact; the best is what to confirm.
 
         Its trials lie outside of the space that is searched: the study's sampler learns nothing from them.
@@ -141,9 +138,10 @@ class Search:
             score: Of it, as of all that was measured.
             deadline: Of the clock; what has no time left is not tried.
         """
-        self._adopt(score, dict(config))
+        config = self.space.complete(config)
+        self._adopt(score, config)
         self.deadline, self._apart = deadline, True
-        self._keep(self.space.key(config), config, score)
+        self._keep(config, score)
         try:
             self._screen_again()
         except BudgetSpent:
@@ -157,7 +155,7 @@ class Search:
         self._start_from_findings(order)
         for name in order:
             self._screen(name)
-        if any(self.incumbent[name] != self.space.present[name] for name in self.space.choices):
+        if self.incumbent.changed(self.space.present).keys() & self.space.choices.keys():
             self._screen_again()
         self._try_pairs()
         self._refine()
@@ -165,35 +163,33 @@ class Search:
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""
         asked = [name for name in order if self.priorities.get(name) and self.arena.knobs[name].live]
-        config = dict(self.incumbent)
+        config = self.incumbent
         for name in asked:
             value = next(iter(self._values(name, self.incumbent)), None)
             if value is not None:
-                config = self.space.complete({**config, name: value})
-        changed = [name for name, value in config.items() if value != self.incumbent[name]]
-        if len(changed) > 1 and self.space.check(config) is None:
+                config = self.space.complete(config.with_({name: value}))
+        if len(config.changed(self.incumbent)) > 1 and self.space.check(config) is None:
             self._try(config)
 
     def _race_the_best(self) -> None:
         """The best of many noisy scores owes part of it to luck: those near it meet it on fresh data."""
-        if self.space.key(self.incumbent) == self.space.key(self.space.present):
+        if self.incumbent == self.space.present:
             return
         near = sorted(
-            (score, key) for key, score in self._seen.items()
-            if self.score - NEAR < score and key in self._nominees
-        )  # fmt: skip
-        for _, key in near[::-1][:FINALISTS]:
-            if key == self.space.key(self.incumbent):
-                continue
-            self._try(json.loads(key), again=True)
+            (config for config in self._nominees if self.score - NEAR < self._seen[config]),
+            key=lambda config: (self._seen[config], config.key),
+        )
+        for config in near[::-1][:FINALISTS]:
+            if config != self.incumbent:
+                self._try(config, again=True)
 
     def _screen(self, name: str) -> None:
         """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
-        start, worse_in_a_row = dict(self.incumbent), 0
-        best: tuple[float, Config] | None = None
+        start, worse_in_a_row = self.incumbent, 0
+        best: tuple[float, Configuration] | None = None
         try:
             for value in self._values(name, start):
-                config = self.space.complete({**start, name: value})
+                config = self.space.complete(start.with_({name: value}))
                 score = self._measure(config, "screen")
                 if self.incumbent != start:  # part of it declined: none of this counts
                     best = None
@@ -226,12 +222,12 @@ class Search:
         if not all(values.values()):
             return
         found = {name: telling(of, self.incumbent[name]) for name, of in values.items()}
-        config = self.space.complete({**self.incumbent, **found})
+        config = self.space.complete(self.incumbent.with_(found))
         if any(config[name] != value for name, value in found.items()) or not self._is_new(config):
             return
         self._try(config)
 
-    def _try(self, config: Config, proposal: Proposal | None = None, *, again: bool = False) -> bool:
+    def _try(self, config: Configuration, proposal: Proposal | None = None, *, again: bool = False) -> bool:
         """Race a configuration against the incumbent; whether it took its place."""
         score = self._measure(config, "search", proposal, again=again)
         gained = score is not None and score > self.score + WORTH
@@ -239,14 +235,14 @@ class Search:
             self._adopt(score, config)
         return gained
 
-    def _adopt(self, score: float, config: Config) -> None:
+    def _adopt(self, score: float, config: Configuration) -> None:
         """Go on from this configuration."""
         self._before.append((self.score, self.incumbent))
         self.score, self.incumbent = score, config
 
-    def _values(self, name: str, start: Config) -> Iterator[Value]:
+    def _values(self, name: str, start: Configuration) -> Iterator[Value]:
         for value in self.space.choices[name]:
-            config = {**start, name: value}
+            config = start.with_({name: value})
             if value != start[name] and not self._too_much.holds(config, start) and not self._is_lost(config):
                 yield value
 
@@ -266,30 +262,29 @@ class Search:
             fruitless += proposal.repeats
             fruitless = 0 if self._try(proposal.config, proposal) else fruitless + 1
 
-    def _is_new(self, config: Config) -> bool:
-        return self.space.key(config) not in self._seen
+    def _is_new(self, config: Configuration) -> bool:
+        return config not in self._seen
 
-    def _is_allowed(self, config: Config) -> bool:
+    def _is_allowed(self, config: Configuration) -> bool:
         if self._is_lost(config) or self._too_much.holds(config, self.incumbent):
             return False
         return self.space.check(config) is None
 
-    def _is_lost(self, config: Config) -> bool:
+    def _is_lost(self, config: Configuration) -> bool:
         """Whether something in it declined late."""
         return any(config.get(each.knob) == each.value for each in self._lost)
 
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""
-        for key, scores in self.measured.scores.items():
-            config: Config = json.loads(key)
-            known = key in self._seen or key in self.measured.failures or self._is_lost(config)
+        for config, scores in self.measured.scores.items():
+            known = config in self._seen or config in self.measured.failures or self._is_lost(config)
             if known or not self._is_of_space(config) or self.space.check(config) is not None:
                 continue
-            score = self._keep(key, config, scores[-1])
+            score = self._keep(config, scores[-1])
             if score is not None and score > self.score + WORTH:
                 self._adopt(score, config)
 
-    def _is_of_space(self, config: Config) -> bool:
+    def _is_of_space(self, config: Configuration) -> bool:
         present, choices = self.space.present, self.space.choices
         return config.keys() == present.keys() and all(
             value in choices.get(name, (present[name],)) for name, value in config.items()
@@ -297,7 +292,7 @@ class Search:
 
     def _measure(
         self,
-        config: Config,
+        config: Configuration,
         stage: Stage,
         proposal: Proposal | None = None,
         *,
@@ -313,25 +308,24 @@ class Search:
         """
         if self._is_lost(config):
             return None
-        key = self.space.key(config)
         if proposal is None:
             reason = self.space.check(config)
             if reason is not None:
                 self._drop(config, reason)
                 return None
-            if key in self._seen and not again:
-                return self._nominated(key, config)
-        if key in self.measured.failures:
-            self._note_failure(key, config, self.measured.failures[key])
+            if config in self._seen and not again:
+                return self._nominated(config)
+        if config in self.measured.failures:
+            self._note_failure(config, self.measured.failures[config])
             return None
-        score = self.measured.score(key, again=again)
+        score = self.measured.score(config, again=again)
         if score is not None:
-            return self._keep(key, config, score)
+            return self._keep(config, score)
         self._afford()
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, config, stage)
         self.arena.log = None
-        self.recorder.begin(record, key, self.score)
+        self.recorder.begin(record, self.score)
         asked = None if self._apart else self._asking.take(config, proposal)
         try:
             estimate = self._race.run(self.incumbent, config, record, self._until)
@@ -340,13 +334,13 @@ class Search:
             record.log = self.arena.log
             failure = failed.failure
             record.state, record.cause, record.message = "failed", failure.cause, failure.message
-            self.recorder.record(record, key, asked=asked)
+            self.recorder.record(record, asked=asked)
             if asked is not None:
                 self._asking.fail(asked)
             if self._race.lost:
                 self._fall_back(self._race.lost)
             else:
-                self._note_failure(key, config, failure.cause)
+                self._note_failure(config, failure.cause)
             return None
         if record.refused:
             if asked is not None:
@@ -358,39 +352,38 @@ class Search:
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
-        self.recorder.record(record, key, asked=asked, value=score)
+        self.recorder.record(record, asked=asked, value=score)
         if asked is not None:
             self._asking.tell(asked, score)
-        return self._keep(key, config, score)
+        return self._keep(config, score)
 
-    def _keep(self, key: str, config: Config, score: float) -> float | None:
+    def _keep(self, config: Configuration, score: float) -> float | None:
         """Remember what was measured; ``None`` where it nominates nothing."""
-        self._seen[key] = score
+        self._seen[config] = score
         self._failed_in_a_row = 0
-        return self._nominated(key, config)
+        return self._nominated(config)
 
-    def _nominated(self, key: str, config: Config) -> float | None:
+    def _nominated(self, config: Configuration) -> float | None:
         """The score of what was seen, if it may be recommended."""
-        if not math.isfinite(self._seen[key]) or not self._may_be_nominated(config):
+        if not math.isfinite(self._seen[config]) or not self._may_be_nominated(config):
             return None
-        self._nominees.add(key)
-        return self._seen[key]
+        self._nominees.add(config)
+        return self._seen[config]
 
-    def _may_be_nominated(self, config: Config) -> bool:
+    def _may_be_nominated(self, config: Configuration) -> bool:
         """Whether its updates are those of the baseline, or the user allows others; no estimate is either."""
         if self.profile.target_kind == "script" and config.get("ranks", 1) != self.space.present.get(
             "ranks", 1
         ):
             return False
+        changed = [self.arena.knobs[name] for name in config.changed(self.space.present)]
         return self.allow_training or not any(
-            knob.opt_in and knob.meaning(config) is Semantics.TRAINING
-            for name, knob in self.arena.knobs.items()
-            if config.get(name) != self.space.present.get(name)
+            knob.opt_in and knob.meaning(config) is Semantics.TRAINING for knob in changed
         )
 
     @property
     def _until(self) -> float:
-        found = any(self._seen[key] > WORTH for key in self._nominees)
+        found = any(self._seen[config] > WORTH for config in self._nominees)
         return self.deadline - self._for_finals_s if found else max(self.deadline, self.latest)
 
     def _afford(self) -> None:
@@ -400,11 +393,11 @@ class Search:
         if self.max_trials is not None and counted >= self.max_trials:
             raise BudgetSpent("trials")
 
-    def _note_failure(self, key: str, config: Config, cause: Cause) -> None:
+    def _note_failure(self, config: Configuration, cause: Cause) -> None:
         """Learn from a failure; it is not tried again. Too many end the search."""
-        self._seen[key] = -math.inf
+        self._seen[config] = -math.inf
         self._too_much.learn(config, cause, self.incumbent)
-        self._failed.add(key)
+        self._failed.add(config)
         self._failed_in_a_row += 1 if cause in USER_CAUSES else -self._failed_in_a_row
         tried = max(1, self.next_number - 1)
         if self._failed_in_a_row >= FAILURES_IN_A_ROW or (tried >= 10 and len(self._failed) > tried / 2):
@@ -415,21 +408,20 @@ class Search:
         self.next_number -= 1
         for name, reason in record.refused.items():
             self._leave_out(NotTried(name, record.config[name], reason))
-        self._seen[self.space.key(record.config)] = float("-inf")
+        self._seen[record.config] = float("-inf")
 
     def _fall_back(self, refused: Mapping[str, str]) -> None:
         """Settings of the incumbent declined late: never try them again, go on from the last one without."""
         for name, reason in refused.items():
             self._lost.append(NotTried(name, self.incumbent[name], reason))
             self._leave_out(self._lost[-1])
-        self._nominees = {key for key in self._nominees if not self._is_lost(json.loads(key))}
+        self._nominees = {config for config in self._nominees if not self._is_lost(config)}
         while self._is_lost(self.incumbent):
             self.score, self.incumbent = self._before.pop()
 
-    def _drop(self, config: Config, reason: str) -> None:
-        for name, value in config.items():
-            if value != self.incumbent[name]:
-                self._leave_out(NotTried(name, value, reason))
+    def _drop(self, config: Configuration, reason: str) -> None:
+        for name, value in config.changed(self.incumbent).items():
+            self._leave_out(NotTried(name, value, reason))
 
     def _leave_out(self, entry: NotTried) -> None:
         if entry not in self.not_tried:

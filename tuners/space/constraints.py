@@ -5,7 +5,7 @@ the configuration has the value that the profile knows. Constraints of one knob 
 own ``choices`` and ``check``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Config, Value
@@ -224,7 +224,7 @@ def compile_options_need_compile(config: Config, profile: Profile) -> str | None
     """How to compile means nothing where nothing is compiled."""
     if compiles(config):
         return None
-    changed = _changed(config, NEED_COMPILE)
+    changed = [name for name, own in NEED_COMPILE.items() if config.get(name, own) != own]
     return f"{changed[0]} needs an execution that compiles" if changed else None
 
 
@@ -372,8 +372,3 @@ UNLESS_NAMED: dict[str, Constraint] = {
 def num_workers(config: Config, loader: LoaderFacts) -> int:
     """Workers of the configuration, or of the program where it says nothing."""
     return int(config.get("num_workers", loader.num_workers))
-
-
-def _changed(config: Config, settings: Mapping[str, Value]) -> list[str]:
-    """Names of those knobs that the configuration sets to something else."""
-    return [name for name, value in settings.items() if config.get(name, value) != value]

@@ -1,6 +1,5 @@
 """What may be tried: knobs, narrowed by the profile, by the user, and by constraints over all of them."""
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Share
 from advisor.tuners.knob import AnyKnob, Config, Refused, Value
 from advisor.tuners.mechanisms.compiling import NEED_COMPILE, compiles
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.constraints import (
     CONSTRAINTS,
     SUMMED,
@@ -50,8 +50,8 @@ class Space:
         named: Knobs whose values the user named, or the objective asks for: habits do not restrict those.
     """
 
-    present: dict[str, Value]
-    own: dict[str, Value]
+    present: Configuration
+    own: Configuration
     choices: dict[str, list[Value]]
     not_tried: list[NotTried]
     profile: Profile
@@ -62,14 +62,17 @@ class Space:
         """Number of combinations of all choices, also of those that constraints exclude."""
         return prod(len(values) for values in self.choices.values())
 
-    def complete(self, partial: Config) -> dict[str, Value]:
+    def complete(self, partial: Config) -> Configuration:
         """``partial`` with the present setting for the rest, in the one form in which it is tried.
 
         Knobs without effect beside the others go back to their present setting. The learning rate's rule
         follows the batch size, whatever ``partial`` says, unless a user named the rules to try.
         """
-        config = self._merged(partial, decided="lr_scaling" in self.named)
-        return {**config, **{name: self.present[name] for name in self._inert(config)}}
+        return self._effective(self._merged(partial, decided="lr_scaling" in self.named))
+
+    def without(self, config: Configuration, knob: str) -> Configuration:
+        """``config`` with one knob back at its present setting, and with it what does nothing without it."""
+        return self._effective(config.with_({knob: self.present[knob]}))
 
     def check(self, config: Config) -> str | None:
         """Why this configuration is not allowed as it is; ``None`` if it is. The present one always is."""
@@ -84,18 +87,17 @@ class Space:
                 return reason
         return None
 
-    def key(self, config: Config) -> str:
-        """One text for all configurations that mean the same: sorted JSON of the completed one."""
-        return json.dumps(self.complete(config), sort_keys=True)
+    def _effective(self, config: Configuration) -> Configuration:
+        return config.with_({name: self.present[name] for name in self._inert(config)})
 
-    def _merged(self, partial: Config, *, decided: bool) -> dict[str, Value]:
+    def _merged(self, partial: Config, *, decided: bool) -> Configuration:
         config = {**self.present, **partial}
         if not decided and "lr_scaling" in self.choices and batch_ratio(config, self.profile) != 1.0:
             config["lr_scaling"] = learning_rate_rule(self.profile)
         several = str(config.get("strategy", "single")) not in ONE_PROCESS
         if several and config.get("ranks") == 1 and "ranks" in self.choices:
             config["ranks"] = max(self.choices["ranks"])
-        return config
+        return Configuration(config)
 
     def _inert(self, config: Config) -> list[str]:
         """Knobs of the configuration that do nothing beside the others."""
@@ -183,7 +185,7 @@ def build_space(
         choices["lr_scaling"] = list(dict.fromkeys(["none", rule]))
         if rule == "none":
             not_tried.append(NotTried("lr_scaling", None, SUMMED))
-    present = {**{name: values[0] for name, values in choices.items()}, **settings}
+    present = Configuration({**{name: values[0] for name, values in choices.items()}, **settings})
     return _without_hopeless(Space(present, own, choices, not_tried, profile, explicit))
 
 
@@ -224,7 +226,7 @@ def _own(
     profile: Profile,
     asked: Mapping[str, object],
     settings: Mapping[str, object],
-) -> dict[str, Value]:
+) -> Configuration:
     """The program's own setting of every knob that has one."""
     own: dict[str, Value] = {}
     for name, knob in knobs.items():
@@ -234,7 +236,7 @@ def _own(
             own[name] = knob.present(profile)
         except Refused:
             continue  # told where the knob's choices are asked for
-    return own
+    return Configuration(own)
 
 
 def _choose(
@@ -328,8 +330,8 @@ def _without_hopeless(space: Space) -> Space:
                 not_tried.append(NotTried(name, value, reason or ""))
         if len(kept) > 1:
             choices[name] = kept
-    searched_or_fixed = {k: v for k, v in space.present.items() if k in choices or k not in space.choices}
-    return replace(space, present=searched_or_fixed, choices=choices, not_tried=not_tried)
+    kept_present = {k: v for k, v in space.present.items() if k in choices or k not in space.choices}
+    return replace(space, present=Configuration(kept_present), choices=choices, not_tried=not_tried)
 
 
 def _around(space: Space, name: str, value: Value) -> Iterator[Config]:

@@ -10,6 +10,7 @@ from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.search import ablate
+from advisor.tuners.space.configuration import Configuration
 
 BOTH: dict[str, Value] = {"execution": "compile", "amp": "bf16"}
 WHY = "it acts in the first epoch only"
@@ -18,14 +19,18 @@ WHY = "it acts in the first epoch only"
 def told(monkeypatch: pytest.MonkeyPatch, nominee: dict[str, Value], **declining: Any) -> Outcome:
     estimate = Estimate(math.log(1.4), 0.3, 0.4, 0.99, 4, 1)
     removals = [ablate.Removal(name, estimate, needed=True) for name in BOTH]
-    monkeypatch.setattr(ablate, "removals", lambda *of, **how: (dict(nominee), removals))
+    monkeypatch.setattr(ablate, "removals", lambda *of, **how: (Configuration(nominee), removals))
     return confirmed(monkeypatch, some_settings("throughput"), STEP_S / 2, nominee=nominee, **declining)
 
 
 @pytest.mark.parametrize("when", ["refused", "refused_later"])
 def test_the_rest_is_confirmed_without_it(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     outcome = told(monkeypatch, BOTH, **{when: {"amp": WHY}})
-    assert (outcome.verdict, outcome.config, outcome.reason) == ("change", {**BOTH, "amp": "off"}, "")
+    assert (outcome.verdict, outcome.config, outcome.reason) == (
+        "change",
+        Configuration({**BOTH, "amp": "off"}),
+        "",
+    )
     assert outcome.rejected == {"amp": WHY}
     assert outcome.contributions.keys() == {"execution"}
 
@@ -38,7 +43,7 @@ def test_alone_it_leaves_nothing_to_recommend(monkeypatch: pytest.MonkeyPatch) -
 
 def test_after_a_second_refusal_the_program_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = told(monkeypatch, BOTH, refused={"amp": WHY}, refused_later={"execution": WHY})
-    assert (outcome.verdict, outcome.config) == ("keep", {"execution": "eager", "amp": "off"})
+    assert (outcome.verdict, outcome.config) == ("keep", Configuration({"execution": "eager", "amp": "off"}))
     assert outcome.reason == f"execution=compile, run 3 times as long, failed: execution: {WHY}"
     assert outcome.rejected == {"amp": WHY, "execution": WHY}
     assert outcome.decision is None and outcome.longer is None

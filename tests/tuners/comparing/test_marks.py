@@ -11,6 +11,7 @@ import torch
 from advisor.tuners.comparing.excluded import BESIDE_ONE, HELD_DOWN, disturbance, marks
 from advisor.tuners.search.race import _mark, check_outcome
 from advisor.tuners.search.record import TrialRecord
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.trial.clocks import held_down
 from advisor.tuners.trial.messages import Slot
@@ -78,7 +79,7 @@ def test_a_trial_that_stays_disturbed_is_kept_and_marked(
     first: list[Slot], second: list[Slot], told: list[str]
 ) -> None:
     assert marks(first, second) == told
-    record = TrialRecord(1, {}, "screen")
+    record = TrialRecord(1, Configuration({}), "screen")
     _mark(record, first, second)
     _mark(record, first, second)
     assert record.marks == told
@@ -89,7 +90,9 @@ def test_a_trial_that_stays_disturbed_is_kept_and_marked(
 )
 def test_a_trial_that_compiles_says_where_it_is_no_full_graph(breaks: int, told: list[str]) -> None:
     compiled = {"failures": [], "compiled": 1, "recompiles": 0, "graphs": breaks + 1, "breaks": breaks}
-    record = TrialRecord(1, {"execution": "compile"}, "screen", outcome={"losses": [], "compile": compiled})
+    record = TrialRecord(
+        1, Configuration({"execution": "compile"}), "screen", outcome={"losses": [], "compile": compiled}
+    )
     check_outcome(record)
     check_outcome(record)  # of its next process
     assert record.marks == told
@@ -97,7 +100,7 @@ def test_a_trial_that_compiles_says_where_it_is_no_full_graph(breaks: int, told:
 
 def compiled_again(times: int, **config: Any) -> TrialRecord:
     compiled = {"failures": [], "compiled": 1, "recompiles": times}
-    return TrialRecord(1, config, "screen", outcome={"losses": [], "compile": compiled})
+    return TrialRecord(1, Configuration(config), "screen", outcome={"losses": [], "compile": compiled})
 
 
 def test_a_trial_that_goes_on_recompiling_is_not_ranked() -> None:
@@ -125,7 +128,7 @@ def test_a_trial_that_uses_more_memory_than_is_allowed_is_not_ranked(
     compiled = {"failures": [], "compiled": 0, "recompiles": 0}
     outcome = {"losses": [], "compile": compiled, "peak_bytes": host * 2**20}
     outcome["device_peak_bytes"] = device * 2**20 if device else None
-    record = TrialRecord(1, {}, "screen", outcome=outcome)
+    record = TrialRecord(1, Configuration({}), "screen", outcome=outcome)
     check_outcome(record)
     if cause is None:
         return check_outcome(record, 200 * 2**20)

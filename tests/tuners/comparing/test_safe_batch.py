@@ -16,6 +16,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space, build_space
 from advisor.tuners.supervision.failures import Cause, Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot
@@ -109,7 +110,7 @@ def on_the_host(**memory: Any) -> Profile:
 def the_largest(
     machine: Machine, profile: Profile, limit: int = 10_000 * MB, **options: Any
 ) -> SafeBatch | None:
-    present: dict[str, Value] = {"batch_size": 32, **options.pop("present", {})}
+    present = Configuration({"batch_size": 32, **options.pop("present", {})})
     choices: dict[str, list[Value]] = {"batch_size": [32, 64]}
     if "lr_scaling" in present:
         choices["lr_scaling"] = ["none", "sqrt"]
@@ -258,7 +259,7 @@ def test_other_settings_are_those_asked_for_and_the_rate_follows_the_batch() -> 
 
 def test_where_the_batch_cannot_be_set_nothing_is_run() -> None:
     machine = Machine()
-    space = Space({}, {}, {}, [], on_a_device())
+    space = Space(Configuration({}), Configuration({}), {}, [], on_a_device())
     arena: Any = machine
     assert largest_safe_batch(arena, space, on_a_device(), 10**9, None, 1e9, print) is None
     assert machine.started == []
@@ -273,6 +274,7 @@ def test_free_memory_is_below_what_the_machine_has() -> None:
 WIDE = """
 import torch
 from advisor.workloads.workload import Workload
+from advisor.tuners.space.configuration import Configuration
 
 class Items(torch.utils.data.Dataset):
     def __len__(self): return 4096

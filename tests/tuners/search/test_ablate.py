@@ -7,20 +7,27 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from builders import a_loader, a_profile
 
 from advisor.tuners.comparing.duel import LIVE, Arena
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search import ablate
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space
 from advisor.tuners.trial.messages import Slot
 
-BASE: dict[str, Value] = {"batch_size": 32, "lr_scaling": "none", "amp": "off", "gc_freeze": "off"}
-WINNER: dict[str, Value] = {"batch_size": 256, "lr_scaling": "linear", "amp": "bf16", "gc_freeze": "on"}
+BASE = Configuration({"batch_size": 32, "lr_scaling": "none", "amp": "off", "gc_freeze": "off"})
+WINNER = Configuration({"batch_size": 256, "lr_scaling": "linear", "amp": "bf16", "gc_freeze": "on"})
 FASTER = {"batch_size": 4.0, "amp": 1.5, "gc_freeze": 1.0}
 
 
-def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[dict[str, Value], list[ablate.Removal]]:
+def a_space(present: Configuration) -> Space:
+    return Space(present, present, {}, [], a_profile(loader=a_loader()))
+
+
+def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[Configuration, list[ablate.Removal]]:
     """As if each change made the program faster by what ``FASTER`` says."""
 
     def contribution(
@@ -33,7 +40,7 @@ def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[dict[str, Value], li
     patch.setattr(ablate._Bench, "contribution", contribution)
     arena = cast(Arena, SimpleNamespace(knobs=KNOBS, clock=lambda: 0.0))
     return ablate.removals(
-        arena, WINNER, BASE, detectable=0.02, level=0.99, number=0, deadline=math.inf, **how
+        arena, WINNER, a_space(BASE), detectable=0.02, level=0.99, number=0, deadline=math.inf, **how
     )
 
 
@@ -62,8 +69,8 @@ def test_a_batch_that_is_faster_and_worth_less_goes_with_its_learning_rate(
 
 
 def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None:
-    base: dict[str, Value] = {"num_threads": 1, "gc_freeze": "off"}
-    winner: dict[str, Value] = {"num_threads": 2, "gc_freeze": "on"}
+    base = Configuration({"num_threads": 1, "gc_freeze": "off"})
+    winner = Configuration({"num_threads": 2, "gc_freeze": "on"})
     alone, collapsed = (
         Slot((0.5,) * 2, cpu_s=1.0),
         Slot((0.5,) * 2, cpu_s=1.1, other_cpu_s=0.9 * len(os.sched_getaffinity(0))),
@@ -79,7 +86,7 @@ def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None
         warm_up=lambda *of, **options: None, quads=quads, clock=lambda: 0.0,
     )  # fmt: skip
     config, removals = ablate.removals(
-        cast(Arena, arena), winner, base, detectable=0.02, level=0.99, number=0, deadline=math.inf
+        cast(Arena, arena), winner, a_space(base), detectable=0.02, level=0.99, number=0, deadline=math.inf
     )
     assert config == {"num_threads": 2, "gc_freeze": "off"}
     assert [each.knob for each in removals] == ["gc_freeze"]

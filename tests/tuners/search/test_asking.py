@@ -7,7 +7,8 @@ import optuna
 from builders import a_loader, a_profile
 
 from advisor.tuners.knob import Value
-from advisor.tuners.search.asking import GP_TRIALS, Asking, Config, Proposal
+from advisor.tuners.search.asking import GP_TRIALS, Asking, Proposal
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
 CHOICES: dict[str, list[Value]] = {"num_threads": [1, 2, 3, 4], "amp": ["off", "bf16"]}
@@ -33,7 +34,7 @@ def an_asking(
     study: optuna.Study | None = None, sampler: optuna.samplers.BaseSampler | None = None
 ) -> Asking:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    present = {name: values[0] for name, values in CHOICES.items()}
+    present = Configuration({name: values[0] for name, values in CHOICES.items()})
     space = Space(present, present, CHOICES, [], a_profile(loader=a_loader()))
     chosen = sampler or optuna.samplers.RandomSampler(seed=0)
     found = study or optuna.create_study(direction="maximize")
@@ -41,24 +42,22 @@ def an_asking(
     return Asking(found, space)
 
 
-def everything(config: Config) -> bool:
+def everything(config: Configuration) -> bool:
     return True
 
 
 def test_what_the_sampler_repeats_is_no_trial_of_optunas() -> None:
     asking = an_asking(sampler=Same())
-    seen = asking.space.key({"num_threads": 2, "amp": "off"})
-    assert asking.propose(lambda config: asking.space.key(config) != seen, everything, 6) is None
+    seen = Configuration({"num_threads": 2, "amp": "off"})
+    assert asking.propose(lambda config: config != seen, everything, 6) is None
     assert asking.study.trials == []
 
 
 def test_without_an_end_by_repeats_each_setting_of_the_space_comes_once_and_then_none() -> None:
-    asking, seen = an_asking(sampler=Same()), set[str]()
+    asking, seen = an_asking(sampler=Same()), set[Configuration]()
     found: list[Proposal] = []
-    while proposal := asking.propose(
-        lambda config: asking.space.key(config) not in seen, everything, math.inf
-    ):
-        seen.add(asking.space.key(proposal.config))
+    while proposal := asking.propose(lambda config: config not in seen, everything, math.inf):
+        seen.add(proposal.config)
         found.append(proposal)
         asking.tell(asking.take(proposal.config, proposal), 0.0)
     assert len(found) == len(seen) == len(asking.study.trials) == SIZE
@@ -73,16 +72,16 @@ def test_what_is_not_allowed_is_proposed_neither_by_the_sampler_nor_in_order() -
 
 def test_a_refusal_is_told_as_a_trial_that_was_pruned() -> None:
     asking = an_asking()
-    asking.refuse(asking.take({"num_threads": 2, "amp": "off"}))
+    asking.refuse(asking.take(Configuration({"num_threads": 2, "amp": "off"})))
     assert [trial.state.name for trial in asking.study.trials] == ["PRUNED"]
 
 
 def test_a_resumed_study_goes_on_though_a_setting_is_refused_by_now() -> None:
     first = an_asking()
-    first.tell(first.take({"num_threads": 4, "amp": "off"}), 0.5)
-    left = {**CHOICES, "num_threads": [1, 2, 3]}
+    first.tell(first.take(Configuration({"num_threads": 4, "amp": "off"})), 0.5)
+    left: dict[str, list[Value]] = {**CHOICES, "num_threads": [1, 2, 3]}
     resumed = Asking(first.study, replace(first.space, choices=left))
-    resumed.tell(resumed.take({"num_threads": 2, "amp": "off"}), 0.1)
+    resumed.tell(resumed.take(Configuration({"num_threads": 2, "amp": "off"})), 0.1)
     proposal = resumed.propose(everything, everything, math.inf)
     assert proposal is not None and proposal.params["num_threads"] != 4
     assert [trial.value for trial in resumed.study.trials] == [0.5, 0.1]

@@ -75,11 +75,11 @@ def test_what_the_baseline_has_by_itself_is_never_given_up() -> None:
 
 def test_the_last_incumbent_without_it_takes_its_place_and_the_process_ends() -> None:
     search, _, _ = a_search(speed, CHOICES)
-    alone: dict[str, Value] = {**search.space.present, "amp": "bf16"}
-    both = {**alone, "num_threads": 2}
+    alone = search.space.present.with_({"amp": "bf16"})
+    both = alone.with_({"num_threads": 2})
     search._adopt(0.2, alone)
     search._adopt(0.4, both)
-    search._adopt(0.5, {**both, "optimizer_implementation": "fused"})
+    search._adopt(0.5, both.with_({"optimizer_implementation": "fused"}))
     process = search._race._session(search.incumbent)
     with pytest.raises(TrialFailed, match=WHY):
         search._race._refused(search.incumbent, both, {"refused": {"num_threads": WHY}}, {})
@@ -90,8 +90,8 @@ def test_the_last_incumbent_without_it_takes_its_place_and_the_process_ends() ->
 
 def test_what_the_candidate_alone_declines_is_not_the_incumbents() -> None:
     race = a_search(speed, CHOICES)[0]._race
-    config: dict[str, Value] = {**race.base, "num_threads": 2, "amp": "bf16"}
+    config = race.base.with_({"num_threads": 2, "amp": "bf16"})
     said = {"applied": [], "refused": {"num_threads": WHY}}
-    assert race._refused({**config, "amp": "off"}, config, {}, said) == {"num_threads": WHY}
-    assert race._refused(dict(race.base), config, {}, said) == {"num_threads": WHY}
+    assert race._refused(config.with_({"amp": "off"}), config, {}, said) == {"num_threads": WHY}
+    assert race._refused(race.base, config, {}, said) == {"num_threads": WHY}
     assert race.lost == {}

@@ -5,24 +5,23 @@ import math
 import pytest
 from confirmation_builder import EAGER, STEP_S, confirmed, some_settings
 
-from advisor.tuners.knob import Value
 from advisor.tuners.search.measured import Measured
 
-NOMINEE: dict[str, Value] = {**EAGER, "amp": "bf16"}
+NOMINEE = EAGER.with_({"amp": "bf16"})
 BEFORE = [[math.log(1.5)], [math.log(1.51)], [math.log(1.5)], [math.log(1.49)]]
 
 
 @pytest.mark.parametrize("count", range(len(BEFORE) + 1))
 def test_only_missing_processes_are_launched(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = Measured(instances={str(NOMINEE): BEFORE[:count]})
+    measured = Measured(instances={NOMINEE: BEFORE[:count]})
     settings = some_settings("goodput")
     outcome = confirmed(monkeypatch, settings, STEP_S / 1.5, nominee=NOMINEE, measured=measured)
     assert outcome.verdict == "change" and outcome.decision is not None
     assert len(outcome.unchanged_ms) == 6 - count
-    assert outcome.decision.estimate.instances == len(measured.instances[str(NOMINEE)]) == 6
+    assert outcome.decision.estimate.instances == len(measured.instances[NOMINEE]) == 6
 
 
 def test_one_that_was_decided_launches_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = Measured(instances={str(NOMINEE): [*BEFORE, [math.log(1.5)], [math.log(1.5)]]})
+    measured = Measured(instances={NOMINEE: [*BEFORE, [math.log(1.5)], [math.log(1.5)]]})
     outcome = confirmed(monkeypatch, some_settings("goodput"), STEP_S, nominee=NOMINEE, measured=measured)
     assert (outcome.verdict, outcome.unchanged_ms) == ("change", [])

@@ -30,6 +30,7 @@ from advisor.tuners.knob import Refused, Value
 from advisor.tuners.search.asking import Asking
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.search import Search
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
@@ -61,7 +62,7 @@ class Part:
     folder: Path
     step_s: float = QUICK_S
     trials: int | None = None
-    tried: list[list[str]] = field(default_factory=list)
+    tried: list[list[Configuration]] = field(default_factory=list)
 
     def run(self, *, survived: float = math.inf) -> Search:
         """A search; it is killed during trial ``survived`` + 1."""
@@ -73,7 +74,7 @@ class Part:
         profile = a_profile(
             machine=a_machine(cpus_allowed=4), loader=a_loader(), optimizers=(an_optimizer(),)
         )
-        present = {name: values[0] for name, values in CHOICES.items()}
+        present = Configuration({name: values[0] for name, values in CHOICES.items()})
         space = Space(present, present, CHOICES, [], profile)
         self.tried.append([])
         with ExitStack() as stack:
@@ -95,14 +96,14 @@ class Part:
 
 @dataclass
 class Noting(Keeping):
-    launched: list[str] = field(default_factory=list)
+    launched: list[Configuration] = field(default_factory=list)
     left: float = math.inf
 
-    def begin(self, trial: Any, key: str, score: float) -> None:
-        super().begin(trial, key, score)
+    def begin(self, trial: Any, score: float) -> None:
+        super().begin(trial, score)
         if len(self.launched) == self.left:
             raise Killed
-        self.launched.append(key)
+        self.launched.append(trial.config)
 
 
 @pytest.fixture
@@ -120,9 +121,9 @@ def test_what_was_measured_before_an_interrupt_is_not_launched_again(part: Part,
     first, then = part.tried
     assert len(first) == 5 and then
     again = set(first) & set(then)
-    assert all(first.count(key) + then.count(key) == 2 and key in search._nominees for key in again)
+    assert all(first.count(each) + then.count(each) == 2 and each in search._nominees for each in again)
     assert set(first) <= set(search._seen)
-    assert search.space.key(search.incumbent) in {*first, *then}
+    assert search.incumbent in {*first, *then}
     third = part.run()  # what a search came to is known; joint proposals go on
     assert not set(part.tried[2]) & {*first, *then} - third._nominees
 
@@ -137,10 +138,10 @@ def test_the_number_of_trials_counts_over_all_parts_less_what_was_cut_off(part: 
 
 def test_what_failed_by_itself_is_not_launched_again(part: Part) -> None:
     part.run()
-    failed = [key for key in part.tried[0] if "for-loop" in key]
+    failed = [each for each in part.tried[0] if "for-loop" in each.values()]
     again = part.run()
     assert failed and not set(failed) & set(part.tried[1])
-    assert all(again._seen[key] == -math.inf for key in failed if key in again._seen)
+    assert all(again._seen[each] == -math.inf for each in failed if each in again._seen)
 
 
 def test_what_optuna_holds_of_a_resumed_study_is_what_was_recorded(part: Part) -> None:
@@ -149,7 +150,7 @@ def test_what_optuna_holds_of_a_resumed_study_is_what_was_recorded(part: Part) -
     trials = optuna.load_study(study_name="s", storage=f"sqlite:///{part.folder}/studies.db").trials
     assert all(trial.state.is_finished() for trial in trials)
     with Store.open(parse_storage(f"sqlite:///{part.folder}/studies.db"), create=False, warn=print) as store:
-        told = sorted(value for _, _, value in store.finished("s") if value is not None)
+        told = sorted(value for _, value in store.finished("s") if value is not None)
     assert sorted(trial.value for trial in trials if trial.value is not None) == pytest.approx(told)
 
 
@@ -184,7 +185,9 @@ def test_a_kill_at_any_point_of_a_trial_loses_nothing_that_was_recorded(
     resumed = part.run()
     again = set(kept) & set(part.tried[1])
     assert len(search._seen) <= 3 + 1 and again <= resumed._nominees and set(kept) <= set(resumed._seen)
-    assert all(len(resumed.measured.scores[key]) == 1 for key in kept if key not in resumed.measured.failures)
+    assert all(
+        len(resumed.measured.scores[each]) == 1 for each in kept if each not in resumed.measured.failures
+    )
     optunas = optuna.load_study(study_name="s", storage=f"sqlite:///{part.folder}/studies.db").trials
     assert all(trial.state.is_finished() for trial in optunas)
 
@@ -192,13 +195,12 @@ def test_a_kill_at_any_point_of_a_trial_loses_nothing_that_was_recorded(
 # The processes of a confirmation, and what it recommended
 
 GAIN = math.log(1.1)
-PRESENT: dict[str, Value] = {"amp": "off"}
-CHANGED: dict[str, Value] = {"amp": "bf16"}
+PRESENT = Configuration({"amp": "off"})
+CHANGED = Configuration({"amp": "bf16"})
 SETTINGS = Settings(target=TargetRequest(kind="script", name="train.py"))
 CONFIRMED = [[GAIN], [1.01 * GAIN], [GAIN], [0.99 * GAIN], [GAIN], [GAIN]]
 RULE = {"min_gain": SETTINGS.min_gain, "level": SETTINGS.confidence}
 SPACE = Space(PRESENT, PRESENT, {"amp": ["off", "bf16"]}, [], a_profile())
-KEY = SPACE.key(CHANGED)
 
 
 @pytest.fixture
@@ -212,15 +214,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def stored(store: Store, instances: list[list[float]], **trial: Any) -> Measured:
     """The cache after trial 1 has confirmed with these processes."""
     keeping = Keeping(PlainProgress(StringIO()), lambda: 0.0, 0.0, store, "train", PRESENT)
-    store.begin("train", 1, CHANGED, KEY, "confirm")
+    store.begin("train", 1, CHANGED, "confirm")
     for ratios in instances:
-        keeping.keep_instance(1, KEY, ratios)
+        keeping.keep_instance(1, CHANGED, ratios)
     contribution = Estimate(0.1, 0.05, 0.15, 0.99, 8, 1)
-    keeping.keep_contributions(1, KEY, {"amp": contribution})
-    store.record("train", a_trial(1, config=CHANGED, stage="confirm", **trial), KEY)
+    keeping.keep_contributions(1, CHANGED, {"amp": contribution})
+    store.record("train", a_trial(1, config=dict(CHANGED), stage="confirm", **trial))
     found = measured_of(store.finished("train"), store.comparisons("train"))
     assert found.instances == keeping.measured.instances
-    assert found.contributions == keeping.measured.contributions == {KEY: {"amp": contribution}}
+    assert found.contributions == keeping.measured.contributions == {CHANGED: {"amp": contribution}}
     return found
 
 
@@ -238,19 +240,19 @@ def test_a_confirmation_is_open_until_it_is_decided_or_fails_by_itself(
     store: Store, count: int, trial: dict[str, Any], is_open: bool
 ) -> None:
     measured = stored(store, CONFIRMED[:count], **trial)
-    assert measured.open_confirmations(**RULE) == [KEY] * is_open
+    assert measured.open_confirmations(**RULE) == [CHANGED] * is_open
 
 
 def test_the_confirmation_that_was_begun_last_goes_on_first() -> None:
-    measured = Measured()
-    for key in ("a", "b", "a"):
-        measured.add_instance(key, [GAIN])
-    assert measured.open_confirmations(**RULE) == ["a", "b"]
-    assert measured.instances["a"] == [[GAIN], [GAIN]]
+    measured, other = Measured(), Configuration({"amp": "fp16"})
+    for config in (CHANGED, other, CHANGED):
+        measured.add_instance(config, [GAIN])
+    assert measured.open_confirmations(**RULE) == [CHANGED, other]
+    assert measured.instances[CHANGED] == [[GAIN], [GAIN]]
 
 
-def recommending(verdict: str, config: dict[str, Value]) -> ResultData:
-    found = a_recommendation(verdict=verdict, config=config, speedup=a_ratio(1.1, 1.09, 1.11))
+def recommending(verdict: str, config: Mapping[str, Value]) -> ResultData:
+    found = a_recommendation(verdict=verdict, config=dict(config), speedup=a_ratio(1.1, 1.09, 1.11))
     return a_result(recommendation=found, planned=PlannedRun(changed_seconds=None, seconds=7.0))
 
 
@@ -259,7 +261,7 @@ def decision(gain: float) -> Decision:
 
 
 def test_a_confirmed_recommendation_stands_unless_a_better_one_is_confirmed() -> None:
-    measured = Measured(instances={KEY: CONFIRMED})
+    measured = Measured(instances={CHANGED: CONFIRMED})
     before = recommending("change", CHANGED)
     fruitless, other = recommending("keep", PRESENT), recommending("change", {"amp": "fp16"})
 
@@ -280,7 +282,7 @@ def test_a_resumed_study_keeps_its_choices_less_what_is_refused_now(monkeypatch:
 
     monkeypatch.setattr("advisor.stages.searched.KNOBS", {"num_threads": SimpleNamespace(check=check)})
     profile = a_profile(machine=a_machine(cpus_allowed=4), loader=a_loader())
-    own: dict[str, Value] = {"num_threads": 1, "amp": "off"}
+    own = Configuration({"num_threads": 1, "amp": "off"})
     now = Space(own, own, {"amp": ["off", "bf16"], "num_threads": [1, 2]}, [], profile)
     again = _as_begun(now, {"num_threads": [1, 4, 4096], "gone": ["a", "b"]})
     assert again.choices == {"num_threads": [1, 4]} and again.present == {"num_threads": 1}
@@ -292,7 +294,7 @@ def test_proposing_and_storing_stay_quick_with_as_many_trials_as_are_supported(s
     """Ten times as many trials take at most forty times as long."""
     assert MAX_TRIALS == 2000
     choices: dict[str, list[Value]] = {f"knob{index}": list(range(8)) for index in range(4)}
-    present = {name: values[0] for name, values in choices.items()}
+    present = Configuration({name: values[0] for name, values in choices.items()})
     space = Space(present, present, choices, [], a_profile())
 
     def seconds(count: int) -> float:
@@ -311,10 +313,9 @@ def test_proposing_and_storing_stay_quick_with_as_many_trials_as_are_supported(s
             proposal = asking.propose(lambda config: True, lambda config: True, math.inf)
             assert proposal is not None
             number = asking.take(proposal.config, proposal)
-            store.begin("train", count + number, proposal.config, space.key(proposal.config))
-            store.record(
-                "train", a_trial(count + number, config=proposal.config), "key", asked=number, value=0.1
-            )
+            store.begin("train", count + number, proposal.config)
+            trial = a_trial(count + number, config=dict(proposal.config))
+            store.record("train", trial, asked=number, value=0.1)
             asking.tell(number, 0.1)
         return time.process_time() - began
 

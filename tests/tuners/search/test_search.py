@@ -15,6 +15,7 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.search.search import BudgetSpent, Search
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot
@@ -74,10 +75,10 @@ class ScriptedSession:
 class Kept:
     trials: list[TrialRecord] = field(default_factory=list)
 
-    def begin(self, trial: TrialRecord, key: str, score: float) -> None:
+    def begin(self, trial: TrialRecord, score: float) -> None:
         return None
 
-    def record(self, trial: TrialRecord, key: str, **told: Any) -> None:
+    def record(self, trial: TrialRecord, **told: Any) -> None:
         self.trials.append(trial)
 
 
@@ -86,7 +87,7 @@ def a_search(
 ) -> tuple[Search, ScriptedArena, Kept]:
     """A search; every configuration holds what is ``also`` in it, which is not searched."""
     profile = a_profile(loader=a_loader(), optimizers=(an_optimizer(),))
-    present = {name: values[0] for name, values in choices.items()} | (also or {})
+    present = Configuration({name: values[0] for name, values in choices.items()} | (also or {}))
     space = Space(present, present, choices, [], profile)
     arena, kept = ScriptedArena(speed), Kept()
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
@@ -133,7 +134,7 @@ def test_what_an_earlier_part_of_the_study_measured_is_not_measured_again() -> N
     first, _, kept = a_search(lambda c: 1.0, AMP)
     first.run(None)
     known = {
-        first.space.key(trial.config): [trial.against_baseline.estimate]
+        trial.config: [trial.against_baseline.estimate]
         for trial in kept.trials
         if trial.against_baseline is not None
     }
@@ -318,7 +319,7 @@ def test_a_pair_of_which_neither_gains_alone_is_tried_together() -> None:
     search, _, kept = a_search(speed, {"amp": ["off", "bf16"], "batch_size": [16, 32, 64, 128]})
     assert search.run(None) == {"amp": "bf16", "batch_size": 64}
     both = [trial.config for trial in kept.trials if trial.config["amp"] == "bf16"]
-    assert both.index({"amp": "bf16", "batch_size": 64}) <= 1  # before the joint proposals
+    assert both.index(Configuration({"amp": "bf16", "batch_size": 64})) <= 1  # before the joint proposals
 
 
 def test_workers_are_tried_again_beside_a_larger_batch() -> None:
@@ -367,7 +368,7 @@ def test_time_for_the_last_race_is_kept_from_exploring() -> None:
 def test_stored_scores_count_where_the_budget_ends_the_search() -> None:
     search, _, _ = a_search(lambda c: 1.0, AMP)
     best: dict[str, Value] = {"amp": "bf16", "optimizer_implementation": "fused"}
-    search.measured = Measured({search.space.key(best): [0.5]})
+    search.measured = Measured({Configuration(best): [0.5]})
     search.deadline = search.latest = -1.0
     assert search.run(None) == best
 
@@ -380,12 +381,12 @@ def test_knobs_that_interact_are_tried_again_beside_a_batch_that_was_added_later
     search, _, _ = a_search(speed, AMP, also={"batch_size": 16})
     nominee = search.run(None)
     assert nominee["amp"] == "off"
-    larger = {**nominee, "batch_size": 64}
+    larger = nominee.with_({"batch_size": 64})
     assert search.screen_at(larger, math.log(2.0), -1.0) == larger  # no time is left
     assert search.screen_at(larger, math.log(2.0), math.inf) == {**larger, "amp": "bf16"}
     assert search.score == pytest.approx(math.log(2.8), abs=0.01)
     known = search.study.get_trials()  # of what is searched, which the batch is not
-    search.screen_at({**larger, "optimizer_implementation": "fused"}, 0.5, math.inf)
+    search.screen_at(larger.with_({"optimizer_implementation": "fused"}), 0.5, math.inf)
     assert len(search.study.get_trials()) == len(known)
 
 

@@ -33,8 +33,8 @@ def test_how_to_compile_goes_back_where_nothing_is_compiled(name: str, value: st
     assert space.complete(compiled) == {**space.present, **compiled}
     assert space.complete({name: value}) == space.present
     assert space.complete({**space.complete(compiled), "execution": "eager"}) == space.present
-    assert space.key({name: value}) == space.key({})
-    assert space.key(compiled) != space.key({"execution": "compile"})
+    assert space.complete(compiled) != space.complete({"execution": "compile"})
+    assert space.without(space.complete(compiled), "execution") == space.present
 
 
 def test_how_to_compile_stays_where_the_baseline_is_compiled() -> None:

@@ -7,9 +7,10 @@ from result_builder import a_trial
 from advisor.result.document import Untried
 from advisor.stages.assemble import _not_reached
 from advisor.tuners.search.search import StoppedBy
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
-PRESENT: dict[str, int | str] = {"amp": "off", "execution": "eager", "malloc": "libc", "batch_size": 8}
+PRESENT = Configuration({"amp": "off", "execution": "eager", "malloc": "libc", "batch_size": 8})
 SPACE = Space(
     present=PRESENT,
     own=PRESENT,
@@ -29,6 +30,6 @@ SPACE = Space(
     ],
 )
 def test_a_knob_of_which_nothing_was_tried_says_why(stopped_by: StoppedBy, reason: str) -> None:
-    trials = [a_trial(0, config=PRESENT), a_trial(1, config={**PRESENT, "amp": "bf16"})]
+    trials = [a_trial(0, config=dict(PRESENT)), a_trial(1, config={**PRESENT, "amp": "bf16"})]
     found = _not_reached(SPACE, trials, {"malloc"}, stopped_by)
     assert found == [Untried(knob="execution", value=None, reason=reason)]
