@@ -1,4 +1,4 @@
-"""All 88 rows of the table of bad inputs have a test, and what reads foreign bytes runs none of them."""
+"""All rows of the table of bad inputs have a test, and what reads foreign bytes runs none of them."""
 
 import ast
 import importlib
@@ -10,13 +10,11 @@ import pytest
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 TABLES = ("target", "options", "storage", "configuration")
-ROWS = range(1, 89)
+ROWS = [row for row in range(1, 89) if row != 66]  # which is about a command that is gone
 
 # Rows whose tests stand with what they are about.
 ELSEWHERE: dict[int, tuple[tuple[str, str], ...]] = {
-    12: (
-        ("cli/test_cli_target.py", "test_any_name_of_a_file_is_taken_and_shown_without_control_characters"),
-    ),
+    12: (("test_cli_target.py", "test_any_name_of_a_file_is_taken_and_shown_without_control_characters"),),
     78: (("test_notebook.py", "test_what_is_missing_is_told_with_an_example"),),
     79: (("test_notebook.py", "test_what_cannot_be_copied_to_another_process_is_named"),),
     80: (("test_notebook_bad_inputs.py", "test_what_a_step_does_wrong_is_told_as_the_user_s_own_exception"),),
@@ -38,11 +36,11 @@ ELSEWHERE: dict[int, tuple[tuple[str, str], ...]] = {
     ),
     86: (("test_notebook_kernel.py", "test_an_interrupt_returns_the_partial_result_and_the_kernel_lives"),),
     88: (
-        ("cli/test_cli_profile.py", "test_what_cannot_be_meant_is_refused_and_nothing_is_written"),
-        ("profiles/test_trace_broken.py", "test_what_is_no_trace_is_refused_with_the_reason"),
-        ("profiles/test_trace_broken.py", "test_a_gzip_bomb_is_refused_at_the_limit"),
-        ("profiles/test_trace_broken.py", "test_a_file_beyond_the_limit_is_refused_before_it_is_read"),
-        ("profiles/test_trace_broken.py", "test_negative_times_and_missing_ones_are_skipped_and_noted"),
+        ("test_cli_profile.py", "test_what_cannot_be_meant_is_refused_and_nothing_is_written"),
+        ("test_trace_broken.py", "test_what_is_no_trace_is_refused_with_the_reason"),
+        ("test_trace_broken.py", "test_a_gzip_bomb_is_refused_at_the_limit"),
+        ("test_trace_broken.py", "test_a_file_beyond_the_limit_is_refused_before_it_is_read"),
+        ("test_trace_broken.py", "test_negative_times_and_missing_ones_are_skipped_and_noted"),
     ),
 }
 UNPICKLES = {
@@ -80,7 +78,7 @@ def test_every_row_of_the_table_has_a_test() -> None:
 @pytest.mark.parametrize("row", ELSEWHERE)
 def test_what_a_row_refers_to_is_there(row: int) -> None:
     for file, name in ELSEWHERE[row]:
-        assert name in functions(TESTS / file), (file, name)
+        assert name in functions(next(TESTS.rglob(file))), (file, name)
 
 
 def test_87_no_file_of_others_is_unpickled() -> None:
