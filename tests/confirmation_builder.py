@@ -25,7 +25,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 Objective = Literal["goodput", "throughput", "memory"]
 EAGER: dict[str, Value] = {"execution": "eager"}
@@ -81,7 +81,7 @@ def confirmed(
     def duel(*of: Any, **how: Any) -> Duel:
         for failure in failures:
             raise TrialFailed(failure)
-        message = {"refused": declining(of[1], refused)}
+        message = SlotMeasured(refused=declining(of[1], refused))
         slots = [Slot((STEP_S,) * 5)], [Slot((changed_step_s,) * 5)]
         return Duel(WINDOWS, [ratio], *slots, second_message=message)
 
