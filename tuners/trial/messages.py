@@ -425,11 +425,15 @@ class Fork(Message, frozen=True):
 
 
 class Hello(Message, frozen=True):
-    """A process that may be the target has come: what it runs, and its environment's word on ranks."""
+    """A process that may be the target has come: what it runs, and its environment's word on ranks.
+
+    ``name`` is as it was given, ``file`` the absolute path, empty where a module has none below ``cwd``.
+    """
 
     pid: int
     kind: str
     name: str
+    file: str
     args: tuple[str, ...]
     cwd: str
     variables: dict[str, str | None]

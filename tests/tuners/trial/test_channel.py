@@ -49,7 +49,7 @@ def ends() -> Iterator[tuple[socket.socket, Channel]]:
         Failed(Failure("oom_host", "no memory is left")),
         TrialOutcome("stopped", compile=Compiled(0.5, failures=("why",)), report={"bytes_per_step": 4}),
         Load(Target("script", "train.py", ("--lr", "1"))),
-        Hello(1, "module", "pkg.train", ("-v",), "/", {"RANK": "0", "WORLD_SIZE": None}),
+        Hello(1, "module", "pkg.train", "", ("-v",), "/", {"RANK": "0", "WORLD_SIZE": None}),
     ],
 )
 def test_a_message_arrives_as_it_was_said(message: Message, ends: tuple[socket.socket, Channel]) -> None:

@@ -119,7 +119,7 @@ def _meet(connection: Any, kind: str, name: str, file: str) -> None:
     """Tell the tuner who is here; returns where it does not want this process."""
     import json
 
-    told = {"message": "Hello", "pid": os.getpid(), "kind": kind, "name": name}
+    told = {"message": "Hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file}
     told.update(args=sys.argv[1:], cwd=os.getcwd(), variables={key: os.environ.get(key) for key in TOLD})
     line = b""
     try:
