@@ -41,7 +41,7 @@ from advisor.tuners.search.search import Search
 from advisor.tuners.space.space import build_space
 from benchmarks.conditions import conditions
 from benchmarks.record_series import SERIES, read
-from benchmarks.replayed import Clock, Factor, Program, ReplayLauncher, simulated
+from benchmarks.replayed import Clock, Factor, Program, ReplayLauncher
 
 RESULTS = Path(__file__).parent / "results" / "placebo_replay.json"
 BUDGET_S = 180.0
@@ -136,34 +136,33 @@ def decide(
     launcher = ReplayLauncher(program, clock, random.Random(seed), factor)
     request = TargetRequest(kind="script", name=program.name)
     settings = Settings(target=request, budget_s=budget_s, knobs=dict.fromkeys(knobs), seed=seed)
-    with simulated(clock):
-        arena = launcher.arena(knobs)
-        baseline = run_baseline(arena.launcher, arena, settings)
-        arena.sigma, arena.threads = max(baseline.aa_sigma, FLOOR), program.threads
-        space = build_space(knobs, baseline.profile, named=settings.knobs, detectable=baseline.detectable)
-        arena.present = space.own
-        end = min(budget_s - reserve_s(arena, baseline, settings), SEARCH_SHARE * budget_s)
-        search = Search(
-            arena,
-            space,
-            baseline.profile,
-            optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed)),
-            Unrecorded(),
-            deadline=max(clock.now, end),
-            clock=clock.monotonic,
-        )
-        nominee = search.run(baseline.session)
-        outcome = Confirmation(
-            arena,
-            space,
-            baseline,
-            settings,
-            Unrecorded(),
-            PlainProgress(sys.stderr, quiet=True),
-            deadline=budget_s,
-            next_number=search.next_number,
-            clock=clock.monotonic,
-        ).decide(nominee)
+    arena = launcher.arena(knobs)
+    baseline = run_baseline(arena.launcher, arena, settings)
+    arena.sigma, arena.threads = max(baseline.aa_sigma, FLOOR), program.threads
+    space = build_space(knobs, baseline.profile, named=settings.knobs, detectable=baseline.detectable)
+    arena.present = space.own
+    end = min(budget_s - reserve_s(arena, baseline, settings), SEARCH_SHARE * budget_s)
+    search = Search(
+        arena,
+        space,
+        baseline.profile,
+        optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed)),
+        Unrecorded(),
+        deadline=max(clock.now, end),
+        clock=clock.monotonic,
+    )
+    nominee = search.run(baseline.session)
+    outcome = Confirmation(
+        arena,
+        space,
+        baseline,
+        settings,
+        Unrecorded(),
+        PlainProgress(sys.stderr, quiet=True),
+        deadline=budget_s,
+        next_number=search.next_number,
+        clock=clock.monotonic,
+    ).decide(nominee)
     estimate = None if outcome.decision is None else outcome.decision.estimate
     return Decided(
         workload=program.name,
@@ -184,26 +183,25 @@ def cover(program: Program, seed: int) -> Iterator[Covering]:
     clock = Clock()
     launcher = ReplayLauncher(program, clock, random.Random(f"cover {seed}"))
     settings = Settings(target=TargetRequest(kind="script", name=program.name), budget_s=BUDGET_S)
-    with simulated(clock):
-        for how, knobs in PLACEBOS.items():
-            arena = launcher.arena(knobs)
-            arena.step_s, arena.sigma, arena.threads = program.step_s, FLOOR, program.threads
-            held = program.shortest // (4 * (arena.steps() + 1))  # more quads would repeat what was recorded
-            if how == LIVE:
-                for quads in WITHIN_QUADS:
-                    ratios = arena.duel(BASE, CANDIDATE, how=how, quads=min(quads, held)).log_ratios
-                    name = "within, bootstrap" if len(ratios) >= 4 * BLOCK else "within, t-interval"
-                    if len(ratios) >= LEAST_QUADS:
-                        intervals = [within(ratios, level) for level in LEVELS]
-                        yield from _covering(name, how, program.loaded, intervals)
-            quads = instance_quads(arena, settings)
-            instances = [
-                arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
-                for index in range(LOOKS[2])
-            ]
-            for count in (LOOKS[0], LOOKS[2]):
-                intervals = [between(instances[:count], level) for level in LEVELS]
-                yield from _covering(f"between, {count} instances", how, program.loaded, intervals)
+    for how, knobs in PLACEBOS.items():
+        arena = launcher.arena(knobs)
+        arena.step_s, arena.sigma, arena.threads = program.step_s, FLOOR, program.threads
+        held = program.shortest // (4 * (arena.steps() + 1))  # more quads would repeat what was recorded
+        if how == LIVE:
+            for quads in WITHIN_QUADS:
+                ratios = arena.duel(BASE, CANDIDATE, how=how, quads=min(quads, held)).log_ratios
+                name = "within, bootstrap" if len(ratios) >= 4 * BLOCK else "within, t-interval"
+                if len(ratios) >= LEAST_QUADS:
+                    intervals = [within(ratios, level) for level in LEVELS]
+                    yield from _covering(name, how, program.loaded, intervals)
+        quads = instance_quads(arena, settings)
+        instances = [
+            arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
+            for index in range(LOOKS[2])
+        ]
+        for count in (LOOKS[0], LOOKS[2]):
+            intervals = [between(instances[:count], level) for level in LEVELS]
+            yield from _covering(f"between, {count} instances", how, program.loaded, intervals)
 
 
 def _covering(name: str, how: str, loaded: bool, intervals: Iterable[Estimate]) -> Iterator[Covering]:

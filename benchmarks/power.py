@@ -21,9 +21,8 @@ import multiprocessing
 import os
 import random
 import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ from benchmarks.placebo_replay import (
     share_interval,
 )
 from benchmarks.record_series import SERIES, neighbour
-from benchmarks.replayed import Clock, Program, ReplayLauncher, simulated
+from benchmarks.replayed import Clock, Program, ReplayLauncher
 
 RESULTS = Path(__file__).parent / "results" / "power.json"
 SCRIPT = Path(__file__).parent / "workloads_power.py"
@@ -82,7 +81,6 @@ def find(
     arena: Arena,
     settings: Settings,
     arms: tuple[Mapping[str, Value], Mapping[str, Value]],
-    clock: Callable[[], float],
     **labels: Any,
 ) -> Found:
     """Measure the baseline, then confirm the second arm against the first, as a tuner does.
@@ -91,7 +89,6 @@ def find(
         arena: Not used before.
         settings: Budget, level and least gain.
         arms: The slower configuration, and the one without the slowdown.
-        clock: Of this machine, or simulated.
         labels: Workload, load and share, for the result.
     """
     baseline = run_baseline(arena.launcher, arena, settings)
@@ -100,12 +97,12 @@ def find(
     if baseline.session is not None:
         baseline.session.kill()
     how, quads = arena.how(*arms, fresh=True), instance_quads(arena, settings)
-    began, ends = clock(), list[float]()
+    began, ends = arena.clock(), list[float]()
 
     def instance(index: int) -> Sequence[float]:
         swapped = index % 2 == 1
         duel = arena.duel(*arms, how=how, quads=quads, swapped=swapped, followed=not swapped)
-        ends.append(clock() - began)
+        ends.append(arena.clock() - began)
         return duel.log_ratios
 
     level = settings.confidence
@@ -134,7 +131,7 @@ def find_live(share: float, loaded: bool, seed: int) -> Found:
     with tempfile.TemporaryDirectory() as folder, Launcher(target, Path(folder)) as launcher:
         arms: tuple[dict[str, Value], dict[str, Value]] = ({KNOB: PRESENT}, {KNOB: CHANGED})
         arena = Arena(launcher, KNOBS, arms[0])
-        return find(arena, settings, arms, time.monotonic, workload=SCRIPT.stem, loaded=loaded, share=share)
+        return find(arena, settings, arms, workload=SCRIPT.stem, loaded=loaded, share=share)
 
 
 def find_replayed(program: Program, share: float, seed: int) -> Found:
@@ -145,16 +142,14 @@ def find_replayed(program: Program, share: float, seed: int) -> Found:
         return 1.0 if config.get("placebo") == CANDIDATE["placebo"] else 1.0 + share
 
     launcher = ReplayLauncher(program, clock, random.Random(f"power {share} {seed}"), factor)
-    with simulated(clock):
-        return find(
-            launcher.arena(PLACEBOS[LIVE]),
-            _settings(program.name, seed),
-            (BASE, CANDIDATE),
-            clock.monotonic,
-            workload=program.name,
-            loaded=program.loaded,
-            share=share,
-        )
+    return find(
+        launcher.arena(PLACEBOS[LIVE]),
+        _settings(program.name, seed),
+        (BASE, CANDIDATE),
+        workload=program.name,
+        loaded=program.loaded,
+        share=share,
+    )
 
 
 def _settings(name: str, seed: int) -> Settings:

@@ -9,24 +9,19 @@ Time is simulated, it passes with steps and start-ups alone.
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import cast
-from unittest.mock import patch
 
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.profile import Profile, RunFacts
-from advisor.stages import baseline
-from advisor.tuners.comparing import duel
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.launch import Launcher
-from advisor.tuners.search import ablate
 from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 from advisor.tuners.trial.spec import Target
@@ -41,7 +36,7 @@ Factor = Callable[[Mapping[str, Value]], float]
 
 
 class Clock:
-    """Simulated seconds; stands in for the module ``time`` where that is asked for monotonic time only."""
+    """Simulated seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -49,15 +44,6 @@ class Clock:
     def monotonic(self) -> float:
         """Seconds since the beginning of the replay."""
         return self.now
-
-
-@contextmanager
-def simulated(clock: Clock) -> Iterator[None]:
-    """Let advisor's modules that read the time themselves read this clock."""
-    with ExitStack() as stack:
-        for module in (baseline, duel, ablate):
-            stack.enter_context(patch.object(module, "time", clock))
-        yield
 
 
 @dataclass(frozen=True)
@@ -155,7 +141,7 @@ class ReplayLauncher:
 
     def arena(self, knobs: Mapping[str, AnyKnob]) -> Arena:
         """An arena whose sessions are replayed."""
-        return Arena(cast(Launcher, self), knobs, {})
+        return Arena(cast(Launcher, self), knobs, {}, clock=self.clock.monotonic)
 
     def start(
         self,

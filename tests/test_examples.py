@@ -3,14 +3,12 @@
 import importlib.util
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
+from warm import Warm
 
 from advisor.workloads.workload import Workload
 
@@ -23,45 +21,39 @@ SCRIPTS = {
 }
 
 
-def losses(script: str, folder: Path, *args: str) -> list[float]:
+def losses(warm: Warm, script: str, folder: Path, *args: str) -> list[float]:
     """What the script printed as its (first) loss, line by line."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / script), *args],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = warm.run(EXAMPLES / script, *args, cwd=folder, timeout=120)
     assert done.returncode == 0, done.stderr
     return [float(number) for number in re.findall(r"^.*?loss (\S+)", done.stdout, re.MULTILINE)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["slow_storage.py", "tiny_gpt.py", "mlp_nothing_to_gain.py"])
-def test_the_loss_of_a_script_falls(script: str, tmp_path: Path) -> None:
-    seen = losses(script, tmp_path, *SCRIPTS[script])
+def test_the_loss_of_a_script_falls(warm: Warm, script: str, tmp_path: Path) -> None:
+    seen = losses(warm, script, tmp_path, *SCRIPTS[script])
     assert len(seen) == 3
     assert seen[-1] < 0.9 * seen[0]
 
 
 @pytest.mark.slow
-def test_the_networks_of_the_gan_keep_each_other_finite(tmp_path: Path) -> None:
-    seen = losses("gan.py", tmp_path, *SCRIPTS["gan.py"])
+def test_the_networks_of_the_gan_keep_each_other_finite(warm: Warm, tmp_path: Path) -> None:
+    seen = losses(warm, "gan.py", tmp_path, *SCRIPTS["gan.py"])
     assert len(seen) == 2
     assert all(math.isfinite(loss) for loss in seen)
 
 
 @pytest.mark.slow
-def test_accumulating_gradients_is_the_same_update_of_a_larger_batch(tmp_path: Path) -> None:
-    seen = losses("tiny_gpt.py", tmp_path, "--steps", "2", "--batch-size", "2", "--accumulation", "2")
+def test_accumulating_gradients_is_the_same_update_of_a_larger_batch(warm: Warm, tmp_path: Path) -> None:
+    seen = losses(warm, "tiny_gpt.py", tmp_path, "--steps", "2", "--batch-size", "2", "--accumulation", "2")
     assert seen[-1] < seen[0]
 
 
 @pytest.mark.slow
-def test_a_script_with_fixed_seeds_prints_the_same_losses_again_and_leaves_no_files(tmp_path: Path) -> None:
-    first, second = (losses("gan.py", tmp_path, *SCRIPTS["gan.py"]) for _ in range(2))
+def test_a_script_with_fixed_seeds_prints_the_same_losses_again_and_leaves_no_files(
+    warm: Warm, tmp_path: Path
+) -> None:
+    first, second = (losses(warm, "gan.py", tmp_path, *SCRIPTS["gan.py"]) for _ in range(2))
     assert first == second
     assert list(tmp_path.iterdir()) == []
 

@@ -7,6 +7,7 @@ returned. Only a confirmation on fresh processes can recommend.
 import json
 import math
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from advisor.advice.advise import advise
 from advisor.advice.finding import Finding
 from advisor.base.durations import write_duration
 from advisor.base.errors import NoValidTrial, TargetError
-from advisor.base.settings import MAX_TRIALS, Progress, Settings
+from advisor.base.settings import MAX_TRIALS, Clock, Progress, Settings
 from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import read_machine
 from advisor.profiles.facts.profile import Profile
@@ -56,12 +57,23 @@ SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
-def tune(settings: Settings, progress: Progress) -> ResultData:
+Launching = Callable[..., Launcher]  # as ``make_launcher``
+
+
+def tune(
+    settings: Settings,
+    progress: Progress,
+    *,
+    launching: Launching = make_launcher,
+    clock: Clock = time.monotonic,
+) -> ResultData:
     """Find out what to change about a training run, and prove it.
 
     Args:
         settings: What to run, and the limits.
         progress: Is told what happens.
+        launching: Makes the launcher, as ``make_launcher`` does.
+        clock: Seconds, monotonic, by which the budget is spent.
 
     Returns:
         The result, also written to ``settings.out``; after an interrupt what is known so far.
@@ -73,7 +85,7 @@ def tune(settings: Settings, progress: Progress) -> ResultData:
         NoValidTrial: Every configuration failed.
     """
     with StopRequests() as stop, ExitStack() as stack:
-        return _Tuning(settings, progress, stop, stack).run()
+        return _Tuning(settings, progress, stop, stack, launching, clock).run()
 
 
 @dataclass
@@ -84,7 +96,9 @@ class _Tuning:
     progress: Progress
     stop: StopRequests
     stack: ExitStack
-    began: float = field(default_factory=time.monotonic)
+    launching: Launching = make_launcher
+    clock: Clock = time.monotonic
+    began: float = field(init=False)
     warnings: list[str] = field(default_factory=list)
     stopped_by: StoppedBy = "converged"
     findings: list[Finding] = field(default_factory=list)
@@ -93,6 +107,7 @@ class _Tuning:
     batches: Batches = field(init=False)
 
     def __post_init__(self) -> None:
+        self.began = self.clock()
         self.batches = Batches(self.settings, self.progress)
 
     def run(self) -> ResultData:
@@ -108,7 +123,7 @@ class _Tuning:
         self._say_how_long(arena, space, baseline)
         keeping = Keeping(
             self.progress,
-            time.monotonic,
+            self.clock,
             self.began + self.settings.budget_s,
             study.store,
             study.name,
@@ -137,7 +152,7 @@ class _Tuning:
                 baseline.end()
                 outcome = self._confirm(arena, space, baseline, keeping, search, held, reduced=True)
                 self.stopped_by = "converged" if outcome.verdict == "change" else "budget"
-            if held is None or (outcome.verdict != "change" and time.monotonic() < search.deadline):
+            if held is None or (outcome.verdict != "change" and self.clock() < search.deadline):
                 try:
                     nominee = search.run(baseline.session)
                 finally:
@@ -171,7 +186,7 @@ class _Tuning:
         self.progress.begin(first_line(self.settings.target, machine, limit))
 
     def _say_how_long(self, arena: Arena, space: Space, baseline: Baseline) -> None:
-        left = self.settings.budget_s - (time.monotonic() - self.began)
+        left = self.settings.budget_s - (self.clock() - self.began)
         later = reserve_s(arena, baseline, self.settings)
         trials = self.settings.trials
         told = expected.said(arena, space, baseline.startup_s, trials=trials, left_s=left, later_s=later)
@@ -181,12 +196,12 @@ class _Tuning:
         self.progress.say("running it unchanged")
         try:
             launcher = self.stack.enter_context(
-                make_launcher(
+                self.launching(
                     self.settings, study.folder, self.stack, self._waiting, self._warn, self.progress.say
                 )
             )
             self.began += launcher.waited_s
-            arena = (MemoryArena if self._for_memory else Arena)(launcher, KNOBS, {})
+            arena = (MemoryArena if self._for_memory else Arena)(launcher, KNOBS, {}, clock=self.clock)
             baseline = run_baseline(launcher, arena, self.settings)
         except TrialFailed as failed:
             error = target_error(failed.failure, None)
@@ -213,7 +228,7 @@ class _Tuning:
 
     def _diagnose(self, launcher: Launcher, arena: Arena, baseline: Baseline) -> None:
         """Profile the program in a process of its own, where the budget has room; then run the rules."""
-        left = self.settings.budget_s - (time.monotonic() - self.began)
+        left = self.settings.budget_s - (self.clock() - self.began)
         limit = min(DIAGNOSIS_S, max(DIAGNOSIS_SHARE * self.settings.budget_s, 2 * baseline.startup_s))
         if left > 4 * limit and limit > baseline.startup_s + LEAST_DIAGNOSIS_S:
             if not arena.two_fit:
@@ -221,8 +236,9 @@ class _Tuning:
             diagnosis = Diagnosis(
                 lambda: launcher.start(0, self.settings.fixed, {}),
                 arena,
-                time.monotonic() + limit,
+                self.clock() + limit,
                 self.progress,
+                self.clock,
             )
             try:
                 baseline.profile = diagnosis.run()
@@ -243,8 +259,9 @@ class _Tuning:
         diagnosis = Diagnosis(
             lambda: launcher.start(0, outcome.config, own, training_dataset=arena.training_dataset),
             arena,
-            time.monotonic() + LOOK_AGAIN_S + 2 * baseline.startup_s,
+            self.clock() + LOOK_AGAIN_S + 2 * baseline.startup_s,
             self.progress,
+            self.clock,
         )
         try:
             self.after = diagnosis.again()
@@ -276,7 +293,7 @@ class _Tuning:
         reserve = reserve_s(arena, baseline, self.settings)
         deadline = self.began + self.settings.budget_s - reserve
         self.batches.learn_worth(arena, space, baseline.profile, deadline)
-        spent = time.monotonic() - self.began
+        spent = self.clock() - self.began
         least = spent + LEAST_SEARCH_SHARE * self.settings.budget_s
         end = max(least, min(self.settings.budget_s - reserve, SEARCH_SHARE * self.settings.budget_s))
         self.stack.enter_context(study.guarded())
@@ -297,6 +314,7 @@ class _Tuning:
             # one change alone need not bring a program that uses more than it may below the limit
             limit_bytes=None if limit is None else max(limit, baseline.profile.peak_bytes),
             next_number=study.next_number(),
+            clock=self.clock,
         )
 
     def _confirm(
@@ -324,6 +342,7 @@ class _Tuning:
             keep=keeping.keep_instance,
             keep_contributions=keeping.keep_contributions,
             compiled_s=keeping.first_compile_s,
+            clock=self.clock,
         )
         try:
             return confirmation.decide(nominee, reduced=reduced)
@@ -407,7 +426,7 @@ class _Tuning:
             digest=study.digest(),
             launches=arena.launcher.launches,
             stopped_by=self.stopped_by,
-            seconds=time.monotonic() - self.began,
+            seconds=self.clock() - self.began,
             batches=self.batches,
             findings=self.findings,
             notes=self.notes,

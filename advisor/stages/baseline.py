@@ -1,7 +1,6 @@
 """The first run of the target, unchanged: what it is, what a step costs, and how noisy the machine is."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -139,7 +138,7 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
         TargetError: It fails, has no training step, or ends too early.
         UsageError: The budget is below one baseline run, or a fixed knob does not act.
     """
-    began = time.monotonic()
+    began = arena.clock()
     launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
     arena.fixed_warmup = settings.warmup
     session = launcher.start(0, settings.fixed, {})
@@ -151,7 +150,7 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
     except SessionEnded as ended:
         return _short(launcher, arena, settings, ended.outcome, began)
     step_s = warm[-1].mean_s
-    _check_budget(settings, startup_s, step_s, time.monotonic() - began)
+    _check_budget(settings, startup_s, step_s, arena.clock() - began)
     try:
         return _measure(launcher, arena, settings, session, startup_s, step_s, began)
     except TrialFailed as failed:
@@ -192,7 +191,7 @@ def _measure(
         settings,
         max_steps=max_steps,
         startup_s=startup_s,
-        seconds=time.monotonic() - began,
+        seconds=arena.clock() - began,
     )
     baseline.losses = facts.losses
     return baseline
@@ -252,7 +251,7 @@ def _short(
         settings,
         max_steps=total,
         startup_s=startup_s,
-        seconds=time.monotonic() - began,
+        seconds=arena.clock() - began,
     )
 
 

@@ -1,7 +1,6 @@
 """Where the batch size stands in a tuning run: kept, searched, added to the nominee, or only proposed."""
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -152,7 +151,7 @@ class Batches:
         )  # fmt: skip
         if self.searched:
             return self._proven(batching, nominee, self._wide.present)
-        if time.monotonic() + expected_s(arena, startup_s) > deadline:
+        if arena.clock() + expected_s(arena, startup_s) > deadline:
             self.advice = BatchAdvice(reason=f"{wording.UNJUDGED}; give a longer --budget")
             return nominee
         self._per_update = batches_per_update(profile)
@@ -208,10 +207,18 @@ class Batches:
     def find_largest(self, arena: Arena, profile: Profile, base: Config, deadline: float) -> None:
         """Run the largest batch that memory allows, where there is time left."""
         limit = memory_limit(profile, self.settings.max_memory)
-        if self._wide is None or limit is None or time.monotonic() > deadline:
+        if self._wide is None or limit is None or arena.clock() > deadline:
             return
         self.safe = largest_safe_batch(
-            arena, self._wide, profile, limit, self.settings.max_batch, deadline, self.progress.say, base=base
+            arena,
+            self._wide,
+            profile,
+            limit,
+            self.settings.max_batch,
+            deadline,
+            self.progress.say,
+            base=base,
+            clock=arena.clock,
         )
 
     @property

@@ -308,7 +308,7 @@ class Diagnosis:
     def _replay(self, profile: Profile, names: tuple[str, ...] | None = None) -> Profile:
         self.progress.say("replaying steps with one part left out")
         step_s = normal_step_s(self._wall_ns, self._flags)
-        replaying = Replaying(self._live(), profile, step_s, self.deadline)
+        replaying = Replaying(self._live(), profile, step_s, self.deadline, clock=self.clock)
         measured = replaying.run() if names is None else replaying.run(names)
         compiled = profile.compile
         if compiled is not None and replaying.eager_step_ms is not None:

@@ -7,7 +7,6 @@ none is left, what was measured is shown as a proposal.
 """
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -196,7 +195,7 @@ class Batching:
         """Whether there is time for these steps within this share of what is left."""
         if self.arena.max_steps is not None and steps > self.arena.max_steps:
             return False
-        return steps * self.arena.step_s <= share * (self.deadline - time.monotonic())
+        return steps * self.arena.step_s <= share * (self.deadline - self.arena.clock())
 
 
 def gaining(measured: Sequence[Measured], min_gain: float) -> list[Measured]:

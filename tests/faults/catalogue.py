@@ -103,7 +103,7 @@ CASES = (
          (TRIALS, f"{LAUNCH}test_a_crash_is_named_by_its_signal")),
     Case("F20", "os._exit(0)", "`user_error`: ended without a result", (TRIALS,)),
     Case("F21", "ValueError in the baseline", "exit 3, the user's traceback",
-         ("test_tuning.py::test_a_target_that_fails_by_itself_is_told_in_its_own_words",)),
+         ("test_whole_run_ends.py::test_a_target_that_fails_by_itself_is_told_in_its_own_words",)),
     Case("F22", "a third of the runs fails", "at most one retry, what is valid is kept",
          (f"{STUDIES}test_a_program_that_fails_now_and_then_ends_with_what_is_valid",
           "tuners/test_search.py::test_failures_in_a_row_end_the_search_with_what_is_valid")),

@@ -1,4 +1,7 @@
-"""The whole sequence on small real programs: workload, script, objects, interrupts, kills, resume."""
+"""Real runs, from the command to what it leaves: each kind of target once, each asserting several things.
+
+The sequence of a run is tested on replayed programs (``test_whole_run.py``).
+"""
 
 import json
 import os
@@ -6,12 +9,19 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from applied_builder import a_change, a_result_for
+from result_builder import a_rate, a_ratio, an_interval
+from supervised import until
+
+from advisor.cli.machine_checks import torch_build
+from advisor.profiles.facts.machine import read_machine
+from advisor.result.document import Baseline
 
 WORKLOAD = """
 import torch
@@ -30,18 +40,21 @@ workload = Workload(
     loss=torch.nn.functional.cross_entropy, optimizer=lambda params: torch.optim.SGD(params, lr=0.1),
 )
 """
-SLOW = """
-import time, sys
+SLOW = """\
+import time
 import torch
 from torch.utils.data import DataLoader, Dataset
+
 
 class Stored(Dataset):
     def __len__(self):
         return 4000
+
     def __getitem__(self, index):
         time.sleep(0.002)
         x = torch.full((8,), index / 4000)
         return x, (x.sum() > 4).long()
+
 
 torch.manual_seed(0)
 model = torch.nn.Linear(8, 2)
@@ -53,13 +66,14 @@ for x, y in DataLoader(Stored(), batch_size=16):
     loss.backward()
     optimizer.step()
 """
-
-EPOCHS_OF_32_STEPS = SLOW.replace("4000", "512").replace(
+IN_EPOCHS = SLOW.replace("4000", "512").replace(
     "for x, y in DataLoader(Stored(), batch_size=16):",
     "loader = DataLoader(Stored(), batch_size=16)\n"
-    "for x, y in (batch for epoch in range(EPOCHS) for batch in loader):",
+    "for x, y in (batch for epoch in range(1000) for batch in loader):",
 )
-
+WORSE = SLOW.replace("time.sleep(0.002)", "time.sleep(0.004)").replace(
+    "\nfor x", "\nkept = torch.ones(300, 2**18)  # MiB\nfor x"
+)
 NEEDS_ARGUMENTS = """
 import argparse
 parser = argparse.ArgumentParser()
@@ -67,8 +81,10 @@ parser.add_argument("--data", required=True)
 parser.parse_args()
 """
 
+pytestmark = pytest.mark.slow
 
-def advisor(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "advisor", *arguments],
         cwd=folder,
@@ -79,19 +95,17 @@ def advisor(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+def finished(folder: Path, *arguments: str, code: int = 0) -> tuple[str, str]:
+    """What a command said to stdout and stderr."""
+    process = start(folder, *arguments)
+    out, err = process.communicate(timeout=500)
+    assert process.returncode == code, err
+    return out, err
 
 
-def result_of(folder: Path, report: str = "advisor-report") -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((folder / report / "result.json").read_text())
+def result_of(folder: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((folder / "advisor-report" / "result.json").read_text())
     return data
-
-
-def a_workload(folder: Path, workers: int = 0) -> str:
-    (folder / "work.py").write_text(WORKLOAD.replace("WORKERS", str(workers)))
-    return "work.py"
 
 
 def running_below(folder: Path) -> list[int]:
@@ -104,168 +118,127 @@ def running_below(folder: Path) -> list[int]:
     return found
 
 
-def wait_until(condition: Any, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return bool(condition())
-
-
 @pytest.mark.alone
-@pytest.mark.slow
-def test_slow_storage_gets_workers_and_the_folder_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_script_is_tuned_and_checked_against_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SLOW)
-    code, out, err = finish(
-        advisor(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "90s")
-    )
-    assert code == 0, err
+    out, _ = finished(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "90s")
     result = result_of(tmp_path)
-    assert result["recommendation"]["config"] == {"num_workers": 4}
-    assert result["recommendation"]["speedup"]["low"] > 2
-    assert result["recommendation"]["numerics"] == "identical"
+    found = result["recommendation"]
+    assert found["config"] == {"num_workers": 4} and "num_workers" in out
+    assert found["speedup"]["low"] > 2 and found["numerics"] == "identical"
     assert result["target"]["kind"] == "script"
-    assert "num_workers" in out
     assert not (tmp_path / "made_by_script.txt").exists() or any(
         "made_by_script.txt" in text for text in result["warnings"]
     )
+    gate = ("check", "train.py", "--against", "advisor-report", "--budget", "20s", "--format", "json")
+    unchanged = json.loads(finished(tmp_path, *gate)[0])
+    assert (unchanged["verdict"], unchanged["code_changed"]) == ("passed", False), unchanged
+    assert unchanged["instances"] >= 3
+    (tmp_path / "train.py").write_text(WORSE)
+    worse = json.loads(finished(tmp_path, *gate, "--out", "gate", code=1)[0])
+    assert (worse["step_ms"]["verdict"], worse["peak_bytes"]["verdict"]) == ("regressed", "regressed"), worse
+    assert worse["step_ms"]["ratio"]["low"] > 1.3 and worse["code_changed"]
+    assert json.loads((tmp_path / "gate" / "check.json").read_text()) == worse
 
 
 @pytest.mark.alone
-@pytest.mark.slow
-def test_items_kept_in_memory_are_measured_from_the_second_epoch_on(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(EPOCHS_OF_32_STEPS.replace("EPOCHS", "1000"))
-    code, _, err = finish(
-        advisor(tmp_path, "tune", "train.py", "--knob", "in_memory_cache", "--budget", "90s")
-    )
-    assert code == 0, err
-    recommendation = result_of(tmp_path)["recommendation"]
-    assert recommendation["config"] == {"in_memory_cache": "memory"}
-    assert recommendation["numerics"] == "identical"
-    assert recommendation["speedup"]["low"] > 4  # nearly all of a step is reading
+def test_a_module_is_tuned_from_the_second_epoch_on(tmp_path: Path) -> None:
+    (tmp_path / "items.py").write_text(IN_EPOCHS)
+    finished(tmp_path, "tune", "-m", "items", "--knob", "in_memory_cache", "--budget", "90s")
+    found = result_of(tmp_path)["recommendation"]
+    assert found["config"] == {"in_memory_cache": "memory"} and found["numerics"] == "identical"
+    assert found["speedup"]["low"] > 4  # nearly all of a step is reading
 
 
-@pytest.mark.slow
-def test_a_run_of_one_epoch_is_told_that_it_has_no_use_for_kept_items(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(EPOCHS_OF_32_STEPS.replace("EPOCHS", "1"))
-    code, _, err = finish(
-        advisor(tmp_path, "tune", "train.py", "--knob", "in_memory_cache", "--budget", "90s")
-    )
-    assert code == 0, err
-    (left_out,) = result_of(tmp_path)["not_tried"]
-    assert left_out["knob"] == "in_memory_cache" and "less than two epochs" in left_out["reason"]
-
-
-@pytest.mark.slow
-def test_a_placebo_is_not_recommended_and_the_baseline_is_trial_0(tmp_path: Path) -> None:
-    code, _, err = finish(
-        advisor(tmp_path, "tune", a_workload(tmp_path), "--knob", "placebo", "--budget", "60s")
-    )
-    assert code == 0, err
-    result = result_of(tmp_path)
-    assert result["recommendation"]["verdict"] == "keep"
-    assert result["recommendation"]["config"] == result["baseline"]["config"] == {"placebo": "off"}
-    assert [trial["number"] for trial in result["trials"]][:2] == [0, 1]
-    assert result["trials"][1]["applied"] == ["placebo"]
-    assert result["baseline"]["throughput"]["unit"] == "samples/s"
-    assert result["profile"]["phases_ms"]["forward"] > 0
-
-
-@pytest.mark.slow
-def test_trials_of_a_workload_with_workers_leave_no_process_when_the_tuner_is_killed(tmp_path: Path) -> None:
-    tuner = advisor(
-        tmp_path, "tune", a_workload(tmp_path, workers=2), "--knob", "num_workers", "--budget", "60s"
-    )
-    assert wait_until(lambda: len(running_below(tmp_path)) > 4, 60)
-    time.sleep(1)
-    tuner.kill()
-    tuner.communicate()
-    assert wait_until(lambda: not running_below(tmp_path), 10), running_below(tmp_path)
-
-
-@pytest.mark.slow
-def test_a_killed_study_is_resumed_and_no_acknowledged_trial_is_lost(tmp_path: Path) -> None:
-    command = ["tune", a_workload(tmp_path), "--knob", "num_threads=1,2", "--knob", "placebo", "--study", "s"]
-    tuner = advisor(tmp_path, *command, "--budget", "60s")
+def test_a_workload_whose_tuner_was_killed_leaves_no_process_and_is_resumed(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORKLOAD.replace("WORKERS", "2"))
+    command = ["tune", "work.py", "--knob", "gc_freeze", "--knob", "placebo", "--fix", "num_workers=1",
+               "--study", "s"]  # fmt: skip
     database = tmp_path / ".advisor" / "studies.db"
 
-    def acknowledged() -> list[int]:
+    def acknowledged() -> set[int]:
         if not database.exists():
-            return []
+            return set()
         with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
             try:
                 rows = connection.execute("select number from advisor_trials where finished").fetchall()
             except sqlite3.OperationalError:
-                return []
-        return sorted(number for (number,) in rows)
+                return set()
+        return {number for (number,) in rows}
 
-    assert wait_until(lambda: len(acknowledged()) >= 2, 60)
+    tuner = start(tmp_path, *command, "--budget", "60s")
+    until(lambda: len(acknowledged()) >= 2, 120)
+    assert running_below(tmp_path)
     tuner.kill()
     tuner.communicate()
+    until(lambda: not running_below(tmp_path), 20)
     before = acknowledged()
-    code, _, err = finish(advisor(tmp_path, *command, "--budget", "30s", "--resume"))
-    assert code == 0, err
-    assert set(before) <= set(acknowledged())
+    finished(tmp_path, *command, "--budget", "60s", "--resume")
+    assert before <= acknowledged()
     with sqlite3.connect(database) as connection:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
-    code, out, _ = finish(advisor(tmp_path, "report", "s", "--format", "json"))
-    assert code == 0
-    assert json.loads(out)["study"] == "s"
+    result = result_of(tmp_path)
+    assert (result["study"], result["target"]["kind"]) == ("s", "workload")
+    assert all(trial["config"]["num_workers"] == 1 for trial in [result["baseline"], *result["trials"]])
+    assert result["baseline"]["throughput"]["unit"] == "samples/s"
+    assert result["profile"]["phases_ms"]["forward"] > 0
+    assert json.loads(finished(tmp_path, "report", "s", "--format", "json")[0])["study"] == "s"
 
 
-@pytest.mark.alone
-@pytest.mark.slow
-def test_an_interrupt_keeps_what_was_measured_and_says_how_to_go_on(tmp_path: Path) -> None:
-    tuner = advisor(tmp_path, "tune", a_workload(tmp_path), "--budget", "120s")
-    assert wait_until(lambda: (tmp_path / ".advisor" / "studies.db").exists(), 30)
-    time.sleep(12)
+def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SLOW)
+    command = (
+        "--exec",
+        "--knob",
+        "num_workers=0,1,2,3,4",
+        "--budget",
+        "180s",
+        "--",
+        sys.executable,
+        "train.py",
+    )
+    tuner = start(tmp_path, "tune", *command)
+    assert tuner.stderr is not None
+    said = [tuner.stderr.readline()]
+    while said[-1] and "trial 2" not in said[-1]:
+        said.append(tuner.stderr.readline())
+    assert said[-1], "".join(said)
     tuner.send_signal(signal.SIGINT)
-    code, _, err = finish(tuner)
-    assert code == 130, err
-    assert result_of(tmp_path)["budget"]["stopped_by"] == "interrupted"
-    assert "--resume" in err
-    assert wait_until(lambda: not running_below(tmp_path), 10)
+    _, err = tuner.communicate(timeout=120)
+    assert tuner.returncode == 128 + signal.SIGINT and "--resume" in err
+    result = result_of(tmp_path)
+    assert result["budget"]["stopped_by"] == "interrupted"
+    assert [trial["state"] for trial in result["trials"][:2]] == ["complete", "complete"]
+    until(lambda: not running_below(tmp_path), 20)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("source", "code", "told"),
-    [
-        ("import torch\nraise ValueError('my own mistake')\n", 3, "my own mistake"),
-        ("import torch\nprint('done')\n", 3, "no training step found"),
-        (SLOW.replace("4000", "112"), 3, "only 7 steps ran; 30 are needed"),
-        (NEEDS_ARGUMENTS, 3, "--data"),
-        ("input('name? ')\n", 3, "stdin"),
-    ],
-    ids=["raises", "no step", "too short", "needs arguments", "reads stdin"],
-)
-def test_a_target_that_fails_by_itself_is_told_in_its_own_words(
-    tmp_path: Path, source: str, code: int, told: str
-) -> None:
-    (tmp_path / "train.py").write_text(source)
-    exit_code, _, err = finish(advisor(tmp_path, "tune", "train.py", "--budget", "60s"))
-    assert exit_code == code, err
-    assert told in err
+def test_a_script_that_needs_arguments_is_told_so_in_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(NEEDS_ARGUMENTS)
+    _, err = finished(tmp_path, "tune", "train.py", "--budget", "60s", code=3)
+    assert "--data" in err and "pass its arguments after `--`" in err
     assert "site-packages" not in err and "tuners/" not in err
 
 
-@pytest.mark.slow
-def test_a_baseline_setting_that_is_fixed_holds_for_every_trial(tmp_path: Path) -> None:
-    code, _, err = finish(
-        advisor(
-            tmp_path,
-            "tune",
-            a_workload(tmp_path),
-            "--fix",
-            "num_workers=1",
-            "--knob",
-            "placebo",
-            "--budget",
-            "20s",
-        )
-    )
-    assert code == 0, err
-    result = result_of(tmp_path)
-    assert all(trial["config"]["num_workers"] == 1 for trial in result["trials"])
-    assert result["baseline"]["config"]["num_workers"] == 1
+@pytest.mark.alone
+def test_a_patch_that_gives_what_was_promised_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(SLOW)
+    result = a_result_for(
+        file,
+        a_change("num_workers", 0, 2),
+        machine=replace(read_machine(), torch=torch_build()[0]).as_json(),
+        command=["tune", "train.py"],
+        baseline=Baseline(
+            config={"num_workers": 0, "batch_size": 16}, step_ms=an_interval(34.0), throughput=a_rate(480.0)
+        ),
+        recommendation={
+            "speedup": a_ratio(2.0, 1.5, 2.5), "config": {"num_workers": 2, "batch_size": 16},
+        },
+    )  # fmt: skip
+    (tmp_path / "result.json").write_text(result.to_json())
+    verify = ("apply", "result.json", "--verify", "--write", "--budget", "2m", "--format", "json")
+    found = json.loads(finished(tmp_path, *verify)[0])
+    assert found["verification"]["numerics"] == "identical", found
+    assert found["verification"]["measured"]["low"] > 1.3
+    assert (found["verification"]["verdict"], found["status"]) == ("met", "written")
+    assert "num_workers=2" in file.read_text()

@@ -1,7 +1,6 @@
 """Whether a larger batch becomes part of what is recommended."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -60,6 +59,7 @@ class Machine:
         self.noise, self.worse, self.same_up_to = noise, worse, same_up_to
         self.ratios = {64: 1.8, 128: 3.0}
         self.step_s, self.quad_s, self.max_steps = 0.001, 0.02, None
+        self.clock = lambda: 0.0
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(larger_batch, "propose_batches", lambda *given: self.measured())
@@ -140,16 +140,16 @@ def test_where_time_is_short_a_loss_that_falls_late_is_waited_for(monkeypatch: p
 
     machine = Machine(LARGE_NOISE)
     machine.step_s = 0.1  # 8, 32, 128 and 512 s
-    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 60)
+    found, asked = learning(machine, monkeypatch, late, 60)
     assert found.chosen is not None and found.chosen.batch_size == 128
     assert asked == LOOKS[0] + LOOKS[1]
-    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 10)
+    found, asked = learning(machine, monkeypatch, late, 10)
     assert found.chosen is None and asked == [*LOOKS[0], (32, 32), (64, 16)]
-    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 4)
+    found, asked = learning(machine, monkeypatch, late, 4)
     assert found.chosen is None and asked == [] and "no time was left" in found.reason
-    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 3600)
+    found, asked = learning(machine, monkeypatch, late, 3600)
     assert found.chosen is not None and asked == LOOKS[2]
-    found, asked = learning(machine, monkeypatch, late, time.monotonic() + 36000)
+    found, asked = learning(machine, monkeypatch, late, 36000)
     assert found.chosen is not None and asked == LOOKS[3]
 
 
@@ -165,7 +165,7 @@ def test_what_diverges_only_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
 def test_losses_of_which_more_tell_no_more_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(LARGE_NOISE)
     machine.step_s = 0.1
-    negative = learning(machine, monkeypatch, lambda batch, steps: [-1.0] * steps, time.monotonic() + 60)
+    negative = learning(machine, monkeypatch, lambda batch, steps: [-1.0] * steps, 60)
     assert negative[0].chosen is None and "not positive" in negative[0].reason
     assert negative[1] == LOOKS[0]
 
@@ -339,7 +339,7 @@ def without_time(machine: Machine, patch: pytest.MonkeyPatch) -> Batches:
     patch.setattr(batches_module, "propose_batches", lambda *given: machine.measured())
     run = a_run()
     run.complete(Space({"amp": "off"}, {"amp": "off"}, {"amp": ["off", "bf16"]}, [], PROFILE))
-    assert run.extend(cast(Arena, machine), PROFILE, KEPT, time.monotonic() - 1, 1.0) == KEPT
+    assert run.extend(cast(Arena, machine), PROFILE, KEPT, -1.0, 1.0) == KEPT
     assert run.advice.reason == "no time was left to judge it by goodput; give a longer --budget"
     run.propose(cast(Arena, machine), KEPT, math.inf)
     return run
@@ -382,7 +382,9 @@ def test_a_larger_batch_brings_no_rule_where_the_loss_has_its_own(monkeypatch: p
     advice = SimpleNamespace(noise=None, measured=(), chosen=chosen)
     monkeypatch.setattr(Batching, "advise", lambda batching, nominee: advice)
     monkeypatch.setattr(batches_module, "expected_s", lambda *of: 0.0)
-    found = run.extend(cast(Arena, None), PROFILE, {**present, "amp": "bf16"}, math.inf, 1.0)
+    found = run.extend(
+        cast(Arena, SimpleNamespace(clock=lambda: 0.0)), PROFILE, {**present, "amp": "bf16"}, math.inf, 1.0
+    )
     assert found == {"batch_size": 128, "amp": "bf16"}
 
 

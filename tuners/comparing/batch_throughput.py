@@ -1,7 +1,6 @@
 """What larger batches would give, measured beside the verdict: throughput only, never recommended by it."""
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -44,7 +43,7 @@ def propose_batches(
     best = 0.0
     cost_s = QUADS * arena.quad_s  # two duels, of which half goes to the present batch
     for value in sorted(v for v in space.choices["batch_size"] if isinstance(v, int) and v > present):
-        began = time.monotonic()
+        began = arena.clock()
         if began + 2 * cost_s > deadline:
             break
         rule = str(space.complete({"batch_size": value}).get("lr_scaling", "none"))
@@ -59,7 +58,7 @@ def propose_batches(
             if failed.failure.cause in RESOURCE_CAUSES:
                 break
             return measured
-        cost_s = time.monotonic() - began
+        cost_s = arena.clock() - began
         measured.append(Measured(value, rule, estimate))
         if estimate.estimate < best + WORTH:
             break

@@ -71,6 +71,7 @@ class Arena:
         threads: Of torch, in the program as it is.
         never_stable: Processes whose step time had not settled when warm-up was cut short.
         excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
+        clock: Seconds, monotonic; of the arena and of all who compare in it.
     """
 
     timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
@@ -94,6 +95,7 @@ class Arena:
     never_stable: int = 0
     excluded: Counter[str] = field(default_factory=Counter)
     ahead: Ahead = field(default_factory=Ahead)
+    clock: Callable[[], float] = time.monotonic
     _kept: KeptWindows = field(default_factory=KeptWindows)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
@@ -145,14 +147,14 @@ class Arena:
             TrialFailed: Either program failed, or its threads collapsed and their number is what differs;
                 ``Interrupted`` when asked to stop.
         """
-        began = time.monotonic()
+        began = self.clock()
         if how == WINDOWS:
             result = self._windows(first, second, swapped, number, reuse)
         else:
             arms = (second, first) if swapped else (first, second)
             followed = followed and how == LIVE and self.two_fit and self.at_once
             result = self._turns(arms, how, quads, swapped, number, deadline, followed)
-        result.seconds = time.monotonic() - began
+        result.seconds = self.clock() - began
         if self.timed:
             refuse_collapse((first, second), (result.first, result.second))
         return result
@@ -176,13 +178,13 @@ class Arena:
         before = steps_before(config or {}, self.knobs, self.epochs)
         if before:
             session.slot(1, drop=before)
-        began = time.monotonic()
+        began = self.clock()
         if self.fixed_warmup is not None:
             return [session.slot(max(1, self.fixed_warmup), drop=0)]
         steps = max(WARMUP_STEPS, self.period)
         windows = [session.slot(steps, drop=1)]
         while not settled([window.step_s for window in windows]):
-            if len(windows) == MAX_WARMUP_WINDOWS or time.monotonic() - began > budget_s:
+            if len(windows) == MAX_WARMUP_WINDOWS or self.clock() - began > budget_s:
                 self.never_stable += 1
                 break
             windows.append(session.slot(steps, drop=0))
@@ -213,7 +215,7 @@ class Arena:
         slots: tuple[list[Slot], list[Slot]] = ([], [])
         messages = [SlotMeasured(), SlotMeasured()]
         spoilt = 0  # where most quads are disturbed, they are taken as they come
-        while len(ratios) < quads and (not ratios or time.monotonic() < deadline):
+        while len(ratios) < quads and (not ratios or self.clock() < deadline):
             try:
                 collected: tuple[list[Slot], list[Slot]] = ([], [])
                 for arm in (0, 1, 1, 0):

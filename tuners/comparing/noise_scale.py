@@ -7,7 +7,6 @@ advice that rests on it is careful with larger batches.
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -112,7 +111,7 @@ def _measure(
         steps = min(steps, arena.max_steps - 1)
     reason = "no time was left to measure it"
     for other in others:
-        if time.monotonic() > deadline:
+        if arena.clock() > deadline:
             break
         sizes = Sizes(loader.batch_size, other, batches_per_update(profile))
         try:
@@ -139,11 +138,11 @@ def _rounds(
     changed: dict[str, Value] = {**present, "batch_size": sizes.other}
     cost_s = 0.0
     for seed in range(rounds):
-        began = time.monotonic()
+        began = arena.clock()
         if seed and began + cost_s > deadline:
             return
         yield learn(arena, present, steps, seed), learn(arena, changed, steps, seed)
-        cost_s = time.monotonic() - began
+        cost_s = arena.clock() - began
 
 
 def _judge(

@@ -3,7 +3,6 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -103,7 +102,7 @@ class _Bench:
     @property
     def late(self) -> bool:
         """Whether no further comparison should begin."""
-        return time.monotonic() > self._deadline
+        return self._arena.clock() > self._deadline
 
     def contribution(
         self, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float

@@ -31,7 +31,7 @@ def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[dict[str, Value], li
         return Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.99, 4, 1)
 
     patch.setattr(ablate._Bench, "contribution", contribution)
-    arena = cast(Arena, SimpleNamespace(knobs=KNOBS))
+    arena = cast(Arena, SimpleNamespace(knobs=KNOBS, clock=lambda: 0.0))
     return ablate.removals(
         arena, WINNER, BASE, detectable=0.02, level=0.99, number=0, deadline=math.inf, **how
     )
@@ -76,7 +76,7 @@ def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None
     session = SimpleNamespace(alive=True, first_step=lambda: 0.1, kill=lambda: None)
     arena = SimpleNamespace(
         knobs=KNOBS, how=lambda *configs, **options: LIVE, start=lambda *of: session, sigma=0.01,
-        warm_up=lambda *of, **options: None, quads=quads,
+        warm_up=lambda *of, **options: None, quads=quads, clock=lambda: 0.0,
     )  # fmt: skip
     config, removals = ablate.removals(
         cast(Arena, arena), winner, base, detectable=0.02, level=0.99, number=0, deadline=math.inf

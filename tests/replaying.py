@@ -1,0 +1,375 @@
+"""Whole runs of ``tune`` on a program that exists on paper: no process, and time that is only counted.
+
+The program is a model: a step time, factors for settings, noise from a fixed seed, seconds to start and to
+compile, settings that it refuses or that make it fail, memory that grows. Its sessions say what those of
+real trials say, and a clock goes on by what they would have taken. So a run of minutes takes a moment, and
+two runs with the same seed are the same.
+"""
+
+import math
+import random
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from builders import a_rich_profile
+
+from advisor.base.settings import Settings, TargetRequest
+from advisor.profiles.facts.observed import MemoryUse
+from advisor.profiles.facts.profile import Profile
+from advisor.result.document import ResultData
+from advisor.runs.tune import tune
+from advisor.tuners.knob import Value
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.session import Answer, Session, SessionEnded
+from advisor.tuners.mechanisms.compiling import compiles
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Compiled, Facts, Message, Slot, SlotMeasured, TrialOutcome
+from advisor.tuners.trial.spec import Target
+
+Config = Mapping[str, Value]
+When = Callable[[Config], bool]
+PEAK_BYTES = 2**30
+
+
+def where(**values: Value) -> When:
+    """Configurations that have all these values."""
+    return lambda config: all(config.get(name) == value for name, value in values.items())
+
+
+def above(**least: int) -> When:
+    """Configurations in which all these are larger."""
+    return lambda config: all(int(config.get(name, 0)) > value for name, value in least.items())
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What some configurations make of the program; those that hold count together.
+
+    Attributes:
+        step: Factor of the time of a step.
+        memory: Factor of the peak of memory.
+        grows_bytes: By which the peak rises with every step.
+        loss: Relative error of every loss.
+        refuses: The knob that declines, and why.
+        fails: How its process fails.
+        after: Steps that it makes before that.
+        times: Processes that it makes fail; ``None`` for all.
+        takes_s: That its failure takes, as one that is noticed by a deadline does.
+    """
+
+    when: When
+    step: float = 1.0
+    memory: float = 1.0
+    grows_bytes: int = 0
+    loss: float = 0.0
+    refuses: tuple[str, str] | None = None
+    fails: Failure | None = None
+    after: int = 0
+    times: int | None = None
+    takes_s: float = 0.0
+
+
+@dataclass
+class Program:
+    """A training program.
+
+    Attributes:
+        step_s: Seconds of a step.
+        startup_s: From its start to its first step.
+        compile_s: Added to that where it is compiled.
+        noise: Spread of a step's time, in logarithms.
+        between: Spread of that of a whole process.
+        steps: After which it ends by itself.
+        seed: Of the noise.
+        failed: How often each effect has made a process fail.
+    """
+
+    effects: Sequence[Effect] = ()
+    step_s: float = 0.02
+    startup_s: float = 2.0
+    compile_s: float = 20.0
+    noise: float = 0.01
+    between: float = 0.002
+    steps: int | None = None
+    seed: int = 0
+    profile: Profile = field(default_factory=a_rich_profile)
+    failed: dict[Effect, int] = field(default_factory=dict)
+
+    def of(self, config: Config) -> list[Effect]:
+        """The effects that a configuration has."""
+        return [effect for effect in self.effects if effect.when(config)]
+
+
+class Told:
+    """A ``Progress`` that remembers, and presses Ctrl-C when it is told something.
+
+    Attributes:
+        said: Everything, in order.
+    """
+
+    def __init__(self, interrupt_at: str | None = None) -> None:
+        self.said: list[str] = []
+        self._interrupt_at = interrupt_at
+
+    def begin(self, text: str) -> None:
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+        if self._interrupt_at is not None and self._interrupt_at in text:
+            self._interrupt_at = None
+            signal.raise_signal(signal.SIGINT)
+
+    def part(self, text: str) -> None:
+        self.say(text)
+
+    def trial(self, number: int, text: str, best: str, left_s: float) -> None:
+        self.say(f"trial {number}: {text}")
+
+    def waiting(self, what: str, seconds: float) -> None:
+        """Nothing is worth remembering of it."""
+
+    def warn(self, text: str) -> None:
+        self.said.append(f"warning: {text}")
+
+
+@dataclass
+class ReplayingLauncher(Launcher):
+    """Starts sessions of a ``Program`` in place of processes.
+
+    Attributes:
+        now: Seconds that everything so far has taken.
+        configs: Of the sessions, in the order of their starts.
+    """
+
+    program: Program = field(default_factory=Program)
+    now: float = 0.0
+    configs: list[dict[str, Value]] = field(default_factory=list)
+    live: list["ReplayedSession"] = field(default_factory=list)
+    source: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.source = random.Random(self.program.seed)
+
+    def __enter__(self) -> "ReplayingLauncher":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for session in list(self.live):
+            session.kill()
+
+    def start(self, number: int, config: Config, present: Config, **options: Any) -> "ReplayedSession":
+        """A process that has not made its first step; seconds pass when somebody waits for that."""
+        self.launches += 1
+        self.configs.append(dict(config))
+        session = ReplayedSession(self, {**present, **config}, dict(present), options)
+        self.live.append(session)
+        return session
+
+    def take(self, seconds: float, phase: str) -> None:
+        """Let time pass, during which the user may ask to stop."""
+        self.now += seconds
+        self.waiting(phase, seconds)
+
+
+class ReplayedSession(Session):
+    """One process of the program, as ``Session`` shows it."""
+
+    def __init__(
+        self, launcher: ReplayingLauncher, config: Config, present: Config, options: Mapping[str, Any]
+    ) -> None:
+        self._of = launcher
+        self._config = dict(config)
+        self._present = dict(present)
+        self._options = options
+        self._began = launcher.now
+        self._pace = math.exp(launcher.source.gauss(0.0, launcher.program.between))
+        self._made = 0
+        self._lives = True
+        self._left: TrialOutcome | None = None
+        self._peak = 0.0
+        self.startup_s: float | None = None
+        self.last = SlotMeasured()
+        self.folder = launcher.folder / f"{launcher.launches:05d}"
+
+    @property
+    def alive(self) -> bool:
+        return self._lives
+
+    @property
+    def outcome(self) -> TrialOutcome | None:
+        return self._left
+
+    def first_step(self) -> float:
+        program = self._of.program
+        self.startup_s = program.startup_s + self._compile_s
+        self._wait(max(0.0, self._began + self.startup_s - self._of.now), "start")
+        self._step()
+        return self.startup_s
+
+    def slot(
+        self,
+        steps: int,
+        *,
+        drop: int = 1,
+        config: Config | None = None,
+        limit_s: float = 60.0,
+        between: str | None = None,
+    ) -> Slot:
+        if config is not None:
+            self._config.update(config)
+        for _ in range(drop):
+            self._step()
+        spent: list[float] = []
+        while len(spent) < steps and sum(spent) <= limit_s:
+            spent.append(self._step())
+        refused = dict(each.refuses for each in self._effects if each.refuses is not None)
+        self.last = SlotMeasured(
+            tuple(round(1e9 * each) for each in spent),
+            applied=tuple(name for name in self._changed if name not in refused),
+            refused=refused,
+        )
+        return Slot(tuple(spent), work=float(self._config.get("batch_size", 32)), cpu_s=sum(spent))
+
+    def window(self, steps: int, *, drop: int, limit_s: float = 600.0, between: str | None = None) -> Slot:
+        self.first_step()
+        return self.slot(steps, drop=drop, limit_s=limit_s)
+
+    def facts(self) -> Facts:
+        memory = MemoryUse(host_peak_bytes=round(self._peak))
+        profile = replace(self._of.program.profile, memory=memory)
+        return Facts(profile, losses=self._losses)
+
+    def ask(self, command: Message, answer: type[Answer], wait_s: float) -> Answer:
+        """A model has nothing to look at closely."""
+        raise TrialFailed(Failure("environment", f"a replayed program cannot {type(command).__name__}"))
+
+    def settle(self, present: Config) -> None:
+        self._present = dict(present)
+        self._config = {**present, **self._config}
+
+    def stop(self) -> TrialOutcome:
+        self._end()
+        self._left = self._left or self._outcome_of("stopped")
+        return self._left
+
+    def kill(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._lives = False
+        if self in self._of.live:
+            self._of.live.remove(self)
+
+    def _wait(self, seconds: float, phase: str) -> None:
+        try:
+            self._of.take(seconds, phase)
+        except BaseException:
+            self._end()
+            raise
+
+    def _step(self) -> float:
+        """One step, unless the program ends or fails instead; its seconds."""
+        program = self._of.program
+        if program.steps is not None and self._made >= program.steps:
+            self._left = self._outcome_of("ended")
+            self._end()
+            raise SessionEnded(self._left)
+        effects = self._effects
+        for effect in effects:
+            if effect.fails is not None and self._made >= effect.after:
+                self._fail(effect, effect.fails)
+        seconds = program.step_s * self._pace * math.exp(self._of.source.gauss(0.0, program.noise))
+        for effect in effects:
+            seconds *= effect.step
+        self._wait(seconds, "steps")
+        self._made += 1
+        grown = sum(effect.grows_bytes for effect in effects) * self._made
+        self._peak = max(self._peak, PEAK_BYTES * math.prod(each.memory for each in effects) + grown)
+        return seconds
+
+    def _fail(self, effect: Effect, failure: Failure) -> None:
+        failed = self._of.program.failed
+        if effect.times is not None and failed.get(effect, 0) >= effect.times:
+            return
+        failed[effect] = failed.get(effect, 0) + 1
+        self._wait(effect.takes_s, "steps")
+        self._end()
+        raise TrialFailed(failure)
+
+    @property
+    def _effects(self) -> list[Effect]:
+        return self._of.program.of(self._config)
+
+    @property
+    def _changed(self) -> list[str]:
+        return [name for name, value in self._config.items() if self._present.get(name) != value]
+
+    @property
+    def _compile_s(self) -> float:
+        return self._of.program.compile_s if compiles(self._config) else 0.0
+
+    @property
+    def _losses(self) -> tuple[float, ...]:
+        """Of the first steps: they fall, and differ with the seed, by a rounding, and by what is wrong."""
+        seed, nudge = self._options.get("seed_offset", 0), self._options.get("nudge", 0)
+        off = 1.0 + sum(effect.loss for effect in self._effects) + 1e-3 * seed + 1e-7 * nudge
+        return tuple(2.3 * 0.98**step * off for step in range(self._made))
+
+    def _outcome_of(self, state: Literal["ended", "stopped"]) -> TrialOutcome:
+        compiled, once = self._compile_s, int(self._compile_s > 0)
+        return TrialOutcome(
+            state, applied=self.last.applied, refused=self.last.refused, steps=self._made,
+            startup_s=self.startup_s, losses=self._losses, grad_norms=(1.0,) * self._made,
+            peak_bytes=round(self._peak), compile=Compiled(compiled, once, once, once),
+        )  # fmt: skip
+
+
+@dataclass
+class Replay:
+    """What came of a run.
+
+    Attributes:
+        said: All that the user was told.
+        launcher: Knows what was started; nothing lives any more.
+    """
+
+    result: ResultData
+    said: list[str]
+    launcher: ReplayingLauncher
+
+
+def replayed(program: Program, folder: Path, *, interrupt_at: str | None = None, **options: Any) -> Replay:
+    """Run ``tune`` on a program.
+
+    Args:
+        program: What is tuned.
+        folder: For what the run writes.
+        interrupt_at: The user presses Ctrl-C when told something that holds this.
+        options: Of ``Settings``; a budget of two minutes unless given.
+
+    Raises:
+        AdvisorError: As ``tune`` does.
+    """
+    launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
+    told = Told(interrupt_at)
+
+    def launching(
+        settings: Settings,
+        trials: Path,
+        stack: ExitStack,
+        waiting: Callable[[str, float], None],
+        warn: Callable[[str], None],
+        say: Callable[[str], None],
+    ) -> Launcher:
+        launcher.waiting, launcher.warn = waiting, warn
+        return launcher
+
+    settings = Settings(target=TargetRequest(kind="module", name="train"), **{"budget_s": 120.0, **options})
+    result = tune(settings, told, launching=launching, clock=lambda: launcher.now)
+    assert not launcher.live, "a process is left"
+    return Replay(result, told.said, launcher)
