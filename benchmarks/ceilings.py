@@ -19,6 +19,7 @@ from conditions import conditions
 
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.trial.messages import Observe, Observed
 from advisor.tuners.trial.spec import Target
 
 FAULTS = Path(__file__).parents[1] / "tests" / "planted" / "faults"
@@ -78,15 +79,12 @@ def seconds_per_step(path: Path, arguments: tuple[str, ...], folder: Path) -> fl
         try:
             session.first_step()
             session.slot(10, drop=0)
-            answer = session.ask(
-                "observe", "observed", 120.0, seconds=WINDOW_S, steps=1, limit_s=4 * WINDOW_S
-            )
+            wall_ns = session.ask(Observe(WINDOW_S, 1, 4 * WINDOW_S), Observed, 120.0).wall_ns
         except SessionEnded:
             raise SystemExit(f"{path.name} ended before its window") from None
         finally:
             session.kill()
-    wall: list[int] = answer["wall_ns"]
-    return sum(wall) / len(wall) / 1e9
+    return sum(wall_ns) / len(wall_ns) / 1e9
 
 
 def gain(path: Path) -> dict[str, float]:

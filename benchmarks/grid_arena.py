@@ -25,12 +25,10 @@ from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 from advisor.tuners.trial.spec import Target
 
 CLOSE = math.log(0.95)  # of the best: where a search counts as done
-
-Message = dict[str, Any]
 
 
 class GridSession(Session):
@@ -48,10 +46,10 @@ class GridSession(Session):
         """Made already."""
         return 0.0
 
-    def stop(self) -> Message:
+    def stop(self) -> TrialOutcome:
         """Nothing is left behind."""
         self._running = False
-        return {}
+        return TrialOutcome("stopped")
 
     def kill(self) -> None:
         """As ``stop``."""
@@ -115,12 +113,12 @@ class GridArena(Arena):
         quads: int,
         deadline: float = math.inf,
         by_work: bool = False,
-    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[Message, Message]]:
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[SlotMeasured, SlotMeasured]]:
         """Quads in one process; a candidate that failed in the grid ends it."""
         first, second = configs
         assert first is not None and second is not None, "only processes that both arms share take quads"
         if not sessions[0].alive:
-            raise SessionEnded({})
+            raise SessionEnded(TrialOutcome("ended"))
         self.now += quads * self._quad_s(first, second)
         try:
             self._fail_if_recorded(self._cells[self._meant(second)])
@@ -128,7 +126,7 @@ class GridArena(Arena):
             sessions[0].kill()
             raise
         slots = [self._slot(first)] * 2 * quads, [self._slot(second)] * 2 * quads
-        return self._ratios(first, second, quads), slots, ({}, self._message(first, second))
+        return self._ratios(first, second, quads), slots, (SlotMeasured(), self._message(first, second))
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Session:
         """A process, warm from its start."""
@@ -157,7 +155,7 @@ class GridArena(Arena):
                 ratios, message = duel.log_ratios, duel.second_message
         except TrialFailed:
             return None
-        return None if message["refused"] else median(ratios)
+        return None if message.refused else median(ratios)
 
     def share(self, config: Mapping[str, Value]) -> float:
         """True speed of a configuration over that of the best cell; 0 where it has none."""
@@ -183,11 +181,11 @@ class GridArena(Arena):
     def _slot(self, config: Mapping[str, Value]) -> Slot:
         return Slot((self._cells[self._meant(config)].step_s or self.grid.step_s,))
 
-    def _message(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> Message:
+    def _message(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> SlotMeasured:
         changed = [name for name in self.grid.present if first.get(name) != second.get(name)]
         cell = self._cells[self._meant(second)]
         refused = {name: cell.reason for name in changed} if cell.state == "refused" else {}
-        return {"applied": [] if refused else changed, "refused": refused}
+        return SlotMeasured(applied=() if refused else tuple(changed), refused=refused)
 
     def _fail_if_recorded(self, cell: Cell) -> None:
         if cell.state == "failed":

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
@@ -208,7 +206,7 @@ def facts(arena: Arena) -> Profile:
     try:
         session.first_step()
         session.slot(10, drop=1)
-        return TypeAdapter(Profile).validate_python(session.facts()["profile"])
+        return session.facts().profile
     finally:
         session.kill()
 

@@ -10,11 +10,11 @@ Time is simulated, it passes with steps and start-ups alone.
 import json
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.profile import Profile, RunFacts
@@ -23,7 +23,7 @@ from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.supervision.limits import Limits
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 from advisor.tuners.trial.spec import Target
 from benchmarks.fixed_cost import ALONE, BOTH
 from benchmarks.record_series import Recorded, Series
@@ -99,7 +99,7 @@ class Program:
         self.threads = series.threads
         self.processes = [Steps.of(process) for process in series.processes]
         run = RunFacts(num_threads=series.threads)
-        self.facts = {"profile": asdict(Profile(MACHINE, run=run)), "missing_patches": [], "losses": []}
+        self.facts = Facts(Profile(MACHINE, run=run))
 
     @property
     def step_s(self) -> float:
@@ -174,7 +174,7 @@ class ReplaySession:
     """One process as ``advisor.tuners.launching.session.Session`` shows it."""
 
     folder = Path("replayed")
-    outcome: dict[str, Any] | None = None
+    outcome: TrialOutcome | None = None
 
     def __init__(
         self, launcher: ReplayLauncher, steps: Steps, config: Mapping[str, Value], learning_steps: int
@@ -182,13 +182,13 @@ class ReplaySession:
         self._launcher = launcher
         self._steps = steps
         self._config = dict(config)
-        self._losses = ["1.0"] * learning_steps
+        self._losses = (1.0,) * learning_steps
         self._place = launcher.source.randrange(steps.first, len(steps.wall_s))
         self._made = 0
         self.started = launcher.clock.now
         self.alive = True
         self.startup_s: float | None = None
-        self.last: dict[str, Any] = {}
+        self.last = SlotMeasured()
 
     def first_step(self) -> float:
         """Let the recorded start-up pass; it takes longer beside that of another process."""
@@ -225,40 +225,23 @@ class ReplaySession:
         self.first_step()
         return self.slot(steps, drop=drop, limit_s=limit_s)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """A script of which no more is known than that it trains."""
         return self._launcher.program.facts
 
     def settle(self, present: Mapping[str, Value]) -> None:
         """The program's own settings; nothing here depends on them."""
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> TrialOutcome:
         """End it; what it leaves is what a trial leaves."""
         self.alive = False
-        self.outcome = {
-            "state": "stopped",
-            "failure": None,
-            "applied": [],
-            "refused": {},
-            "unanswered": [],
-            "steps": self._made,
-            "startup_s": self.startup_s,
-            "compile": {
-                "seconds": 0.0,
-                "count": 0,
-                "frames": 0,
-                "compiled": 0,
-                "recompiles": 0,
-                "failures": [],
-            },
-            "losses": self._losses,
-            "grad_norms": self._losses,
-            "peak_bytes": 0,
-            "device_peak_bytes": None,
-            "files": [],
-            "connections": [],
-            "processes": [],
-        }
+        self.outcome = TrialOutcome(
+            "stopped",
+            steps=self._made,
+            startup_s=self.startup_s,
+            losses=self._losses,
+            grad_norms=self._losses,
+        )
         return self.outcome
 
     def kill(self) -> None:
@@ -281,11 +264,6 @@ class ReplaySession:
             other_cpu_s=sum(factor * steps.other_cpu_s[place] for place in places),
             throttled_s=sum(factor * steps.throttled_s[place] for place in places),
         )
-        self.last = {
-            "wall_ns": [round(value * 1e9) for value in slot.step_s],
-            "phases_ns": {},
-            "applied": sorted(self._config),
-            "refused": {},
-            "unanswered": [],
-        }
+        wall_ns = tuple(round(value * 1e9) for value in slot.step_s)
+        self.last = SlotMeasured(wall_ns, applied=tuple(sorted(self._config)))
         return slot

@@ -27,7 +27,7 @@ from advisor.tuners.search.measured import Measured
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 Objective = Literal["goodput", "throughput", "memory"]
 EAGER = Configuration({"execution": "eager"})
@@ -82,7 +82,7 @@ def confirmed(
     def duel(*of: Any, **how: Any) -> Duel:
         for failure in failures:
             raise TrialFailed(failure)
-        message = {"refused": declining(of[1], refused)}
+        message = SlotMeasured(refused=declining(of[1], refused))
         slots = [Slot((STEP_S,) * 5)], [Slot((changed_step_s,) * 5)]
         return Duel(WINDOWS, [ratio], *slots, second_message=message)
 

@@ -11,9 +11,9 @@ import random
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal
 
 from builders import a_rich_profile
 
@@ -24,10 +24,10 @@ from advisor.result.document import ResultData
 from advisor.runs.tune import tune
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.launch import Launcher
-from advisor.tuners.launching.session import Session, SessionEnded
+from advisor.tuners.launching.session import Answer, Session, SessionEnded
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Compiled, Facts, Message, Slot, SlotMeasured, TrialOutcome
 from advisor.tuners.trial.spec import Target
 
 Config = Mapping[str, Value]
@@ -190,10 +190,10 @@ class ReplayedSession(Session):
         self._pace = math.exp(launcher.source.gauss(0.0, launcher.program.between))
         self._made = 0
         self._lives = True
-        self._left: dict[str, Any] | None = None
+        self._left: TrialOutcome | None = None
         self._peak = 0.0
         self.startup_s: float | None = None
-        self.last: dict[str, Any] = {}
+        self.last = SlotMeasured()
         self.folder = launcher.folder / f"{launcher.launches:05d}"
 
     @property
@@ -201,7 +201,7 @@ class ReplayedSession(Session):
         return self._lives
 
     @property
-    def outcome(self) -> dict[str, Any] | None:
+    def outcome(self) -> TrialOutcome | None:
         return self._left
 
     def first_step(self) -> float:
@@ -228,33 +228,31 @@ class ReplayedSession(Session):
         while len(spent) < steps and sum(spent) <= limit_s:
             spent.append(self._step())
         refused = dict(each.refuses for each in self._effects if each.refuses is not None)
-        self.last = {
-            "wall_ns": [round(1e9 * each) for each in spent],
-            "phases_ns": {},
-            "applied": [name for name in self._changed if name not in refused],
-            "refused": refused,
-            "unanswered": [],
-        }
+        self.last = SlotMeasured(
+            tuple(round(1e9 * each) for each in spent),
+            applied=tuple(name for name in self._changed if name not in refused),
+            refused=refused,
+        )
         return Slot(tuple(spent), work=float(self._config.get("batch_size", 32)), cpu_s=sum(spent))
 
     def window(self, steps: int, *, drop: int, limit_s: float = 600.0, between: str | None = None) -> Slot:
         self.first_step()
         return self.slot(steps, drop=drop, limit_s=limit_s)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         memory = MemoryUse(host_peak_bytes=round(self._peak))
         profile = replace(self._of.program.profile, memory=memory)
-        return {"profile": asdict(profile), "missing_patches": [], "losses": self._losses}
+        return Facts(profile, losses=self._losses)
 
-    def ask(self, command: str, event: str, wait_s: float, **arguments: Any) -> NoReturn:
+    def ask(self, command: Message, answer: type[Answer], wait_s: float) -> Answer:
         """A model has nothing to look at closely."""
-        raise TrialFailed(Failure("environment", f"a replayed program cannot {command}"))
+        raise TrialFailed(Failure("environment", f"a replayed program cannot {type(command).__name__}"))
 
     def settle(self, present: Config) -> None:
         self._present = dict(present)
         self._config = {**present, **self._config}
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> TrialOutcome:
         self._end()
         self._left = self._left or self._outcome_of("stopped")
         return self._left
@@ -278,7 +276,7 @@ class ReplayedSession(Session):
         """One step, unless the program ends or fails instead; its seconds."""
         program = self._of.program
         if program.steps is not None and self._made >= program.steps:
-            self._left = self._outcome_of("completed")
+            self._left = self._outcome_of("ended")
             self._end()
             raise SessionEnded(self._left)
         effects = self._effects
@@ -316,25 +314,19 @@ class ReplayedSession(Session):
         return self._of.program.compile_s if compiles(self._config) else 0.0
 
     @property
-    def _losses(self) -> list[str]:
+    def _losses(self) -> tuple[float, ...]:
         """Of the first steps: they fall, and differ with the seed, by a rounding, and by what is wrong."""
         seed, nudge = self._options.get("seed_offset", 0), self._options.get("nudge", 0)
         off = 1.0 + sum(effect.loss for effect in self._effects) + 1e-3 * seed + 1e-7 * nudge
-        return [repr(2.3 * 0.98**step * off) for step in range(self._made)]
+        return tuple(2.3 * 0.98**step * off for step in range(self._made))
 
-    def _outcome_of(self, state: str) -> dict[str, Any]:
-        compiled = self._compile_s
-        return {
-            "state": state, "failure": None, "applied": self.last.get("applied", []),
-            "refused": self.last.get("refused", {}), "unanswered": [], "steps": self._made,
-            "startup_s": self.startup_s, "losses": self._losses, "grad_norms": ["1.0"] * self._made,
-            "peak_bytes": round(self._peak), "device_peak_bytes": None, "files": [], "connections": [],
-            "processes": [],
-            "compile": {
-                "seconds": compiled, "count": int(compiled > 0), "frames": int(compiled > 0),
-                "compiled": int(compiled > 0), "recompiles": 0, "failures": [],
-            },
-        }  # fmt: skip
+    def _outcome_of(self, state: Literal["ended", "stopped"]) -> TrialOutcome:
+        compiled, once = self._compile_s, int(self._compile_s > 0)
+        return TrialOutcome(
+            state, applied=self.last.applied, refused=self.last.refused, steps=self._made,
+            startup_s=self.startup_s, losses=self._losses, grad_norms=(1.0,) * self._made,
+            peak_bytes=round(self._peak), compile=Compiled(compiled, once, once, once),
+        )  # fmt: skip
 
 
 @dataclass

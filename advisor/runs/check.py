@@ -22,7 +22,6 @@ from advisor.runs.regression import check_memory, check_step, is_contended, undi
 from advisor.stages.baseline import SHORT_DROP, Baseline, run_baseline, target_error, too_short
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import make_launcher, request_digest, until_stopped
-from advisor.stages.longer_run import peak_of
 from advisor.stages.result_findings import phases_ms
 from advisor.tuners.comparing.duel import HOPELESS, SLOT_LIMIT_S, Arena
 from advisor.tuners.comparing.excluded import set_apart
@@ -183,11 +182,11 @@ class _Run:
         try:
             if self.arena.max_steps is not None:
                 slots.append(session.window(self.arena.max_steps - SHORT_DROP - 1, drop=SHORT_DROP))
-                return slots, peak_of(session.facts())
+                return slots, session.facts().profile.peak_bytes
             session.first_step()
             self.arena.warm_up(session)
             slots.append(session.slot(len(self.baseline.slots[0].step_s), drop=0))
-            peak = peak_of(session.facts())
+            peak = session.facts().profile.peak_bytes
             self._slots(session, slots)
         except TrialFailed as failed:
             raise target_error(failed.failure, session) from None

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from advisor.base.errors import UsageError
 from advisor.profiles.facts.machine import Machine
@@ -22,6 +21,7 @@ from advisor.profiles.traces.shaping import joined
 from advisor.stages.diagnosis import INSPECT_S, INSPECTED, inspected, syncs_of
 from advisor.stages.watched import host_of, phases_of_recorded, phases_of_watched, series_of
 from advisor.tuners.comparing.replay import normal_step_s
+from advisor.tuners.trial.messages import Message, Observed, Recorded
 from advisor.tuners.trial.tasks import Inspection, Observation, Recording, Task
 
 INSPECTED_SHARE = 1 / 6  # of the steps; what is not recorded either is watched
@@ -62,7 +62,7 @@ class Division:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Kept:
     """A trace file of so many steps; ``beside`` is whether it gives only shapes and places to another."""
 
     path: Path
@@ -85,7 +85,7 @@ class Seen:
 
     profile: Profile | None = None
     clean_ms: float = 0.0
-    recorded: list[Recorded] = field(default_factory=list)
+    recorded: list[Kept] = field(default_factory=list)
     passed: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -128,7 +128,7 @@ class Stages:
         self._folder = folder
         self._division = division
         self._task: Task | None = None
-        self._message: dict[str, Any] = {}
+        self._message = Message()
         self._most = 0
         self._used = 0
         self._used_by_task = 0
@@ -266,10 +266,11 @@ class Stages:
 
     def _keep_watched(self) -> None:
         watched, facts = self._message, self._facts()
+        assert isinstance(watched, Observed)
         host = replace(facts.host or HostFacts(), **host_of(watched))
         phases, series = phases_of_watched(watched), series_of(watched)
         self.seen.profile = replace(facts, phases=phases, series=series, host=host)
-        self.seen.clean_ms = 1000 * normal_step_s(watched["wall_ns"], watched["flags"])
+        self.seen.clean_ms = 1000 * normal_step_s(watched.wall_ns, watched.flags)
 
     def _recording(self, wanted: Plan) -> tuple[Task, int]:
         path = self._folder / f"trace-{len(self.seen.recorded)}.json"
@@ -277,9 +278,10 @@ class Stages:
             self._clock, path, wanted.steps, shapes=wanted.shapes, places=wanted.places
         ), wanted.steps
 
-    def _keep_recorded(self, *, beside: bool) -> Recorded:
+    def _keep_recorded(self, *, beside: bool) -> Kept:
         message = self._message
-        kept = Recorded(Path(message["path"]), len(message["wall_ns"]), beside, phases_of_recorded(message))
+        assert isinstance(message, Recorded)
+        kept = Kept(Path(message.path), len(message.wall_ns), beside, phases_of_recorded(message))
         self.seen.recorded.append(kept)
         return kept
 
@@ -294,8 +296,6 @@ class _Passing:
     memory (torch 2.13), and steps end inside the range that torch puts around every update.
     """
 
-    event = "passed"
-
     def begin(self) -> None:
         """Nothing is begun."""
 
@@ -303,9 +303,9 @@ class _Passing:
         """A step has passed."""
         return True
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Message:
         """Nothing is told."""
-        return {}
+        return Message()
 
 
 def affordable(timed: Plan, beside: list[Plan], left: int) -> list[Plan]:

@@ -106,7 +106,7 @@ def _check_fixed(diagnosis: Diagnosis, settings: Settings, found: Profile) -> No
         UsageError: A fixed knob does not act.
     """
     if diagnosis.session is not None:
-        check_applied(KNOBS, settings.fixed, diagnosis.session.last.get("refused", {}), found)
+        check_applied(KNOBS, settings.fixed, diagnosis.session.last.refused, found)
     build_space(KNOBS, found, fixed=settings.fixed)
 
 
@@ -116,7 +116,7 @@ def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
     except TrialFailed as failed:
         raise target_error(failed.failure, diagnosis.session, command="profile") from None
     except SessionEnded as ended:
-        raise too_short(ended.outcome or {"steps": 0}, settings) from None
+        raise too_short(ended.outcome, settings) from None
     except Interrupted:
         raise TargetError("interrupted before the run was understood", code="interrupted") from None
 

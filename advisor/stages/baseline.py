@@ -1,7 +1,7 @@
 """The first run of the target, unchanged: what it is, what a step costs, and how noisy the machine is."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,7 @@ from advisor.base.errors import TargetError, UsageError
 from advisor.base.settings import Settings
 from advisor.profiles.derived.epochs import epochs_of
 from advisor.profiles.facts.profile import Profile, StepPhases
-from advisor.profiles.facts.profile_json import PROFILE
 from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
-from advisor.tuners.comparing.gate import parse_losses
 from advisor.tuners.comparing.measure import Estimate, median, robust_sigma, smallest_detectable, within
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
@@ -24,7 +22,7 @@ from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
@@ -177,14 +175,13 @@ def _measure(
     phase_steps = settings.steps or min(200, max(10, round(1.0 / step_s)))
     slots = [session.slot(phase_steps, drop=0)]
     message = session.last
-    answer = session.facts()
-    facts, losses = answer["profile"], parse_losses(answer)
+    facts = session.facts()
     if settings.target.kind in ("workload", "objects"):
-        _check_first_loss(losses)
-    arena.period = max(1, int((facts["run"] or {}).get("period", 1)))
+        _check_first_loss(facts.losses)
+    arena.period = max(1, facts.profile.run.period if facts.profile.run is not None else 1)
     ratios, more = _compare_with_itself(arena, session, settings)
-    max_steps = None if session.alive or session.outcome is None else int(session.outcome["steps"])
-    profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
+    max_steps = None if session.alive or session.outcome is None else session.outcome.steps
+    profile = replace(facts.profile, phases=phases_of(message.wall_ns, message.phases_ns))
     baseline = _baseline(
         profile,
         message,
@@ -197,7 +194,7 @@ def _measure(
         startup_s=startup_s,
         seconds=arena.clock() - began,
     )
-    baseline.losses = losses
+    baseline.losses = facts.losses
     return baseline
 
 
@@ -217,24 +214,21 @@ def _check_first_loss(losses: tuple[float, ...]) -> None:
 
 
 def _short(
-    launcher: Launcher, arena: Arena, settings: Settings, outcome: Mapping[str, Any], began: float
+    launcher: Launcher, arena: Arena, settings: Settings, outcome: TrialOutcome, began: float
 ) -> Baseline:
     """A program that ends before one process gives enough: launched several times, one window each."""
-    total = int(outcome["steps"])
+    total = outcome.steps
     needed = NEEDED_STEPS if settings.steps is None else settings.steps + SHORT_DROP + 1
     if total < needed:
         raise too_short(outcome, settings)
     steps = settings.steps or (total - SHORT_DROP - 1)
     slots: list[Slot] = []
-    facts: Mapping[str, Any] = {}
-    message: Mapping[str, Any] = {}
-    startup_s = 0.0
     for _ in range(SHORT_LAUNCHES):
         session = launcher.start(0, settings.fixed, {})
         try:
             slots.append(session.window(steps, drop=SHORT_DROP))
             message, startup_s = session.last, session.startup_s or 0.0
-            facts = session.facts()["profile"]
+            profile = session.facts().profile
             session.stop()
         except TrialFailed as failed:
             raise target_error(failed.failure, session) from None
@@ -247,7 +241,7 @@ def _short(
     launcher.limits.step_s = arena.step_s
     pairs = zip(slots[::2], slots[1::2], strict=True)
     ratios = [math.log(a.seconds_per_unit / b.seconds_per_unit) for a, b in pairs]
-    profile = replace(PROFILE.validate_python(facts), phases=phases_of(message))
+    profile = replace(profile, phases=phases_of(message.wall_ns, message.phases_ns))
     return _baseline(
         profile,
         message,
@@ -264,7 +258,7 @@ def _short(
 
 def _baseline(
     profile: Profile,
-    message: Mapping[str, Any],
+    message: SlotMeasured,
     session: Running | None,
     slots: list[Slot],
     loaded: list[Slot],
@@ -275,7 +269,7 @@ def _baseline(
     startup_s: float,
     seconds: float,
 ) -> Baseline:
-    check_applied(KNOBS, settings.fixed, message["refused"], profile)
+    check_applied(KNOBS, settings.fixed, message.refused, profile)
     wall = sum(sum(slot.step_s) for slot in loaded)
     cpu = sum(slot.cpu_s for slot in loaded)
     other = sum(slot.other_cpu_s for slot in loaded) / max(wall, 1e-9)
@@ -297,8 +291,8 @@ def _baseline(
         max_steps=max_steps,
         seconds=seconds,
         startup_s=startup_s,
-        applied=message["applied"],
-        refused=message["refused"],
+        applied=list(message.applied),
+        refused=message.refused,
     )
 
 
@@ -312,15 +306,14 @@ def _compare_with_itself(
     return ratios, first + second
 
 
-def phases_of(message: Mapping[str, Any]) -> StepPhases:
-    """Mean parts of a step from one slot message."""
-    steps = len(message["wall_ns"])
-    step_ms = sum(message["wall_ns"]) / steps / 1e6
-    parts = {name: message["phases_ns"].get(name, 0) / steps / 1e6 for name in PHASES}
+def phases_of(wall_ns: Sequence[int], phases_ns: Mapping[str, int]) -> StepPhases:
+    """Mean parts of a step from the nanoseconds of each step, and of each part in all of them."""
+    steps = len(wall_ns)
+    step_ms = sum(wall_ns) / steps / 1e6
+    parts = {name: phases_ns.get(name, 0) / steps / 1e6 for name in PHASES}
     other = max(0.0, step_ms - sum(parts.values()))
-    return StepPhases(
-        step_ms=step_ms, steps=steps, other_ms=other, **{f"{k}_ms": v for k, v in parts.items()}
-    )
+    fields: dict[str, Any] = {f"{name}_ms": value for name, value in parts.items()}
+    return StepPhases(step_ms=step_ms, steps=steps, other_ms=other, **fields)
 
 
 def target_error(failure: Failure, session: Running | None, command: str = "tune") -> TargetError:
@@ -365,9 +358,9 @@ def _last_words(log: Path) -> str:
         return ""
 
 
-def too_short(outcome: Mapping[str, Any], settings: Settings) -> TargetError:
+def too_short(outcome: TrialOutcome, settings: Settings) -> TargetError:
     """The program ended before it could be measured."""
-    steps = int(outcome["steps"])
+    steps = outcome.steps
     if steps == 0:
         return TargetError(
             "no training step found: the program ended without an optimizer.step() or backward()",

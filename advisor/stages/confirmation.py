@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from advisor.base.settings import Progress, Settings
 from advisor.result import wording
@@ -38,7 +37,7 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 
 @dataclass
@@ -309,13 +308,13 @@ class Confirmation:
         record.slots += duel.second
         outcome.unchanged_ms.append(1e3 * _step_s(duel.first, duel.first_message))
         record.startup_s = duel.startup_s
-        record.applied = duel.second_message.get("applied", record.applied)
-        self._refuse_declined(duel.second_message.get("refused", {}), record.config, outcome)
+        record.applied = list(duel.second_message.applied)
+        self._refuse_declined(duel.second_message.refused, record.config, outcome)
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
             check_outcome(record)
             adds = self._adds_compiling(record.config)
-            seconds = float(duel.second_outcome["compile"]["seconds"]) if adds else 0.0
+            seconds = duel.second_outcome.compile.seconds if adds else 0.0
             if outcome.compile_s and seconds:  # the gate's run has filled the cache
                 outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)
             outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
@@ -373,8 +372,8 @@ class Confirmation:
         return ", ".join(f"{name}={value}" for name, value in changed.items())
 
 
-def _step_s(slots: Sequence[Slot], message: Mapping[str, Any]) -> float:
+def _step_s(slots: Sequence[Slot], message: SlotMeasured) -> float:
     """Seconds of a step, without those that start an epoch: other measurements set them apart."""
-    kept = set(message.get("kept", ()))
-    walls = [wall / 1e9 for index, wall in enumerate(message["wall_ns"]) if index not in kept] if kept else []
+    kept = set(message.kept)
+    walls = [wall / 1e9 for index, wall in enumerate(message.wall_ns) if index not in kept] if kept else []
     return sum(walls) / len(walls) if walls else median([slot.mean_s for slot in slots])

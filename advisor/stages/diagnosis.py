@@ -9,19 +9,15 @@ import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from advisor.base.errors import AdvisorError
 from advisor.base.settings import Progress
 from advisor.profiles.facts.observed import HostFacts
 from advisor.profiles.facts.profile import LoaderFacts, Profile
-from advisor.profiles.facts.profile_json import PROFILE
-from advisor.profiles.facts.rates import Rates
 from advisor.profiles.facts.recorded import Window
 from advisor.profiles.facts.replayed import Replays, Share
 from advisor.profiles.hooks.recorder import Plan, plan
@@ -44,8 +40,23 @@ from advisor.tuners.comparing.replay import Replaying, normal_step_s
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted, SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-
-RATES = TypeAdapter(Rates)
+from advisor.tuners.trial.messages import (
+    AttentionTimes,
+    GraphShares,
+    Inspect,
+    Inspected,
+    MeasuredRates,
+    MeasureRates,
+    Observe,
+    Observed,
+    Probe,
+    Probed,
+    Record,
+    Recorded,
+    TimeAttention,
+    TimeGraph,
+    TrialOutcome,
+)
 
 WATCHED = (30, 2.0)  # clean steps, and seconds, at least
 EPOCH_ENDS = 3
@@ -99,9 +110,9 @@ class Diagnosis:
     traces: list[Path] = field(default_factory=list)
     session: Running | None = None
     _launches: int = 0
-    _wall_ns: list[int] = field(default_factory=list)
-    _flags: dict[str, list[str]] = field(default_factory=dict)
-    _told: list[dict[str, Any]] = field(default_factory=list)
+    _wall_ns: Sequence[int] = ()
+    _flags: Container[int] = ()
+    _told: list[Profile] = field(default_factory=list)
 
     def run(self) -> Profile:
         """The whole diagnosis.
@@ -156,7 +167,7 @@ class Diagnosis:
         if self.session is not None:
             self.session.kill()
         if self._launches >= LAUNCHES:
-            raise SessionEnded({})
+            raise SessionEnded(TrialOutcome("ended"))
         self._launches += 1
         self.session = self.start()
         self.session.first_step()
@@ -170,18 +181,17 @@ class Diagnosis:
         self.progress.say("watching it run")
         session, first = self._first()
         messages = [first]
-        answer = session.ask("facts", "facts", 60.0)
+        facts = session.facts()
         until = self.clock() + EPOCH_SHARE * (self.deadline - self.clock())
         with contextlib.suppress(SessionEnded):  # what was watched until its end counts
             while session.alive and self.clock() < until and not _saw_epochs(messages):
                 messages.append(self._observe(session, 1.0, 1))
             if len(messages) > 1:
-                answer = session.ask("facts", "facts", 60.0)
-        self._told = [each["profile"] for each in answer.get("ranks", ())]
-        facts = answer["profile"]
-        base = PROFILE.validate_python(facts)
+                facts = session.facts()
+        self._told = [each.profile for each in facts.ranks]
+        base = facts.profile
         watched = joined_observations(messages)
-        self._wall_ns, self._flags = watched["wall_ns"], watched["flags"]
+        self._wall_ns, self._flags = watched.wall_ns, watched.flags
         host = replace(base.host or HostFacts(), **host_of(watched))
         if base.run is not None:
             planned = base.run.steps_total if self.planned_steps is None else self.planned_steps
@@ -189,41 +199,41 @@ class Diagnosis:
             base = replace(base, run=run)
         return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
 
-    def _first(self) -> tuple[Running, dict[str, Any]]:
+    def _first(self) -> tuple[Running, Observed]:
         """Enough clean steps; a program that ends before is run again and watched from its start."""
         steps, seconds = WATCHED if self.steps is None else (self.steps, 0.0)
         try:
             session = self._live()
             return session, self._observe(session, seconds, steps)
         except SessionEnded as ended:
-            there = int((ended.outcome or {"steps": 0})["steps"])
+            there = ended.outcome.steps
             if self.steps is not None or self._launches > 1 or there < steps:
                 raise
         session = self._live()
         return session, self._observe(session, 0.0, min(steps, there - BRIEF_WARMUP - 2))
 
-    def _observe(self, session: Running, seconds: float, steps: int) -> dict[str, Any]:
+    def _observe(self, session: Running, seconds: float, steps: int) -> Observed:
         limit = max(2.0, (self.deadline - self.clock()) / 2)
-        return session.ask("observe", "observed", limit + 120.0, seconds=seconds, steps=steps, limit_s=limit)
+        return session.ask(Observe(seconds, steps, limit), Observed, limit + 120.0)
 
     def _inspect(self, profile: Profile) -> Profile:
         session = self._live()
-        session.ask("probe", "probed", 60.0)
+        session.ask(Probe(), Probed, 60.0)
         limit = min(INSPECT_S, max(1.0, (self.deadline - self.clock()) / 6))
-        session.ask("inspect", "inspected", limit + 120.0, steps=INSPECTED, limit_s=limit)
-        return inspected(profile, PROFILE.validate_python(session.ask("facts", "facts", 60.0)["profile"]))
+        session.ask(Inspect(INSPECTED, limit), Inspected, limit + 120.0)
+        return inspected(profile, session.facts().profile)
 
     def _record(self, profile: Profile) -> Profile:
         self.progress.say("recording a few steps")
         session = self._live()
         period = profile.run.period if profile.run is not None else 1
         pilot = self._window(session, period, shapes=False, places=False)
-        events = len(_written(Path(pilot["path"]))) / max(1, len(pilot["wall_ns"]))
+        events = len(_written(Path(pilot.path))) / max(1, len(pilot.wall_ns))
         timed, *others = plan(events, period)
         around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
         recorded, clean_step_ms = self._timed(session, timed, around)
         trace = self._trace(recorded)
-        ranks = ranks_of([trace, *map(self._trace, recorded.get("ranks", [])[1:])])
+        ranks = ranks_of([trace, *map(self._trace, recorded.ranks[1:])])
         ranks = with_facts(ranks, profile, self._told)
         beside = [
             self._trace(self._window(session, each.steps, shapes=True, places=each.places)) for each in others
@@ -233,12 +243,12 @@ class Diagnosis:
         window = joined(trace, beside, clean_step_ms, parts)
         return replace(profile, window=window, syncs=syncs_of(profile, trace), ranks=ranks or profile.ranks)
 
-    def _timed(self, session: Running, timed: Plan, around: int) -> tuple[dict[str, Any], float]:
+    def _timed(self, session: Running, timed: Plan, around: int) -> tuple[Recorded, float]:
         """A recorded window, and milliseconds of a normal step on both sides of it.
 
         Other load may come and go: of up to three windows, the one whose sides agree best.
         """
-        found: list[tuple[float, dict[str, Any], float]] = []
+        found: list[tuple[float, Recorded, float]] = []
         before = usual_s(session.slot(around, drop=1).step_s)
         for _ in range(WINDOWS_TRIED if self.arena.max_steps is None else 1):
             recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
@@ -250,23 +260,21 @@ class Diagnosis:
         _, recorded, clean_step_ms = min(found, key=lambda each: each[0])
         return recorded, clean_step_ms
 
-    def _trace(self, message: Mapping[str, Any]) -> Trace:
-        path = Path(message["path"])
+    def _trace(self, message: Recorded) -> Trace:
+        path = Path(message.path)
         trace = _written(path)
         self.traces.append(path)
         return trace
 
-    def _window(self, session: Running, steps: int, *, shapes: bool, places: bool) -> dict[str, Any]:
+    def _window(self, session: Running, steps: int, *, shapes: bool, places: bool) -> Recorded:
         path = session.folder / f"trace-{len(list(session.folder.glob('trace-*')))}.json"
         limit = 60.0 + 20.0 * steps * max(1.0, self.arena.step_s)
-        return session.ask(
-            "record", "recorded", limit, path=str(path), steps=steps, shapes=shapes, places=places
-        )
+        return session.ask(Record(str(path), steps, shapes, places), Recorded, limit)
 
     def _rate(self, profile: Profile) -> Profile:
         self.progress.say("measuring what the machine can do")
-        answer = self._live().ask("rates", "rates", 60.0, limit_s=RATES_S)
-        profile = replace(profile, rates=RATES.validate_python(answer["rates"]))
+        answer = self._live().ask(MeasureRates(RATES_S), MeasuredRates, 60.0)
+        profile = replace(profile, rates=answer.rates)
         return replace(profile, window=self._fused(profile))
 
     def _fused(self, profile: Profile) -> Window | None:
@@ -275,13 +283,12 @@ class Diagnosis:
         if window is None or not window.attentions:
             return window
         written = window.attentions
-        answer = self._live().ask(
-            "attention", "attention", 60.0, device=profile.device, limit_s=RATES_S,
-            shapes=[list(each.shape) for each in written], dtypes=[each.dtype for each in written],
-        )  # fmt: skip
+        shapes, dtypes = tuple(each.shape for each in written), tuple(each.dtype for each in written)
+        command = TimeAttention(profile.device, RATES_S, shapes, dtypes)
+        answer = self._live().ask(command, AttentionTimes, 60.0)
         timed = tuple(
             replace(each, fused_ms=None if ms is None else ms * each.count)
-            for each, ms in zip(written, answer["ms"], strict=True)
+            for each, ms in zip(written, answer.ms, strict=True)
         )
         return replace(window, attentions=timed)
 
@@ -308,7 +315,7 @@ class Diagnosis:
             compiled = replace(compiled, eager_step_ms=replaying.eager_step_ms)
         graphed = profile.run is not None and profile.run.evaluation_records_graph
         if graphed and names is None and replaying.session.alive:
-            shares = replaying.session.ask("graph", "graph", 120.0)["shares"]
+            shares = replaying.session.ask(TimeGraph(), GraphShares, 120.0).shares
             measured = replace(measured, evaluation_without_graph=_share_of(shares))
         return replace(profile, replays=measured, compile=compiled)
 
@@ -318,9 +325,9 @@ def usual_s(step_s: Sequence[float]) -> float:
     return min(statistics.fmean(step_s), statistics.median(step_s))
 
 
-def _saw_epochs(messages: list[dict[str, Any]]) -> bool:
+def _saw_epochs(messages: Sequence[Observed]) -> bool:
     """Whether enough epochs ended, with their evaluations and saves, to know what their ends cost."""
-    seen = Counter(flag for message in messages for flags in message["flags"].values() for flag in flags)
+    seen = Counter(flag for message in messages for flags in message.flags.values() for flag in flags)
     return seen["epoch"] >= EPOCH_ENDS
 
 
@@ -347,7 +354,7 @@ def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
     return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))
 
 
-def _share_of(shares: list[float]) -> Share | None:
+def _share_of(shares: Sequence[float]) -> Share | None:
     """The median of paired shares with its quartiles; negative ones count as 0."""
     if len(shares) < 3:
         return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from advisor.tuners.comparing.duel import HOPELESS, WINDOWS, Arena
 from advisor.tuners.knob import Value
@@ -55,21 +54,14 @@ def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: in
         session.first_step()
         for count in (steps, (TIMES - 1) * steps):
             session.slot(count, drop=0, limit_s=LEAST_S + HOPELESS / 2 * count * arena.step_s)
-            taken += len(session.last["wall_ns"])
-            peaks.append((taken, peak_of(session.facts())))
+            taken += len(session.last.wall_ns)
+            peaks.append((taken, session.facts().profile.peak_bytes))
         outcome = session.stop()
     except SessionEnded as ended:
         outcome = ended.outcome
     finally:
         session.kill()
-    peak = int(outcome["device_peak_bytes"] or outcome["peak_bytes"])
-    return LongerRun(int(outcome["steps"]), peak, _growth(peaks), outcome["refused"])
-
-
-def peak_of(facts: Mapping[str, Any]) -> int:
-    """Peak memory in what a session tells of itself: of the device where there is one; 0 if unknown."""
-    memory = facts["profile"]["memory"] or {}
-    return int(memory.get("device_peak_bytes") or memory.get("host_peak_bytes") or 0)
+    return LongerRun(outcome.steps, outcome.highest_bytes, _growth(peaks), outcome.refused)
 
 
 def _growth(peaks: list[tuple[int, int]]) -> float | None:

@@ -1,6 +1,6 @@
 """What each rank's own hooks saw, joined to what its trace says of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +9,14 @@ from advisor.profiles.facts.profile import Profile
 
 
 def with_facts(
-    ranks: Sequence[RankFacts] | None, profile: Profile, told: Sequence[Mapping[str, Any]]
+    ranks: Sequence[RankFacts] | None, profile: Profile, told: Sequence[Profile]
 ) -> tuple[RankFacts, ...] | None:
     """Facts of ranks with their memory, and how much of the parameters they exchange per update.
 
     Args:
         ranks: From traces.
         profile: Of the first rank.
-        told: Every rank's own profile as JSON, in order of ranks; may be empty.
+        told: Every rank's own profile, in order of ranks; may be empty.
     """
     if ranks is None:
         return None
@@ -34,12 +34,10 @@ def with_facts(
     )
 
 
-def _memory(told: Mapping[str, Any] | None, profile: Profile) -> dict[str, Any]:
-    memory = None if told is None else told.get("memory")
-    if not memory:
+def _memory(told: Profile | None, profile: Profile) -> dict[str, Any]:
+    if told is None or told.memory is None:
         return {}
-    on_device = memory.get("device_peak_bytes")
-    peak = int(on_device or memory["host_peak_bytes"])
-    machine = profile.machine
+    peak, machine = told.peak_bytes, profile.machine
+    on_device = told.memory.device_peak_bytes
     whole = machine.gpus[0].memory_bytes if on_device and machine.gpus else machine.memory_bytes
     return {"memory_bytes": peak, "memory_share": peak / whole if whole else None}

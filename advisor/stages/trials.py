@@ -3,20 +3,18 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from advisor.base.fault_points import hit
 from advisor.base.settings import Progress
 from advisor.result.document import MOST_LOSSES, Interval, Loss, RankUse, Rate, Ratio, Trial
 from advisor.result.outlook import first_compile_s
 from advisor.storage.store import Store
-from advisor.tuners.comparing.gate import parse_losses
 from advisor.tuners.comparing.measure import Estimate, median, within
 from advisor.tuners.knob import Value
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, TrialOutcome
 
 # What is stored and shown as it was measured, under the same name.
 AS_MEASURED = (Trial.model_fields.keys() & TrialRecord.__dataclass_fields__.keys()) - {
@@ -112,19 +110,19 @@ class Keeping:
 def as_trial(record: TrialRecord, sampled: bool) -> Trial:
     """A trial as it is stored and shown."""
     outcome = record.outcome
-    losses, ranks = parse_losses(outcome) if outcome is not None else (), _ranks(outcome)
+    losses, ranks = outcome.losses if outcome is not None else (), _ranks(outcome)
     return Trial(
         **{name: getattr(record, name) for name in AS_MEASURED},
         config=dict(record.config),
         step_ms=step_interval(record.slots) if record.slots else None,
         throughput=rate(record.slots, sampled) if record.slots else None,
         goodput=_goodput(record, sampled),
-        peak_bytes=None if outcome is None else outcome["device_peak_bytes"] or outcome["peak_bytes"],
+        peak_bytes=None if outcome is None else outcome.highest_bytes,
         loss=as_loss(losses) if losses else None,
         losses=spread(losses) if ranks is not None else [],
         ranks=ranks,
         against_baseline=None if record.against_baseline is None else as_ratio(record.against_baseline),
-        compile_s=None if outcome is None else outcome["compile"]["seconds"] or None,
+        compile_s=None if outcome is None else outcome.compile.seconds or None,
     )
 
 
@@ -135,14 +133,13 @@ def spread(losses: Sequence[float]) -> list[float | None]:
     return [losses[at] if math.isfinite(losses[at]) else None for at in places]
 
 
-def _ranks(outcome: Mapping[str, Any] | None) -> RankUse | None:
+def _ranks(outcome: TrialOutcome | None) -> RankUse | None:
     """What several workers told at their end."""
-    reports = None if outcome is None else outcome.get("ranks")
-    if not reports:
+    if outcome is None or not outcome.ranks:
         return None
-    first = dict(reports[0])
+    first = dict(outcome.ranks[0])
     sent = first.pop("bytes_per_step", None)
-    return RankUse(count=len(reports), bytes_per_step=sent, report=first)
+    return RankUse(count=len(outcome.ranks), bytes_per_step=sent, report=first)
 
 
 def _goodput(record: TrialRecord, sampled: bool) -> Interval | None:

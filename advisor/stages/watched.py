@@ -2,22 +2,24 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from advisor.profiles.facts.observed import StepSeries
 from advisor.profiles.facts.profile import StepPhases
 from advisor.stages.baseline import phases_of
+from advisor.tuners.trial.messages import Observed, Recorded
 
 OUTLIER = 3.0  # robust sigma
 
 
-def series_of(watched: Mapping[str, Any]) -> StepSeries | None:
+def series_of(watched: Observed) -> StepSeries | None:
     """Distribution of the clean steps of an observation; of all where none is clean."""
-    flags = watched["flags"]
-    clean = [value / 1e6 for place, value in enumerate(watched["wall_ns"]) if str(place) not in flags]
-    values = sorted(clean or [value / 1e6 for value in watched["wall_ns"]])
+    flags = watched.flags
+    clean = [value / 1e6 for place, value in enumerate(watched.wall_ns) if place not in flags]
+    values = sorted(clean or [value / 1e6 for value in watched.wall_ns])
     if not values:
         return None
     median = statistics.median(values)
@@ -35,53 +37,55 @@ def series_of(watched: Mapping[str, Any]) -> StepSeries | None:
     )
 
 
-def joined_observations(messages: list[dict[str, Any]]) -> dict[str, Any]:
+def joined_observations(messages: Sequence[Observed]) -> Observed:
     """Several observations one after another as one."""
-    whole: dict[str, Any] = {"wall_ns": [], "cpu_ns": 0, "input_ns": [], "flags": {}, "seconds": 0.0}
+    wall_ns: list[int] = []
+    flags: dict[int, tuple[str, ...]] = {}
     phases: Counter[str] = Counter()
+    all_flagged = all(message.all_flagged for message in messages)
     for message in messages:
-        offset = len(whole["wall_ns"])
-        for name in ("wall_ns", "input_ns"):
-            whole[name] += message[name]
-        whole["flags"].update({str(int(k) + offset): v for k, v in message["flags"].items()})
-        whole["seconds"] += message["seconds"]
-        whole["cpu_ns"] += message["cpu_ns"]
-        if not message["all_flagged"]:
-            phases.update(message["phases_ns"])
-    whole["all_flagged"] = all(message["all_flagged"] for message in messages)
-    if whole["all_flagged"]:
-        for message in messages:
-            phases.update(message["phases_ns"])
-    whole["phases_ns"] = dict(phases)
-    whole["other_cpus"] = sum(m["other_cpus"] * m["seconds"] for m in messages) / max(whole["seconds"], 1e-9)
-    whole["throttled"] = [messages[0]["throttled"][0], messages[-1]["throttled"][1]]
-    return whole
+        flags.update({place + len(wall_ns): names for place, names in message.flags.items()})
+        wall_ns += message.wall_ns
+        if all_flagged or not message.all_flagged:
+            phases.update(message.phases_ns)
+    seconds = sum(message.seconds for message in messages)
+    busy = sum(message.other_cpus * message.seconds for message in messages)
+    return Observed(
+        wall_ns=tuple(wall_ns),
+        cpu_ns=sum(message.cpu_ns for message in messages),
+        input_ns=tuple(chain.from_iterable(message.input_ns for message in messages)),
+        flags=flags,
+        phases_ns=dict(phases),
+        all_flagged=all_flagged,
+        seconds=seconds,
+        other_cpus=busy / max(seconds, 1e-9),
+        throttled=(messages[0].throttled[0], messages[-1].throttled[1]),
+    )
 
 
-def phases_of_watched(watched: Mapping[str, Any]) -> StepPhases:
+def phases_of_watched(watched: Observed) -> StepPhases:
     """Mean parts of the clean steps of an observation; of all where none is clean."""
-    flags = {} if watched["all_flagged"] else watched["flags"]
-    wall = [value for place, value in enumerate(watched["wall_ns"]) if str(place) not in flags]
-    phases = phases_of({"wall_ns": wall, "phases_ns": watched["phases_ns"]})
-    return replace(phases, all_flagged=watched["all_flagged"])
+    flags = {} if watched.all_flagged else watched.flags
+    wall = [value for place, value in enumerate(watched.wall_ns) if place not in flags]
+    return replace(phases_of(wall, watched.phases_ns), all_flagged=watched.all_flagged)
 
 
-def phases_of_recorded(recorded: Mapping[str, Any]) -> StepPhases:
+def phases_of_recorded(recorded: Recorded) -> StepPhases:
     """Mean parts of the clean steps of a recorded window; of all where none is clean."""
-    steps = list(zip(recorded["wall_ns"], recorded["phases_ns"], recorded["flags"], strict=True))
+    steps = list(zip(recorded.wall_ns, recorded.phases_ns, recorded.flags, strict=True))
     steps = [each for each in steps if not each[2]] or steps
     phases: Counter[str] = Counter()
     for _, parts, _ in steps:
         phases.update(parts)
-    return phases_of({"wall_ns": [wall for wall, _, _ in steps], "phases_ns": phases})
+    return phases_of([wall for wall, _, _ in steps], phases)
 
 
-def host_of(watched: Mapping[str, Any]) -> dict[str, Any]:
+def host_of(watched: Observed) -> dict[str, Any]:
     """Fields of ``HostFacts`` that an observation gives."""
-    busy = sum(watched["wall_ns"]) - sum(watched["input_ns"])
-    (periods, hit), (periods_after, hit_after) = watched["throttled"]
+    busy = sum(watched.wall_ns) - sum(watched.input_ns)
+    (periods, hit), (periods_after, hit_after) = watched.throttled
     return {
-        "cpu_per_wall": watched["cpu_ns"] / busy if busy > 0 else None,
-        "other_cpus": watched["other_cpus"],
+        "cpu_per_wall": watched.cpu_ns / busy if busy > 0 else None,
+        "other_cpus": watched.other_cpus,
         "throttled_share": (hit_after - hit) / (periods_after - periods) if periods_after > periods else None,
     }

@@ -11,24 +11,36 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import injector
+import msgspec
 
+from advisor.profiles.facts.profile import Profile
+from advisor.tuners.supervision.failures import Cause, Failure
 from advisor.tuners.trial.channel import Channel
-from advisor.tuners.trial.spec import TrialSpec, write_json
+from advisor.tuners.trial.messages import (
+    Facts,
+    Failed,
+    FirstStep,
+    MeasureSlot,
+    Phase,
+    Present,
+    SlotMeasured,
+    Stop,
+    TellFacts,
+    TrialOutcome,
+)
+from advisor.tuners.trial.spec import TrialSpec
 
 STEP_S = 0.02
 SPEEDS = {"gc_freeze=freeze": 1.5, "gc_freeze=manual": 1.2}
-NOTHING_COMPILED: dict[str, Any] = {
-    "seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "recompiles": 0, "failures": [],
-}  # fmt: skip
 CANDIDATES = "ADVISOR_TEST_CANDIDATES"  # what befalls trials that change something: a cause, "nan", "garbage"
 STUCK = "stuck"  # another: it fails, and no signal ends it
 ONCE = "killed-once"  # another: the first of them is killed
 LASTS = "ADVISOR_TEST_LASTS"  # steps after which a process that was started with a change lacks memory
 EVERY = "ADVISOR_TEST_EVERY"  # of such trials, one in so many; by default each
-LOSSES = [repr(1.0 / (1 + step)) for step in range(64)]
+LOSSES = tuple(1.0 / (1 + step) for step in range(64))
 
 
 def step_s(config: dict[str, Any]) -> float:
@@ -65,7 +77,7 @@ class ScriptedTrial:
     def __init__(self, spec: TrialSpec, channel: Channel, facts: dict[str, Any]) -> None:
         self._spec = spec
         self._channel = channel
-        self._facts = facts
+        self._facts = Facts(msgspec.convert(facts, Profile, str_keys=True), losses=LOSSES)
         self._live = dict(spec.config)
         self._steps = 1
         self._fate = fate_of(spec)
@@ -73,62 +85,57 @@ class ScriptedTrial:
 
     def run(self) -> None:
         """Obey until told to stop."""
-        self._channel.send(event="phase", name="start", session=os.getsid(0))
+        self._channel.send(Phase("start", os.getsid(0)))
         if self._fate == ONCE:
             self._fate = "killed" if is_first(Path(self._spec.folder).parent / ONCE) else ""
         if self._fate == STUCK:
-            self._channel.send(event="failure", cause="timeout", message="as it was written down")
+            self._channel.send(Failed(Failure("timeout", "as it was written down")))
             time.sleep(3600)
         if self._fate not in ("", "nan", "garbage"):
-            self._channel.send(event="failure", cause=self._fate, message="as it was written down")
+            self._channel.send(Failed(Failure(cast(Cause, self._fate), "as it was written down")))
             return
-        self._channel.send(event="first_step", startup_s=0.1, kind="update")
+        self._channel.send(FirstStep(0.1))
         while (command := self._channel.receive()) is not None:
-            match command["do"]:
-                case "slot":
-                    self._live = {**self._spec.config, **(command["config"] or {})}
-                    self._steps += command["steps"] + command["drop"]
+            match command:
+                case MeasureSlot():
+                    self._live = {**self._spec.config, **(command.config or {})}
+                    self._steps += command.steps + command.drop
                     if self._steps > self._lasts:
-                        self._channel.send(event="failure", cause="oom_host", message="no memory is left")
+                        self._channel.send(Failed(Failure("oom_host", "no memory is left")))
                         return
-                    self._channel.send(event="slot", **self._slot(command["steps"]))
-                case "facts":
-                    self._channel.send(event="facts", profile=self._facts, missing_patches=[], losses=LOSSES)
-                case "stop":
+                    self._channel.send(self._slot(command.steps))
+                case TellFacts():
+                    self._channel.send(self._facts)
+                case Stop():
                     self._finish()
                     return
-                case "present":
+                case Present():
                     pass
                 case _:
                     return  # it cannot be profiled
 
-    def _slot(self, steps: int) -> dict[str, Any]:
+    def _slot(self, steps: int) -> SlotMeasured:
         wall = round(step_s(self._live) * 1e9)
         part = wall * steps // 4
-        return {
-            "wall_ns": [wall] * steps, "cpu_ns": wall * steps, "flags": {}, "flagged_ns": [],
-            "phases_ns": {"input_wait": part, "forward": part, "backward": part, "optimizer": part},
-            "all_flagged": False, "loader_samples": 32 * steps, "root_samples": 32 * steps, "sequence": "",
-            "backwards": steps, "kind": "update", "seconds": wall * steps / 1e9, "other_cpu_s": 0.0,
-            "own_cpu_s": wall * steps / 1e9, "throttled_s": 0.0, "applied": sorted(self._live), "refused": {},
-            "unanswered": [],
-        }  # fmt: skip
+        return SlotMeasured(
+            wall_ns=(wall,) * steps, cpu_ns=wall * steps,
+            phases_ns={"input_wait": part, "forward": part, "backward": part, "optimizer": part},
+            loader_samples=32 * steps, root_samples=32 * steps, own_cpu_s=wall * steps / 1e9,
+            applied=tuple(sorted(self._live)),
+        )  # fmt: skip
 
     def _finish(self) -> None:
-        outcome = {
-            "state": "stopped", "failure": None, "applied": sorted(self._live), "refused": {},
-            "unanswered": [], "steps": self._steps, "startup_s": 0.1, "compile": NOTHING_COMPILED,
-            "losses": LOSSES, "grad_norms": LOSSES, "peak_bytes": 2**28, "device_peak_bytes": None,
-            "files": [], "connections": [], "processes": [], "report": {},
-        }  # fmt: skip
-        if self._fate == "nan":
-            outcome["losses"] = ["1.0", "nan"]
+        losses = (1.0, math.nan) if self._fate == "nan" else LOSSES
+        outcome = TrialOutcome(
+            "stopped", applied=tuple(sorted(self._live)), steps=self._steps, startup_s=0.1, losses=losses,
+            grad_norms=LOSSES, peak_bytes=2**28,
+        )  # fmt: skip
         file = Path(self._spec.folder) / "outcome.json"
         if self._fate == "garbage":
             file.write_bytes(b'{"state": "stopped", "losses": [\xff')
             return
-        write_json(file, outcome)
-        self._channel.send(event="outcome", **outcome)
+        outcome.write(file)
+        self._channel.send(outcome)
 
 
 def main() -> None:

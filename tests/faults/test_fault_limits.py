@@ -170,6 +170,6 @@ def test_a_cache_that_cannot_be_is_replaced_by_one_of_the_study(
         session.first_step()
         assert session.slot(5).step_s
         outcome = session.stop()
-    assert outcome["compile"]["compiled"] and not outcome["compile"]["failures"]
+    assert outcome.compile.compiled and not outcome.compile.failures
     assert any((tmp_path / "study" / "compile-cache").iterdir())
     assert [text for text in told if "/proc/nope" in text and "TORCHINDUCTOR_CACHE_DIR" in text]

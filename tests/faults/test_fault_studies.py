@@ -11,7 +11,7 @@ from scripted_trial import CANDIDATES, EVERY, LASTS, ONCE, STUCK
 from toy import CHANGE, Toy
 from toy_study import STEPPING
 
-from advisor.tuners.trial.spec import MAX_OUTCOME, read_outcome
+from advisor.tuners.trial.messages import MAX_OUTCOME, TrialOutcome
 
 WORKERS = ("--knob", "num_workers=0,2")
 MANY = ("--knob", "num_workers=0,1,2,4", "--knob", "placebo")
@@ -115,9 +115,9 @@ def test_a_winner_whose_memory_ends_later_is_not_recommended(tmp_path: Path, no_
 
 def steps_of(spec: Path) -> int:
     """Steps of a process that was started with a change; 0 of others, and of those that left no outcome."""
-    config, outcome = json.loads(spec.read_text()), read_outcome(spec.with_name("outcome.json"))
+    config, outcome = json.loads(spec.read_text()), TrialOutcome.read(spec.with_name("outcome.json"))
     changed = any(value != config["present"].get(name) for name, value in config["config"].items())
-    return outcome["steps"] if changed and outcome is not None else 0
+    return outcome.steps if changed and outcome is not None else 0
 
 
 @pytest.mark.faults
@@ -131,20 +131,31 @@ def test_an_outcome_that_cannot_be_read_is_told_as_our_fault(toy: Toy) -> None:
     assert told == {"its outcome.json cannot be read"}
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"state": "ended"', b"\xff\xfe\x00", b"[]", b'{"x": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"message": "TrialOutcome", "state": "ended"',
+        b"\xff\xfe\x00",
+        b"[]",
+        b'{"x": 1}',
+        b'{"message": "TrialOutcome", "state": "lost"}',
+    ],
+)
 def test_an_outcome_that_is_none_is_not_read_as_one(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "outcome.json"
     file.write_bytes(content)
-    assert read_outcome(file) is None
+    assert TrialOutcome.read(file) is None
 
 
 def test_of_an_outcome_of_a_gigabyte_little_is_read(tmp_path: Path) -> None:
     file = tmp_path / "outcome.json"
-    file.write_bytes(b'{"state": "ended", "x": "')
+    file.write_bytes(b'{"message": "TrialOutcome", "state": "ended", "x": "')
     with file.open("r+b") as stream:
         stream.truncate(2**30)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert read_outcome(file) is None
+    assert TrialOutcome.read(file) is None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * MAX_OUTCOME / 1024
 
 

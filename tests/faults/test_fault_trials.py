@@ -103,7 +103,7 @@ def test_a_thread_that_goes_on_does_not_delay_the_end(tmp_path: Path) -> None:
         session.first_step()
         with pytest.raises(SessionEnded) as ended:
             session.slot(50)
-    assert (ended.value.outcome["state"], ended.value.outcome["failure"]) == ("ended", None)
+    assert (ended.value.outcome.state, ended.value.outcome.failure) == ("ended", None)
 
 
 def test_a_stopped_program_is_ended_at_its_deadline(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from advisor.stages.confirmation import _step_s
 from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing.measure import Decision, Estimate
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 
 def a_baseline(half: float, planned: float = 0.02) -> Any:
@@ -47,10 +47,10 @@ def test_two_processes_do_not_tell_how_much_processes_differ() -> None:
 
 
 def test_steps_that_start_an_epoch_are_no_part_of_the_step_that_is_kept() -> None:
-    window = [Slot((0.210, 0.010, 0.012))]
-    assert _step_s(window, {"wall_ns": [210_000_000, 10_000_000, 12_000_000], "kept": [0]}) == 0.011
-    assert _step_s(window, {"wall_ns": [210_000_000, 10_000_000, 12_000_000], "kept": []}) == window[0].mean_s
-    assert _step_s([Slot((0.01,)), Slot((0.03,)), Slot((0.02,))], {}) == 0.02
+    window, wall_ns = [Slot((0.210, 0.010, 0.012))], (210_000_000, 10_000_000, 12_000_000)
+    assert _step_s(window, SlotMeasured(wall_ns, kept=(0,))) == 0.011
+    assert _step_s(window, SlotMeasured(wall_ns)) == window[0].mean_s
+    assert _step_s([Slot((0.01,)), Slot((0.03,)), Slot((0.02,))], SlotMeasured()) == 0.02
 
 
 def test_a_step_counts_those_of_every_kind() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.stages.longer_run import TIMES, LongerRun, peak_of, run_longer, usual_steps
+from advisor.stages.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
@@ -67,9 +67,3 @@ def test_usual_steps_are_those_of_one_process_of_a_confirmation() -> None:
     arena = Arena(None, KNOBS, {}, step_s=0.1)  # type: ignore[arg-type]  # nothing is started
     assert usual_steps(arena, {}, LIVE, 3) == 6 * (arena.steps() + 1)
     assert usual_steps(arena, {}, WINDOWS, 3) == sum(arena.window_steps({}))
-
-
-def test_peak_of_the_device_counts_where_there_is_one() -> None:
-    assert peak_of({"profile": {"memory": {"device_peak_bytes": 7, "host_peak_bytes": 9}}}) == 7
-    assert peak_of({"profile": {"memory": {"device_peak_bytes": None, "host_peak_bytes": 9}}}) == 9
-    assert peak_of({"profile": {"memory": None}}) == 0

@@ -6,11 +6,12 @@ import pytest
 
 from advisor.base.settings import Settings, TargetRequest
 from advisor.stages.baseline import NEEDED_STEPS, too_short
+from advisor.tuners.trial.messages import TrialOutcome
 
 
 def said(ran: int, **changes: Any) -> str:
     settings = Settings(target=TargetRequest(kind="script", name="train.py"), **changes)
-    return too_short({"steps": ran}, settings).message
+    return too_short(TrialOutcome("ended", steps=ran), settings).message
 
 
 def test_a_program_without_steps_is_told_so() -> None:

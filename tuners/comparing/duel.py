@@ -23,7 +23,7 @@ from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
 WARMUP_STEPS = 3  # at least
@@ -42,10 +42,10 @@ class Duel:
     log_ratios: list[float]
     first: list[Slot] = field(default_factory=list)
     second: list[Slot] = field(default_factory=list)
-    first_outcome: dict[str, Any] | None = None
-    second_outcome: dict[str, Any] | None = None
-    first_message: dict[str, Any] = field(default_factory=dict)
-    second_message: dict[str, Any] = field(default_factory=dict)
+    first_outcome: TrialOutcome | None = None
+    second_outcome: TrialOutcome | None = None
+    first_message: SlotMeasured = field(default_factory=SlotMeasured)
+    second_message: SlotMeasured = field(default_factory=SlotMeasured)
     startup_s: float | None = None
     seconds: float = 0.0
 
@@ -197,7 +197,7 @@ class Arena:
         quads: int,
         deadline: float = math.inf,
         by_work: bool = False,
-    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[SlotMeasured, SlotMeasured]]:
         """Quads A B B A of running sessions: log ratios, and slots and last messages of both arms.
 
         Args:
@@ -213,7 +213,7 @@ class Arena:
         limit_s = max(SLOT_LIMIT_S, HOPELESS * self.steps() * self.step_s)
         ratios: list[float] = []
         slots: tuple[list[Slot], list[Slot]] = ([], [])
-        messages: list[dict[str, Any]] = [{}, {}]
+        messages = [SlotMeasured(), SlotMeasured()]
         spoilt = 0  # where most quads are disturbed, they are taken as they come
         while len(ratios) < quads and (not ratios or self.clock() < deadline):
             try:
@@ -368,7 +368,7 @@ class Arena:
         full, epochs = {**self.present, **config}, self.epochs
         if epochs is None or not self._depth(config) or steps > (epochs.steps(full) or 0):
             return 0.0
-        return share_of_restarts(session.facts(), full, epochs, step_s)
+        return share_of_restarts(session.facts().profile.loader, full, epochs, step_s)
 
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import Any, Literal
+from typing import Literal
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Semantics, Value
@@ -206,23 +206,17 @@ def learn(
         outcome = ended.outcome
     finally:
         session.kill()
-    if outcome["unanswered"]:
+    if outcome.unanswered:
         raise TrialFailed(
-            Failure("not_applied", f"neither applied nor refused: {', '.join(outcome['unanswered'])}")
+            Failure("not_applied", f"neither applied nor refused: {', '.join(outcome.unanswered)}")
         )
-    peak = outcome["device_peak_bytes"] or outcome["peak_bytes"]
     return Learning(
-        parse_losses(outcome)[:steps],
-        int(peak),
-        float(outcome["compile"]["seconds"]),
-        tuple(float(value) for value in outcome["grad_norms"][:steps]),
-        outcome["refused"],
+        outcome.losses[:steps],
+        outcome.highest_bytes,
+        outcome.compile.seconds,
+        outcome.grad_norms[:steps],
+        outcome.refused,
     )
-
-
-def parse_losses(outcome: Mapping[str, Any]) -> tuple[float, ...]:
-    """The losses of an outcome; NaN and infinities travel as text."""
-    return tuple(float(value) for value in outcome["losses"])
 
 
 def judge(

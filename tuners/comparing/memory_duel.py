@@ -25,5 +25,4 @@ class MemoryArena(Arena):
 
 
 def _peak(window: Window) -> int:
-    peak: int = window.outcome["device_peak_bytes"] or window.outcome["peak_bytes"]
-    return max(1, peak)
+    return max(1, window.outcome.highest_bytes)

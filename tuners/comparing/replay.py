@@ -6,9 +6,8 @@ process is thrown away afterwards: what it computes is no training any more.
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Replays, Share
@@ -16,7 +15,7 @@ from advisor.tuners.comparing.measure import median, quad_log_ratio, slot_steps,
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Omit, Omitted, Slot
 
 QUADS = (5, 10)  # at least and at most, of one replay
 LEVEL = 0.95
@@ -159,14 +158,12 @@ class Replaying:
         return min(int(REFILL * depth), max(1, int(2.0 / self.clean_step_s)))
 
     def _omit(self, part: str | None) -> str | None:
-        answer: dict[str, Any] = self.session.ask("omit", "omitted", 60.0, part=part)
-        reason = answer["reason"]
-        return None if reason is None else str(reason)
+        return self.session.ask(Omit(part), Omitted, 60.0).reason
 
 
-def normal_step_s(wall_ns: list[int], flags: dict[str, list[str]]) -> float:
-    """Mean seconds of the clean steps of an observation; of all steps where none is clean."""
-    clean = [value for place, value in enumerate(wall_ns) if str(place) not in flags]
+def normal_step_s(wall_ns: Sequence[int], flags: Container[int]) -> float:
+    """Mean seconds of the steps of an observation that have no ``flags``; of all where none is clean."""
+    clean = [value for place, value in enumerate(wall_ns) if place not in flags]
     values = clean or wall_ns
     centre = median([value / 1e9 for value in values])
     kept = [value / 1e9 for value in values if value / 1e9 < 10 * centre]  # one stall is no steady state

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing.duel import Arena
@@ -221,18 +221,17 @@ class _Probing:
         try:
             slot = session.window(self._steps(batch), drop=0, limit_s=limit_s)
             evaluated = "evaluation" in dict(slot.flags)
-            outcome: Mapping[str, Any] = session.stop()
+            outcome = session.stop()
         except SessionEnded as ended:
             outcome = ended.outcome
         finally:
             session.kill()
-        steps = int(outcome["steps"])
-        if steps < 2:
+        if outcome.steps < 2:
             raise TrialFailed(Failure("user_error", "the program ended before two steps"))
-        if outcome["unanswered"] or "batch_size" in outcome["refused"]:
+        if outcome.unanswered or "batch_size" in outcome.refused:
             raise TrialFailed(Failure("not_applied", "the batch size could not be set"))
-        peak = int(outcome["device_peak_bytes"] or outcome["peak_bytes"])
-        return Probe(batch, max(peak, self._at_least(evaluated)), steps=steps)
+        peak = max(outcome.highest_bytes, self._at_least(evaluated))
+        return Probe(batch, peak, steps=outcome.steps)
 
     def _steps(self, batch: int) -> int:
         """Steps that show the peak: the state, every optimizer, most shapes, and an evaluation if near."""

@@ -4,10 +4,9 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from advisor.tuners.knob import Value
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
@@ -25,8 +24,8 @@ class Window:
     """
 
     slot: Slot
-    message: dict[str, Any]
-    outcome: dict[str, Any]
+    message: SlotMeasured
+    outcome: TrialOutcome
     startup_s: float
     unseen: float = 0.0
 
@@ -84,6 +83,6 @@ def _name(config: Mapping[str, Value]) -> str:
     return repr(sorted(config.items()))
 
 
-def queue_depth(config: Mapping[str, Any]) -> int:
+def queue_depth(config: Mapping[str, Value]) -> int:
     """How many batches the loader's workers can run ahead under ``config``."""
     return int(config.get("num_workers", 0)) * int(config.get("prefetch_factor", 2) or 2)

@@ -5,14 +5,14 @@ from Python 3.14 on), each imports the program again: seconds, in every epoch, u
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from advisor.profiles.derived.epochs import Epochs
+from advisor.profiles.facts.profile import LoaderFacts
 from advisor.tuners.knob import AnyKnob, Value
 
 
 def share_of_restarts(
-    facts: Mapping[str, Any], config: Mapping[str, Value], epochs: Epochs, step_s: float
+    loader: LoaderFacts | None, config: Mapping[str, Value], epochs: Epochs, step_s: float
 ) -> float:
     """Time that an epoch takes to start its workers, over the time of its steps; the least that it can be.
 
@@ -20,16 +20,16 @@ def share_of_restarts(
     where workers keep up it takes them less than as many steps as they are, and so many are taken off.
 
     Args:
-        facts: Of a process that has started an epoch, as a session tells them.
+        loader: Of a process that has started an epoch; ``None`` where it has none.
         config: What it ran under; where that says nothing of keeping workers, the program's own word counts.
         epochs: Of the program.
         step_s: Seconds of a step once the workers run.
     """
     workers, steps = int(config.get("num_workers", 0)), epochs.steps(config)
-    loader = facts["profile"]["loader"] or {}
-    start_s = (loader.get("worker_start_ms") or 0.0) / 1000
-    kept = config.get("persistent_workers", "on" if loader.get("persistent_workers") else "off")
-    if not workers or steps is None or kept == "on":
+    if loader is None or not workers or steps is None:
+        return 0.0
+    start_s = (loader.worker_start_ms or 0.0) / 1000
+    if config.get("persistent_workers", "on" if loader.persistent_workers else "off") == "on":
         return 0.0
     return max(0.0, start_s - workers * step_s) / (steps * step_s)
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from advisor.base import errors
 from advisor.tuners.launching.exec_command import (
@@ -36,6 +36,7 @@ from advisor.tuners.supervision.ended import read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.supervision.starting import NO_COMMAND, NOT_ISOLATED
 from advisor.tuners.trial.channel import Channel, ChannelClosed
+from advisor.tuners.trial.messages import Arm, Hello, Leave
 from advisor.tuners.trial.spec import Target, TrialSpec
 
 ARMING = Path(__file__).parents[1] / "trial" / "arming"
@@ -244,16 +245,16 @@ class ExecLaunch:
         if hello is not None:
             self._welcome(channel, hello)
 
-    def _welcome(self, channel: Channel, hello: dict[str, Any]) -> None:
+    def _welcome(self, channel: Channel, hello: Hello) -> None:
         """Take a process in, or let it go on without us."""
-        variables = hello["variables"]
+        variables = hello.variables
         rank, ranks = _number(variables, RANK, 0), _number(variables, RANKS, 1)
-        target = Target(hello["kind"], hello["name"], tuple(hello["args"]), hello["cwd"])
+        target = Target(hello.kind, hello.name, hello.args, hello.cwd)
         first = self.target or target
         is_known = (target.kind, target.name) == (first.kind, first.name)
         if not is_known or rank in self._arrived or not rank < (self._world or ranks) <= MOST_RANKS:
             with contextlib.suppress(ChannelClosed):
-                channel.send(do="leave")
+                channel.send(Leave())
             channel.close()
             return
         times = variables["TORCHELASTIC_MAX_RESTARTS"] or "0"
@@ -266,7 +267,7 @@ class ExecLaunch:
             )
             raise TrialFailed(Failure("environment", message))
         self.target, self._world, self._here = first, self._world or ranks, self._here or here
-        self._arrived[rank] = Arrived(channel, int(hello["pid"]))
+        self._arrived[rank] = Arrived(channel, hello.pid)
 
     def _tell(self) -> list[Rank]:
         """Every rank gets its task, and its session what it needs."""
@@ -288,7 +289,7 @@ class ExecLaunch:
             age_s = time.monotonic() - self._began
             told = str(rank.folder / "trial.json")
             with contextlib.suppress(ChannelClosed):  # its session will find out
-                rank.channel.send(do="arm", spec=told, age_s=age_s, paths=[str(PACKAGE_PARENT)])
+                rank.channel.send(Arm(told, age_s, (str(PACKAGE_PARENT),)))
         return ranks
 
     def _folder(self, number: int) -> Path:
@@ -338,16 +339,16 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def _hello(channel: Channel) -> dict[str, Any] | None:
+def _hello(channel: Channel) -> Hello | None:
     """The first line of a process that has come."""
     try:
         hello = channel.receive(HELLO_S)
     except ChannelClosed:
         hello = None
-    if hello is None or hello.get("event") != "hello":
-        channel.close()
-        return None
-    return hello
+    if isinstance(hello, Hello):
+        return hello
+    channel.close()
+    return None
 
 
 def _number(variables: Mapping[str, str | None], names: Sequence[str], otherwise: int) -> int:

@@ -245,8 +245,8 @@ class Launcher:
         if trial in self._groups and not any(other.folder.parent == trial for other in self._sessions):
             self._groups.pop(trial).close()
         if session.outcome is not None:
-            self.files.update(session.outcome["files"])
-            self.connections.update(session.outcome["connections"])
+            self.files.update(session.outcome.files)
+            self.connections.update(session.outcome.connections)
 
     def end_orphans(self) -> None:
         """End what a trial left whose supervisor was killed; other trials live on."""

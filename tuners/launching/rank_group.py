@@ -1,27 +1,51 @@
 """The tuner's side of a trial of several processes: one session each, commanded and awaited together."""
 
+import dataclasses
 import math
 import re
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn, cast
+
+from msgspec.structs import replace
 
 from advisor.profiles.facts.machine import read_machine
 from advisor.tuners.launching.session import (
+    FACTS_S,
     STOP_GRACE_S,
     TICK_S,
+    Answer,
     Interrupted,
     Session,
     SessionEnded,
     answered,
-    as_slot,
 )
+from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import (
+    Facts,
+    FirstStep,
+    Inspect,
+    MeasureRates,
+    Message,
+    Observe,
+    Probe,
+    RankSteps,
+    Record,
+    Recorded,
+    Slot,
+    SlotMeasured,
+    Stop,
+    TellFacts,
+    TimeAttention,
+    TimeGraph,
+    TrialOutcome,
+)
 from advisor.tuners.trial.spec import TrialSpec
 
 Losses = Literal["mean", "first", "last"]
@@ -34,7 +58,7 @@ SECOND_HAND = re.compile(
     r"application timeout|gloo|nccl|collective|process ?group|store|rendezvous|was lost"
 )
 """What a rank says whose partner failed."""
-LONE = ("rates", "attention", "probe", "graph")
+LONE = (MeasureRates, TimeAttention, Probe, TimeGraph)
 WAITING = ("/torch/", "threading.py", "selectors.py", "links.py", "socket.py")
 """Places at which a rank waits for others."""
 
@@ -57,13 +81,10 @@ class RankGroup:
     servers: Sequence[Session] = ()
     losses: Losses = "mean"
     splits_batch: bool = True
-    last: dict[str, Any] = None  # type: ignore[assignment]  # set below
+    last: SlotMeasured = field(default_factory=SlotMeasured)
     startup_s: float | None = None
-    _outcome: dict[str, Any] | None = None
+    _outcome: TrialOutcome | None = None
     _step_s: float | None = None
-
-    def __post_init__(self) -> None:
-        self.last = {}
 
     @property
     def spec(self) -> TrialSpec:
@@ -76,7 +97,7 @@ class RankGroup:
         return self.workers[0].folder
 
     @property
-    def outcome(self) -> dict[str, Any] | None:
+    def outcome(self) -> TrialOutcome | None:
         """What the ranks left together, once they have ended."""
         return self._outcome
 
@@ -92,8 +113,7 @@ class RankGroup:
     def first_step(self) -> float:
         """Wait until every worker has closed its first step; the longest of their seconds since the start."""
         limit = self._limit("start")
-        messages = self._await("first_step", limit)
-        self.startup_s = max(float(message["startup_s"]) for message in messages)
+        self.startup_s = max(message.startup_s for message in self._await(FirstStep, limit))
         return self.startup_s
 
     def slot(
@@ -118,50 +138,50 @@ class RankGroup:
         self.first_step()
         return self._measured(steps + drop, began)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """What the first rank's hooks have seen, with every rank's own in ``ranks``."""
-        return self.ask("facts", "facts", 60.0)
+        return self.ask(TellFacts(), Facts, FACTS_S)
 
-    def ask(self, command: str, event: str, wait_s: float, **arguments: Any) -> dict[str, Any]:
-        """Send a command to every worker and wait for all answers; in ``ranks`` the answer has each one's.
+    def ask(self, command: Message, answer: type[Answer], wait_s: float) -> Answer:
+        """Send a command to every worker and await all answers; ``ranks`` of facts and recordings has each.
 
         Those that take steps take equally many on all ranks: seconds asked for become steps. What measures
         the machine or one process is asked of the first rank alone.
         """
-        if command in LONE:
-            return self.workers[0].ask(command, event, wait_s, **arguments)
-        if "seconds" in arguments and self._step_s:
-            steps = math.ceil(arguments["seconds"] / self._step_s)
-            arguments.update(steps=max(arguments["steps"], steps), seconds=0.0)
-        if "limit_s" in arguments and "steps" in arguments:
-            if self._step_s:
-                arguments["steps"] = max(1, min(arguments["steps"], int(arguments["limit_s"] / self._step_s)))
-            arguments.update(limit_s=wait_s, exact=True)
+        if isinstance(command, LONE):
+            return self.workers[0].ask(command, answer, wait_s)
+        if isinstance(command, Observe | Inspect):
+            command = replace(command, steps=self._steps(command), limit_s=wait_s, exact=True)
         for number, session in enumerate(self.workers):
-            own = dict(arguments)
-            if "path" in own and number:
-                own["path"] = str(Path(session.spec.folder) / Path(own["path"]).name)
-            session.tell(command, **own)
-        messages = self._await(event, wait_s)
-        if event == "facts":
-            for message in messages:
-                message["profile"]["machine"].update(_whole_machine())
-        return {**messages[0], "ranks": messages}
+            if isinstance(command, Record) and number:
+                command = replace(command, path=str(Path(session.spec.folder) / Path(command.path).name))
+            session.tell(command)
+        messages = tuple(self._await(answer, wait_s))
+        if answer is Facts:
+            facts = tuple(_on_whole_machine(cast(Facts, message)) for message in messages)
+            return cast(Answer, replace(facts[0], ranks=facts))
+        return replace(messages[0], ranks=messages) if answer is Recorded else messages[0]
+
+    def _steps(self, command: Observe | Inspect) -> int:
+        """Steps that fit the seconds asked for, as far as it is known how long one takes."""
+        steps = command.steps
+        if self._step_s:
+            if isinstance(command, Observe):
+                steps = max(steps, math.ceil(command.seconds / self._step_s))
+            steps = max(1, min(steps, int(command.limit_s / self._step_s)))
+        return steps
 
     def settle(self, present: Mapping[str, int | str]) -> None:
         """Tell every rank the program's own settings."""
         for session in self.workers:
             session.settle(present)
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> TrialOutcome:
         """End all ranks now and return their outcome."""
         if self._outcome is None:
             for session in self.workers:
-                session.tell("stop")
-            try:
-                outcomes = self._await("outcome", STOP_GRACE_S)
-            except SessionEnded:
-                outcomes = [session.outcome or {} for session in self.workers]
+                session.tell(Stop())
+            outcomes = self._await(TrialOutcome, STOP_GRACE_S)
             for session in self.workers:
                 session.stop()
             self._outcome = together(outcomes, self.losses)
@@ -174,7 +194,7 @@ class RankGroup:
         for session in self._all:
             session.kill()
 
-    def ended(self) -> dict[str, Any] | None:
+    def ended(self) -> Ended | None:
         """How the first rank ended."""
         return self.workers[0].ended()
 
@@ -191,9 +211,9 @@ class RankGroup:
         return time.monotonic()
 
     def _measured(self, steps: int, began: float) -> Slot:
-        messages = [answered(message) for message in self._await("slot", self._limit("steps", steps))]
+        messages = [answered(message) for message in self._await(SlotMeasured, self._limit("steps", steps))]
         self.last = merged(messages, self.splits_batch)
-        slot = as_slot(self.last)
+        slot = self.last.slot
         self._step_s = slot.mean_s
         return slot
 
@@ -201,9 +221,9 @@ class RankGroup:
         limits = self.workers[0].limits
         return limits.start_s if phase == "start" else limits.for_steps(steps)
 
-    def _await(self, event: str, limit_s: float) -> list[dict[str, Any]]:
-        """One message of this name from every worker, in order of ranks."""
-        answers: dict[int, dict[str, Any]] = {}
+    def _await(self, answer: type[Answer], limit_s: float) -> list[Answer]:
+        """One message of this kind from every worker, in order of ranks."""
+        answers: dict[int, Answer] = {}
         for session in self._all:
             session.expect()
         while len(answers) < len(self.workers):
@@ -217,29 +237,29 @@ class RankGroup:
                     continue
                 serves = number >= len(self.workers)
                 try:
-                    message = session.look(event, math.inf if serves else limit_s, 0.0)
+                    message = session.look(answer, math.inf if serves else limit_s, 0.0)
                 except Interrupted:
                     self.kill()
                     raise
                 except TrialFailed as failed:
-                    self._fail(number, failed.failure, event)
+                    self._fail(number, failed.failure)
                 except SessionEnded as ended:
-                    answers[number] = ended.outcome
-                    if event != "outcome":
-                        self._end(ended, answers)
+                    if answer is not TrialOutcome:
+                        self._end(ended)
+                    answers[number] = cast(Answer, ended.outcome)
                     continue
                 if message is not None and not serves:
                     answers[number] = message
         return [answers[number] for number in range(len(self.workers))]
 
-    def _end(self, ended: SessionEnded, answers: dict[int, dict[str, Any]]) -> NoReturn:
+    def _end(self, ended: SessionEnded) -> NoReturn:
         """One rank's program came to its end; the others' do too."""
         deadline = time.monotonic() + LAST_WORDS_S
         outcomes = {0: ended.outcome}
         for number, session in enumerate(self.workers):
             while session.alive and time.monotonic() < deadline:
                 try:
-                    session.look("", math.inf, TICK_S / 5)
+                    session.look(None, math.inf, TICK_S / 5)
                 except SessionEnded as other:
                     outcomes[number] = other.outcome
                 except TrialFailed:
@@ -248,7 +268,7 @@ class RankGroup:
         self._outcome = together([outcomes[number] for number in sorted(outcomes)], self.losses)
         raise SessionEnded(self._outcome) from ended
 
-    def _fail(self, number: int, failure: Failure, event: str) -> NoReturn:
+    def _fail(self, number: int, failure: Failure) -> NoReturn:
         """A rank failed: find out which one was at fault, and end all of them."""
         failures = {number: failure}
         if failure.cause == "timeout":
@@ -260,7 +280,7 @@ class RankGroup:
                 break
             for other, session in living:
                 try:
-                    session.look(event, math.inf, TICK_S / 5)
+                    session.look(None, math.inf, TICK_S / 5)
                 except TrialFailed as failed:
                     failures[other] = failed.failure
                 except SessionEnded:
@@ -287,14 +307,16 @@ class RankGroup:
         if len(busy) == 1 and len(self.workers) > 1:
             rank, stack = busy[0]
             raise TrialFailed(
-                self._named(rank, replace(failure, cause="hang_collective", message=_hang(failure, stack)))
+                self._named(
+                    rank, dataclasses.replace(failure, cause="hang_collective", message=_hang(failure, stack))
+                )
             )
         raise TrialFailed(failure)
 
     def _named(self, number: int, failure: Failure) -> Failure:
         rank = self._all[number].spec.place.rank
         who = f"rank {rank}" if number < len(self.workers) else f"server {number - len(self.workers)}"
-        return replace(failure, message=f"{who}: {failure.message}")
+        return dataclasses.replace(failure, message=f"{who}: {failure.message}")
 
 
 def second_hand(failure: Failure) -> bool:
@@ -316,68 +338,82 @@ def _hang(failure: Failure, stack: Sequence[str]) -> str:
     return f"the others waited for it; it was at {stack[0]} ({failure.message})"
 
 
-def merged(messages: Sequence[Mapping[str, Any]], splits_batch: bool) -> dict[str, Any]:
+def merged(messages: Sequence[SlotMeasured], splits_batch: bool) -> SlotMeasured:
     """One message of a slot from those of all workers.
 
     A step lasts as long as the workers together need for one step each: the harmonic mean of theirs, which
     is every one's own where they wait for each other. Samples and CPU time add up; other load is what none
     of them caused. Steps that one worker sets apart are set apart for all.
     """
-    first = dict(messages[0])
+    first = messages[0]
     if len(messages) == 1:
         return first
-    count = min(len(message["wall_ns"]) for message in messages)
-    walls = [message["wall_ns"][:count] for message in messages]
-    first["wall_ns"] = [
-        round(len(step) / sum(1 / max(1, wall) for wall in step)) for step in zip(*walls, strict=True)
-    ]
-    first["cpu_ns"] = sum(message["cpu_ns"] for message in messages)
+    count = min(len(message.wall_ns) for message in messages)
+    steps = zip(*(message.wall_ns[:count] for message in messages), strict=True)
+    everyone = min(message.other_cpu_s + message.own_cpu_s for message in messages)
+    own = sum(message.own_cpu_s for message in messages)
     if splits_batch:
-        for name in ("loader_samples", "root_samples"):
-            first[name] = sum(message[name] for message in messages)
-    everyone = min(message["other_cpu_s"] + message["own_cpu_s"] for message in messages)
-    own = sum(message["own_cpu_s"] for message in messages)
-    first["own_cpu_s"], first["other_cpu_s"] = own, max(0.0, everyone - own)
-    first["throttled_s"] = max(message["throttled_s"] for message in messages)
-    for message in messages[1:]:
-        first["refused"] = {**message["refused"], **first["refused"]}
-    first["ranks"] = [
-        {"wall_ns": sum(message["wall_ns"]), "phases_ns": message["phases_ns"]} for message in messages
-    ]
-    return first
+        first = replace(
+            first,
+            loader_samples=sum(message.loader_samples for message in messages),
+            root_samples=sum(message.root_samples for message in messages),
+        )
+    return replace(
+        first,
+        wall_ns=tuple(round(len(step) / sum(1 / max(1, wall) for wall in step)) for step in steps),
+        cpu_ns=sum(message.cpu_ns for message in messages),
+        own_cpu_s=own,
+        other_cpu_s=max(0.0, everyone - own),
+        throttled_s=max(message.throttled_s for message in messages),
+        refused=_first_words(message.refused for message in messages),
+        ranks=tuple(RankSteps(sum(message.wall_ns), message.phases_ns) for message in messages),
+    )
 
 
-def together(outcomes: Sequence[Mapping[str, Any]], losses: Losses) -> dict[str, Any]:
+def together(outcomes: Sequence[TrialOutcome], losses: Losses) -> TrialOutcome:
     """One outcome from those of all workers."""
-    whole = dict(outcomes[0])
+    first = outcomes[0]
     if len(outcomes) == 1:
-        return whole
+        return first
+    whole = first.losses
     if losses == "last":
-        whole["losses"] = outcomes[-1]["losses"]
+        whole = outcomes[-1].losses
     elif losses == "mean":
-        columns = zip(*([float(loss) for loss in outcome["losses"]] for outcome in outcomes), strict=False)
-        whole["losses"] = [repr(math.fsum(column) / len(outcomes)) for column in columns]
-    norms = [[float(norm) for norm in outcome["grad_norms"]] for outcome in outcomes]
-    if not _agree(norms):  # each rank has gradients of its own: parts of the model, or of the batch
-        whole["grad_norms"] = []
-    whole["peak_bytes"] = sum(outcome["peak_bytes"] for outcome in outcomes)
-    devices = [
-        outcome["device_peak_bytes"] for outcome in outcomes if outcome["device_peak_bytes"] is not None
-    ]
-    whole["device_peak_bytes"] = max(devices, default=None)
-    for name in ("files", "connections", "processes"):
-        whole[name] = sorted({item for outcome in outcomes for item in outcome[name]})
-    for outcome in outcomes[1:]:
-        whole["refused"] = {**outcome["refused"], **whole["refused"]}
-        whole["failure"] = whole["failure"] or outcome["failure"]
-    whole["ranks"] = [outcome.get("report", {}) for outcome in outcomes]
-    return whole
+        columns = zip(*(outcome.losses for outcome in outcomes), strict=False)
+        whole = tuple(math.fsum(column) / len(outcomes) for column in columns)
+    devices = [each.device_peak_bytes for each in outcomes if each.device_peak_bytes is not None]
+    return replace(
+        first,
+        losses=whole,
+        # else each rank has gradients of its own: parts of the model, or of the batch
+        grad_norms=first.grad_norms if _agree([outcome.grad_norms for outcome in outcomes]) else (),
+        peak_bytes=sum(outcome.peak_bytes for outcome in outcomes),
+        device_peak_bytes=max(devices, default=None),
+        files=_all_of(outcome.files for outcome in outcomes),
+        connections=_all_of(outcome.connections for outcome in outcomes),
+        processes=_all_of(outcome.processes for outcome in outcomes),
+        refused=_first_words(outcome.refused for outcome in outcomes),
+        failure=next((outcome.failure for outcome in outcomes if outcome.failure is not None), None),
+        ranks=tuple(outcome.report for outcome in outcomes),
+    )
 
 
-def _whole_machine() -> dict[str, Any]:
-    """What a rank that is bound to its own cores cannot see."""
-    machine = read_machine()
-    return {"cpus_allowed": machine.cpus_allowed, "numa_nodes": machine.numa_nodes}
+def _first_words(refused: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What any worker refused, in the words of the first one that did."""
+    return dict(ChainMap(*map(dict, refused)))
+
+
+def _all_of(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(sorted({item for each in lists for item in each}))
+
+
+def _on_whole_machine(facts: Facts) -> Facts:
+    """With what a rank that is bound to its own cores cannot see."""
+    seen = read_machine()
+    machine = dataclasses.replace(
+        facts.profile.machine, cpus_allowed=seen.cpus_allowed, numa_nodes=seen.numa_nodes
+    )
+    return replace(facts, profile=dataclasses.replace(facts.profile, machine=machine))
 
 
 def _agree(norms: Sequence[Sequence[float]]) -> bool:

@@ -6,9 +6,8 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol, TypeVar
 
 from advisor.base.fault_points import hit
 from advisor.tuners.supervision import supervise
@@ -16,12 +15,28 @@ from advisor.tuners.supervision.adoption import Adoption
 from advisor.tuners.supervision.ended import Ended, read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.supervision.limits import Limits
-from advisor.tuners.trial.channel import Channel, ChannelClosed
-from advisor.tuners.trial.messages import Slot
-from advisor.tuners.trial.spec import TrialSpec, read_outcome
+from advisor.tuners.trial.channel import Channel, ChannelClosed, NotAMessage
+from advisor.tuners.trial.messages import (
+    Facts,
+    Failed,
+    FirstStep,
+    MeasureSlot,
+    Message,
+    Phase,
+    Present,
+    Slot,
+    SlotMeasured,
+    Stop,
+    TellFacts,
+    TrialOutcome,
+)
+from advisor.tuners.trial.spec import TrialSpec
 
 TICK_S = 0.5  # how often a wait looks up; rarer than a core would notice
 STOP_GRACE_S = 10.0  # after the outcome is written
+FACTS_S = 60.0
+
+Answer = TypeVar("Answer", bound=Message)
 
 
 class Interrupted(Exception):
@@ -31,7 +46,7 @@ class Interrupted(Exception):
 class SessionEnded(Exception):
     """The program came to its own end before it was told to stop."""
 
-    def __init__(self, outcome: dict[str, Any]) -> None:
+    def __init__(self, outcome: TrialOutcome) -> None:
         super().__init__("the program ended")
         self.outcome = outcome
 
@@ -78,16 +93,16 @@ class Session:
         self._process = process
         self._phase = "start"
         self._phase_began = time.monotonic()
-        self._outcome: dict[str, Any] | None = None
+        self._outcome: TrialOutcome | None = None
         self._ended: Ended | None = None
         self._started = False
         self._asked = False
         self._stopping = False
         self.startup_s: float | None = None
-        self.last: dict[str, Any] = {}
+        self.last = SlotMeasured()
 
     @property
-    def outcome(self) -> dict[str, Any] | None:
+    def outcome(self) -> TrialOutcome | None:
         """What the program left, once it has ended."""
         return self._outcome
 
@@ -108,8 +123,7 @@ class Session:
 
     def first_step(self) -> float:
         """Wait until the program has closed its first step; seconds since its start."""
-        message = self._await("first_step", self._launcher.limits.start_s)
-        self.startup_s = float(message["startup_s"])
+        self.startup_s = self._await(FirstStep, self._launcher.limits.start_s).startup_s
         return self.startup_s
 
     def slot(
@@ -141,7 +155,7 @@ class Session:
         limit_s: float = 60.0,
         exact: bool = False,
     ) -> None:
-        """Have a slot begin; the message that ends it is ``slot``.
+        """Have a slot begin; ``SlotMeasured`` ends it.
 
         Args:
             steps: To be measured.
@@ -152,9 +166,7 @@ class Session:
             exact: Take just so many steps, whatever their flags and kind.
         """
         changed = None if config is None else dict(config)
-        self._channel_send(
-            do="slot", steps=steps, drop=drop, keep=list(keep), config=changed, limit_s=limit_s, exact=exact
-        )
+        self.tell(MeasureSlot(steps, drop, tuple(keep), changed, limit_s, exact))
 
     def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
         """Measure ``steps`` after the first ``drop`` steps of the program, without a pause before.
@@ -168,42 +180,42 @@ class Session:
         return self._measured(steps + drop)
 
     def _measured(self, steps: int) -> Slot:
-        self.last = answered(self._await("slot", self._launcher.limits.for_steps(steps)))
-        return as_slot(self.last)
+        self.last = answered(self._await(SlotMeasured, self._launcher.limits.for_steps(steps)))
+        return self.last.slot
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Everything the hooks have seen so far."""
-        self._channel_send(do="facts")
-        return self._await("facts", 60.0)
+        return self.ask(TellFacts(), Facts, FACTS_S)
 
-    def ask(self, command: str, event: str, wait_s: float, **arguments: Any) -> dict[str, Any]:
-        """Send a command of ``advisor.tuners.trial.diagnosing`` and wait for its answer.
+    def ask(self, command: Message, answer: type[Answer], wait_s: float) -> Answer:
+        """Send a command and wait for its answer.
 
         Args:
-            command: Its name.
-            event: Name of the message that answers it.
+            command: What to do.
+            answer: What answers it.
             wait_s: Seconds until the trial counts as stuck.
-            arguments: What the command takes.
         """
-        self.tell(command, **arguments)
-        return self._await(event, wait_s)
+        self.tell(command)
+        return self._await(answer, wait_s)
 
-    def tell(self, command: str, **arguments: Any) -> None:
+    def tell(self, command: Message) -> None:
         """Send a command without waiting for its answer."""
-        self._channel_send(do=command, **arguments)
+        try:
+            self._channel.send(command)
+        except ChannelClosed:
+            self._fail_without_outcome()
 
     def settle(self, present: Mapping[str, int | str]) -> None:
         """Tell the child the program's own settings, observed in its first run."""
-        self._channel_send(do="present", values=dict(present))
+        self.tell(Present(dict(present)))
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> TrialOutcome:
         """End the program now and return its outcome."""
         if self._outcome is None:
             self._stopping = True
             hit("outcome.read.before")
             try:
-                self._channel_send(do="stop")
-                self._await("outcome", STOP_GRACE_S)
+                self.ask(Stop(), TrialOutcome, STOP_GRACE_S)
             except SessionEnded as ended:
                 self._outcome = ended.outcome
             hit("outcome.read.after")
@@ -216,19 +228,13 @@ class Session:
         self._asked = True
         self._close()
 
-    def ended(self) -> dict[str, Any] | None:
+    def ended(self) -> Ended | None:
         """How the process ended, as the supervisor saw it; ``None`` before that is known."""
-        return None if self._ended is None else asdict(self._ended)
+        return self._ended
 
-    def _channel_send(self, **message: Any) -> None:
-        try:
-            self._channel.send(**message)
-        except ChannelClosed:
-            self._fail_without_outcome()
-
-    def _await(self, event: str, limit_s: float) -> dict[str, Any]:
+    def _await(self, answer: type[Answer], limit_s: float) -> Answer:
         self.expect()
-        while (message := self.look(event, limit_s, TICK_S)) is None:
+        while (message := self.look(answer, limit_s, TICK_S)) is None:
             pass
         return message
 
@@ -240,16 +246,19 @@ class Session:
         """The descriptor on which messages come, for ``select``."""
         return self._channel.fileno()
 
-    def look(self, event: str, limit_s: float, tick_s: float) -> dict[str, Any] | None:
+    def look(self, answer: type[Answer] | None, limit_s: float, tick_s: float) -> Answer | None:
         """Take one message, waiting up to ``tick_s`` seconds for it; returned if it is the one awaited.
 
         Args:
-            event: Name of the message awaited.
+            answer: The message awaited; ``None`` for none.
             limit_s: Seconds since ``expect`` after which the trial counts as stuck.
             tick_s: Seconds until ``None`` is returned.
         """
         try:
             message = self._channel.receive(tick_s)
+        except NotAMessage as error:
+            self._close()
+            raise TrialFailed(Failure("internal", f"the trial: {error}")) from None
         except ChannelClosed:
             self._fail_without_outcome()
         if message is None and self._supervisor_ended():
@@ -264,26 +273,25 @@ class Session:
             if waited > (self._launcher.limits.compile_s if self._phase == "compile" else limit_s):
                 self.time_out()
             return None
-        kind = message.pop("event")
-        if kind == "phase":
+        if isinstance(message, Phase):
             self._enter_phase(message)
-        elif kind == "failure":
+        elif isinstance(message, Failed):
             self._close()
-            raise TrialFailed(Failure(**message))
-        elif kind == "outcome":
+            raise TrialFailed(message.failure)
+        elif isinstance(message, TrialOutcome):
             self._outcome = message
-            if event == "outcome" and message["failure"] is None:
-                return message
-            self._over(message)
-        elif kind == event:
+            if answer is None or message.failure is not None or not isinstance(message, answer):
+                self._over(message)
+            return message
+        elif answer is not None and isinstance(message, answer):
             self._phase = "steps"
             return message
         return None
 
-    def _over(self, outcome: dict[str, Any]) -> None:
+    def _over(self, outcome: TrialOutcome) -> NoReturn:
         self._close()
-        if outcome["failure"] is not None:
-            raise TrialFailed(Failure(**outcome["failure"]))
+        if outcome.failure is not None:
+            raise TrialFailed(outcome.failure)
         raise SessionEnded(outcome)
 
     def time_out(self) -> NoReturn:
@@ -296,11 +304,11 @@ class Session:
         self._close(with_stacks=True)
         raise TrialFailed(Failure("timeout", f"no answer for {waited:.0f} s in phase {self._phase}"))
 
-    def _enter_phase(self, message: dict[str, Any]) -> None:
-        self._phase, self._phase_began = message["name"], time.monotonic()
-        if "session" in message:  # the first one: what follows is the target's
+    def _enter_phase(self, phase: Phase) -> None:
+        self._phase, self._phase_began = phase.name, time.monotonic()
+        if phase.session is not None:  # the first one: what follows is the target's
             self._started = True
-            self._launcher.adoption.sessions.add(message["session"])
+            self._launcher.adoption.sessions.add(phase.session)
 
     def _supervisor_ended(self) -> bool:
         """Whether nothing more can come, though descendants of the trial may still hold the channel."""
@@ -312,9 +320,9 @@ class Session:
     def _fail_without_outcome(self) -> NoReturn:
         failure = self._last_words()
         self._close()
-        left = read_outcome(self.folder / "outcome.json")
-        if left is not None and left.get("failure"):
-            failure = Failure(**left["failure"])
+        left = TrialOutcome.read(self.folder / "outcome.json")
+        if left is not None and left.failure is not None:
+            failure = left.failure
         elif left is not None and self._stopping:  # it was written whole; only its last words are missing
             raise SessionEnded(left)
         if failure is None:
@@ -332,11 +340,10 @@ class Session:
         """What the trial still said before it ended; a failure of ours if there was one."""
         with contextlib.suppress(ChannelClosed):
             while (message := self._channel.receive(0)) is not None:
-                kind = message.pop("event")
-                if kind == "phase":
+                if isinstance(message, Phase):
                     self._enter_phase(message)
-                elif kind == "failure":
-                    return Failure(**message)
+                elif isinstance(message, Failed):
+                    return message.failure
         return None
 
     def _close(self, *, with_stacks: bool = False) -> None:
@@ -365,29 +372,13 @@ class Session:
             self._launcher.stuck(self._ended.stuck)
 
 
-def answered(message: dict[str, Any]) -> dict[str, Any]:
+def answered(message: SlotMeasured) -> SlotMeasured:
     """The message of a slot, if every knob asked for was applied or refused.
 
     Raises:
         TrialFailed: One was neither (``not_applied``).
     """
-    if message["unanswered"]:
-        names = ", ".join(message["unanswered"])
+    if message.unanswered:
+        names = ", ".join(message.unanswered)
         raise TrialFailed(Failure("not_applied", f"neither applied nor refused: {names}"))
     return message
-
-
-def as_slot(message: Mapping[str, Any]) -> Slot:
-    """The numbers of a slot message that comparisons use; of other load the part of the steps that count."""
-    steps = len(message["wall_ns"]) or 1
-    counted, apart = sum(message["wall_ns"]), 0 if message["all_flagged"] else sum(message["flagged_ns"])
-    share = counted / max(1, counted + apart)
-    samples = message["loader_samples"] or message["root_samples"]
-    return Slot(
-        step_s=tuple(value / 1e9 for value in message["wall_ns"]),
-        work=samples / steps if samples else 1.0,
-        cpu_s=message["cpu_ns"] / 1e9,
-        other_cpu_s=share * message["other_cpu_s"],
-        throttled_s=share * message["throttled_s"],
-        flags=tuple(sorted(message["flags"].items())),
-    )

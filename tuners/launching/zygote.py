@@ -5,7 +5,6 @@ the parent has run no parallel work: an OpenMP region or CUDA in it makes childr
 child is tried first, and without it every trial gets a process of its own.
 """
 
-import json
 import os
 import select
 import signal
@@ -14,13 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from advisor.tuners.supervision import adoption, supervise
 from advisor.tuners.supervision.ended import Ended, read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, describe, from_exit, read_tail
-from advisor.tuners.trial.channel import Channel, ChannelClosed
+from advisor.tuners.trial.channel import Channel, ChannelClosed, NotAMessage, decode, encode
+from advisor.tuners.trial.messages import Failed, Fork, Load, Loaded
 from advisor.tuners.trial.spec import Target, TrialSpec
 
 LOAD_LIMIT_S = 300.0
@@ -77,7 +76,7 @@ class Zygote:
 
     def fork(self, spec: Path, channel: int, status: int, control: int) -> None:
         """Start the trial of ``spec`` as a fork; the three descriptors are its own from now on."""
-        message = json.dumps({"do": "fork", "spec": str(spec)}).encode() + b"\n"
+        message = encode(Fork(str(spec)))
         try:
             socket.send_fds(self._socket, [message], [channel, status, control])
         except OSError as error:
@@ -111,10 +110,12 @@ class Zygote:
 
     def _load(self, target: Target, waiting: Callable[[str, float], None]) -> None:
         began = time.monotonic()
-        self._channel.send(do="load", target=asdict(target))
+        self._channel.send(Load(target))
         while True:
             try:
                 message = self._channel.receive(0.5)
+            except NotAMessage as error:
+                raise TrialFailed(Failure("internal", f"the warm process: {error}")) from None
             except ChannelClosed:
                 raise TrialFailed(from_exit(self._end(), read_tail(self._errors), started=True)) from None
             waited = time.monotonic() - began
@@ -123,10 +124,11 @@ class Zygote:
                 if waited > LOAD_LIMIT_S:
                     raise TrialFailed(Failure("timeout", f"the workload was not loaded in {waited:.0f} s"))
                 continue
-            if message["event"] == "failed":
-                raise TrialFailed(Failure(**message["failure"]))
-            self.can_fork, self.why_not = message["can_fork"], message["why_not"]
-            self._pid = message["pid"]
+            if isinstance(message, Failed):
+                raise TrialFailed(message.failure)
+            assert isinstance(message, Loaded)  # it says nothing else
+            self.why_not, self._pid = message.why_not, message.pid
+            self.can_fork = message.why_not is None
             return
 
 
@@ -138,14 +140,13 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     channel = Channel(connection)
     command = channel.receive()
-    assert command is not None  # no time-out was given
-    target = Target(**{**command["target"], "args": tuple(command["target"]["args"])})
+    assert isinstance(command, Load)  # the first that is said; no time-out was given
     try:
-        threads, why_not = _load_target(target)
+        threads, why_not = _load_target(command.target)
     except BaseException as error:  # whatever the user's file raises is the answer
-        channel.send(event="failed", failure=asdict(describe(error)))
+        channel.send(Failed(describe(error)))
         return
-    channel.send(event="ready", can_fork=why_not is None, why_not=why_not, pid=os.getpid())
+    channel.send(Loaded(os.getpid(), why_not))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _serve(connection, threads)
 
@@ -193,12 +194,13 @@ def _serve(connection: socket.socket, threads: int) -> None:
         data, descriptors, _, _ = socket.recv_fds(connection, 65536, DESCRIPTORS)
         if not data:
             return
-        command = json.loads(data)
+        command = decode(data)
+        assert isinstance(command, Fork)  # nothing else is said from now on
         mother = os.getpid()
         if os.fork() == 0:
             connection.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _guard(Path(command["spec"]), descriptors, threads, mother)
+            _guard(Path(command.spec), descriptors, threads, mother)
         for descriptor in descriptors:
             os.close(descriptor)
 

@@ -1,9 +1,9 @@
 """One configuration against the incumbent, measured until it is clear whether it is worth carrying on."""
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from advisor.tuners.comparing.duel import LIVE, Arena
 from advisor.tuners.comparing.excluded import marks, refuse_collapse
@@ -16,7 +16,7 @@ from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 LIVE_LOOKS = (1, 3, 6, 12)  # quads at which a live race may end
 HOPELESS = -0.3  # log ratio of the first quad that ends a race at once
@@ -101,7 +101,7 @@ class Race:
             _mark(record, duel.first, duel.second)
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
-            record.applied = duel.second_message.get("applied", [])
+            record.applied = list(duel.second_message.applied)
             record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
             ambiguous = WORTH < median(duel.log_ratios) < CLEAR
             if record.refused or not ambiguous or self.clock() > deadline:
@@ -127,7 +127,7 @@ class Race:
             _mark(record, first, slots)
             refuse_collapse((incumbent, config), (first, slots))
             record.slots += slots
-            record.applied = messages[1]["applied"]
+            record.applied = list(messages[1].applied)
             record.refused = self._refused(incumbent, config, *messages)
             if ratios[0] < HOPELESS:
                 break
@@ -141,7 +141,7 @@ class Race:
 
     def _live_quads(
         self, incumbent: Configuration, config: Configuration, quads: int, deadline: float
-    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[dict[str, Any], dict[str, Any]]]:
+    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[SlotMeasured, SlotMeasured]]:
         """Quads in the shared process; a program that came to its end is started again once."""
         for attempt in (0, 1):
             session = self._session(incumbent)
@@ -159,18 +159,14 @@ class Race:
         raise AssertionError("the second attempt returns or raises")
 
     def _refused(
-        self,
-        incumbent: Configuration,
-        config: Configuration,
-        first: Mapping[str, Any],
-        second: Mapping[str, Any],
+        self, incumbent: Configuration, config: Configuration, first: SlotMeasured, second: SlotMeasured
     ) -> dict[str, str]:
         """What declined because of the candidate: not what the incumbent's side declines just so.
 
         Raises:
             TrialFailed: A setting of the incumbent declined, which may come as late as in a second epoch.
         """
-        of_incumbent = first.get("refused", {})
+        of_incumbent = first.refused
         self.lost = {
             name: why for name, why in of_incumbent.items()
             if self.base.get(name, incumbent.get(name)) != incumbent.get(name)
@@ -179,7 +175,7 @@ class Race:
             self.close()
             raise not_applied(self.lost)
         return {
-            name: why for name, why in second.get("refused", {}).items()
+            name: why for name, why in second.refused.items()
             if config.get(name) != incumbent.get(name) or name not in of_incumbent
         }  # fmt: skip
 
@@ -221,28 +217,27 @@ def check_outcome(record: TrialRecord, limit_bytes: int | None = None) -> None:
         return
     if limit_bytes is not None:
         _check_memory(outcome, limit_bytes)
-    if any(value in ("nan", "inf", "-inf") for value in outcome["losses"]):
+    if not all(map(math.isfinite, outcome.losses)):
         raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
-    compiled = outcome["compile"]
-    if compiled["failures"]:
-        raise TrialFailed(Failure("compile_fell_back", compiled["failures"][0]))
-    if compiles(record.config) and not compiled["compiled"]:
+    compiled = outcome.compile
+    if compiled.failures:
+        raise TrialFailed(Failure("compile_fell_back", compiled.failures[0]))
+    if compiles(record.config) and not compiled.compiled:
         raise TrialFailed(Failure("compile_fell_back", "no frame was compiled: the model ran eagerly"))
-    if breaks := compiled.get("breaks"):  # a process of an earlier version tells none
-        _note(record, f"{breaks} graph break{'s' * (breaks > 1)}, {compiled['graphs']} graphs")
-    if again := compiled["recompiles"]:
+    if breaks := compiled.breaks:
+        _note(record, f"{breaks} graph break{'s' * (breaks > 1)}, {compiled.graphs} graphs")
+    if again := compiled.recompiles:
         _note(record, f"recompiled {again} time{'s' * (again > 1)} after warm-up")
         if compiles(record.config) and again > MOST_RECOMPILES:
             why = "shapes or numbers that it takes for constant keep changing"
             raise TrialFailed(Failure("compile_fell_back", f"{record.marks[-1]}: {why}"))
 
 
-def _check_memory(outcome: Mapping[str, Any], limit_bytes: int) -> None:
-    on_device = outcome["device_peak_bytes"]
-    peak = on_device or outcome["peak_bytes"]
+def _check_memory(outcome: TrialOutcome, limit_bytes: int) -> None:
+    peak = outcome.highest_bytes
     if peak > limit_bytes:
         told = f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit_bytes / 2**20:.0f} MiB"
-        raise TrialFailed(Failure("oom_device" if on_device else "oom_host", told))
+        raise TrialFailed(Failure("oom_device" if outcome.device_peak_bytes else "oom_host", told))
 
 
 def _note(record: TrialRecord, mark: str) -> None:

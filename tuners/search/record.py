@@ -1,13 +1,12 @@
 """One trial as the search sees it, before it is written anywhere."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause, Failure
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, TrialOutcome
 
 Stage = Literal["baseline", "screen", "search", "confirm", "ablate"]
 State = Literal["complete", "pruned", "failed"]
@@ -32,7 +31,7 @@ class TrialRecord:
     marks: list[str] = field(default_factory=list)
     slots: list[Slot] = field(default_factory=list)
     against_baseline: Estimate | None = None
-    outcome: Mapping[str, Any] | None = None
+    outcome: TrialOutcome | None = None
     applied: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     startup_s: float | None = None

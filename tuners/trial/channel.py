@@ -1,9 +1,13 @@
-"""One JSON message a line over a local socket: how tuner and trial talk while a trial runs."""
+"""One message a line over a local socket: how tuner and trial talk while a trial runs."""
 
 import json
 import select
 import socket
-from typing import Any
+from typing import cast
+
+import msgspec
+
+from advisor.tuners.trial.messages import ANY, Message
 
 MAX_MESSAGE = 16 * 2**20  # a larger line is a fault, not a measurement
 
@@ -12,8 +16,12 @@ class ChannelClosed(Exception):
     """The other side is gone."""
 
 
+class NotAMessage(ChannelClosed):
+    """The other side is there, and sent what is no message: nothing more can be heard from it."""
+
+
 class Channel:
-    """A two-way line of JSON messages over a connected stream socket."""
+    """A two-way line of messages over a connected stream socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -23,23 +31,24 @@ class Channel:
         """The descriptor, for ``select``."""
         return self._socket.fileno()
 
-    def send(self, **message: Any) -> None:
+    def send(self, message: Message) -> None:
         """Send one message.
 
         Raises:
             ChannelClosed: The other side is gone.
         """
-        line = json.dumps(message).encode() + b"\n"
+        line = encode(message)
         try:
             self._socket.sendall(line)
         except OSError as error:
             raise ChannelClosed(str(error)) from None
 
-    def receive(self, timeout_s: float | None = None) -> dict[str, Any] | None:
+    def receive(self, timeout_s: float | None = None) -> Message | None:
         """The next message, or ``None`` after ``timeout_s`` seconds without one.
 
         Raises:
-            ChannelClosed: The other side is gone, or sent what is no message.
+            ChannelClosed: The other side is gone.
+            NotAMessage: It sent what is no message.
         """
         while b"\n" not in self._buffer:
             if timeout_s is not None and not select.select([self._socket], [], [], timeout_s)[0]:
@@ -52,17 +61,28 @@ class Channel:
                 raise ChannelClosed("closed by the other side")
             self._buffer += part
             if len(self._buffer) > MAX_MESSAGE:
-                raise ChannelClosed("message too long")
+                raise NotAMessage("message too long")
         line, _, rest = bytes(self._buffer).partition(b"\n")
         self._buffer = bytearray(rest)
-        try:
-            message = json.loads(line)
-        except ValueError as error:
-            raise ChannelClosed(f"not a message: {error}") from None
-        if not isinstance(message, dict):
-            raise ChannelClosed("not a message")
-        return message
+        return decode(line)
 
     def close(self) -> None:
         """End the line."""
         self._socket.close()
+
+
+def encode(message: Message) -> bytes:
+    """A message as one line of JSON; numbers that are not finite stay so, as ``json`` writes them."""
+    return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """The message of a line.
+
+    Raises:
+        NotAMessage: It is none.
+    """
+    try:
+        return cast(Message, msgspec.convert(json.loads(line), ANY, str_keys=True))
+    except (ValueError, msgspec.ValidationError) as error:
+        raise NotAMessage(f"not a message: {error}") from None

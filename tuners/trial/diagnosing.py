@@ -1,60 +1,64 @@
-"""The child's side of a diagnosis: commands that look at the run instead of changing it."""
+"""Commands of a trial that look at the run instead of changing it."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from advisor.profiles.hooks.recorder import can_mark
 from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.channel import Channel
+from advisor.tuners.trial.messages import (
+    AttentionTimes,
+    GraphShares,
+    Inspect,
+    MeasuredRates,
+    MeasureRates,
+    Message,
+    Observe,
+    Omit,
+    Omitted,
+    Probe,
+    Probed,
+    Record,
+    TimeAttention,
+    TimeGraph,
+)
 from advisor.tuners.trial.tasks import Inspection, Observation, Recording, Task
 
 
-def carry_out(
-    name: str, command: dict[str, Any], watch: Watch, clock: Clock, channel: Channel
-) -> Task | None:
-    """Do what the tuner asks between two steps; the task that takes the next steps, if one is asked for.
-
-    ``observe``, ``inspect`` and ``record`` take steps. ``omit`` leaves one part of every step out from now
-    on (``None``: nothing), ``probe`` costs out the loader, ``graph`` times an evaluation without its graph,
-    ``rates`` measures the machine, ``attention`` torch's fused attention at given shapes.
-    """
-    match name:
-        case "observe":
-            exact = command.get("exact", False)
-            return Observation(watch, command["seconds"], command["steps"], command["limit_s"], exact=exact)
-        case "inspect":
-            return Inspection(watch, command["steps"], command["limit_s"], exact=command.get("exact", False))
-        case "record":
+def carry_out(command: Message, watch: Watch, clock: Clock, channel: Channel) -> Task | None:
+    """Do what the tuner asks between two steps; the task that takes the next steps, if one is asked for."""
+    match command:
+        case Observe():
+            return Observation(watch, command.seconds, command.steps, command.limit_s, exact=command.exact)
+        case Inspect():
+            return Inspection(watch, command.steps, command.limit_s, exact=command.exact)
+        case Record():
             return Recording(
                 clock,
-                Path(command["path"]),
-                command["steps"],
-                shapes=command["shapes"],
-                places=command["places"] and can_mark(clock.kind),
+                Path(command.path),
+                command.steps,
+                shapes=command.shapes,
+                places=command.places and can_mark(clock.kind),
             )
-        case "omit":
-            channel.send(event="omitted", reason=_omit(watch, command["part"]))
-        case "probe":
+        case Omit():
+            channel.send(Omitted(_omit(watch, command.part)))
+        case Probe():
             watch.probe()
-            channel.send(event="probed")
-        case "graph":
-            channel.send(event="graph", shares=watch.graph_shares())
-        case "rates":
+            channel.send(Probed())
+        case TimeGraph():
+            channel.send(GraphShares(tuple(watch.graph_shares())))
+        case MeasureRates():
             from advisor.profiles.derived.ceilings import measure_rates
 
-            channel.send(event="rates", rates=asdict(measure_rates(limit_s=command["limit_s"])))
-        case "attention":
+            channel.send(MeasuredRates(measure_rates(limit_s=command.limit_s)))
+        case TimeAttention():
             from advisor.profiles.derived.fused_attention import fused_ms
 
-            shapes, dtypes = command["shapes"], command["dtypes"]
-            channel.send(
-                event="attention",
-                ms=fused_ms(shapes, dtypes, device=command["device"], limit_s=command["limit_s"]),
-            )
+            shapes, limit_s = [list(shape) for shape in command.shapes], command.limit_s
+            ms = fused_ms(shapes, command.dtypes, device=command.device, limit_s=limit_s)
+            channel.send(AttentionTimes(tuple(ms)))
         case _:
-            raise ValueError(f"unknown command {name}")
+            raise ValueError(f"no command of a trial: {type(command).__name__}")
     return None
 
 

@@ -5,11 +5,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from advisor.profiles.events import Run
 from advisor.profiles.hooks.step.clock import Step
 from advisor.tuners.trial.clocks import held_down
+from advisor.tuners.trial.messages import SlotMeasured
 
 CPU_STAT = Path("/sys/fs/cgroup/cpu.stat")
 FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
@@ -23,8 +23,6 @@ class SlotTask:
     baseline is recognised by one step. An ``exact`` one takes the steps asked for, whatever their flags and
     kind: ranks that wait for each other must take equally many, and a program that ends has no others.
     """
-
-    event = "slot"
 
     def __init__(
         self,
@@ -93,8 +91,8 @@ class SlotTask:
             torch.cuda.synchronize()
             self._end_sync_ns = time.perf_counter_ns() - before
 
-    def finish(self) -> dict[str, Any]:
-        """What the tuner is told of the slot; times in nanoseconds."""
+    def finish(self) -> SlotMeasured:
+        """What the tuner is told of the slot."""
         self.synchronise()
         run = self._run
         steps = self._clean or self._flagged
@@ -112,27 +110,23 @@ class SlotTask:
         if self._cuda and held_down(current_device()):
             flags["throttled"] = len(steps)
         own, everyone = (after - before for after, before in zip(cpu_times(), self._load_before, strict=True))
-        return {
-            "wall_ns": wall,
-            "cpu_ns": self._cpu_ns(sum(wall)),
-            "phases_ns": phases,
-            "flags": flags,
-            "flagged_ns": [step.wall_ns for step in self._flagged],
-            "all_flagged": not self._clean,
-            "kept": [index for index, step in enumerate(steps) if step.flags & self._keep],
-            "loader_samples": sum(step.loader_samples for step in steps),
-            "root_samples": sum(step.root_samples for step in steps),
-            "sequence": "".join(step.sequence for step in steps),
-            "backwards": sum(step.backwards for step in steps),
-            "kind": steps[0].kind if steps else None,
-            "seconds": time.perf_counter() - self._began,
-            "other_cpu_s": max(0.0, everyone - own),
-            "own_cpu_s": own,
-            "throttled_s": throttled_s() - self._throttled_before,
-            "applied": sorted(run.applied),
-            "refused": dict(run.refused),
-            "unanswered": run.unanswered(),
-        }
+        return SlotMeasured(
+            wall_ns=tuple(wall),
+            cpu_ns=self._cpu_ns(sum(wall)),
+            phases_ns=phases,
+            flags=flags,
+            flagged_ns=tuple(step.wall_ns for step in self._flagged),
+            all_flagged=not self._clean,
+            kept=tuple(index for index, step in enumerate(steps) if step.flags & self._keep),
+            loader_samples=sum(step.loader_samples for step in steps),
+            root_samples=sum(step.root_samples for step in steps),
+            other_cpu_s=max(0.0, everyone - own),
+            own_cpu_s=own,
+            throttled_s=throttled_s() - self._throttled_before,
+            applied=tuple(sorted(run.applied)),
+            refused=dict(run.refused),
+            unanswered=tuple(run.unanswered()),
+        )
 
 
 def cpu_times() -> tuple[float, float]:

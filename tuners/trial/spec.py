@@ -1,15 +1,15 @@
-"""What a trial is told, and what it answers: the contents of ``trial.json`` and ``outcome.json``."""
+"""What a trial is told: the content of ``trial.json``."""
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from advisor.base.fault_points import hit
 from advisor.tuners.place import Place
-
-MAX_OUTCOME = 16 * 2**20  # bytes; more than that is not read
 
 
 @dataclass(frozen=True)
@@ -53,26 +53,20 @@ class TrialSpec:
 
     def write(self, path: Path) -> None:
         """Write ``trial.json``."""
-        write_json(path, asdict(self))
+        write_json(path, self)
 
     @classmethod
     def read(cls, path: Path) -> "TrialSpec":
         """Read ``trial.json``."""
-        data: dict[str, Any] = json.loads(path.read_text())
-        target, place = data.pop("target"), data.pop("place")
-        return cls(
-            target=Target(**{**target, "args": tuple(target["args"])}),
-            place=Place(**{**place, "cpus": tuple(place["cpus"])}),
-            **data,
-        )
+        return msgspec.convert(json.loads(path.read_text()), cls)
 
 
-def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write a file that a reader sees whole or not at all, also after a crash."""
+def write_json(path: Path, data: Any) -> None:
+    """Write a struct or dataclass as a file that a reader sees whole or not at all, also after a crash."""
     temporary, name = path.with_name(f".{path.name}.{os.getpid()}"), path.stem
     hit(f"{name}.write.before")
     with temporary.open("w") as stream:
-        json.dump(data, stream)
+        json.dump(msgspec.to_builtins(data), stream)
         stream.flush()
         hit(f"{name}.fsync.before")
         os.fsync(stream.fileno())
@@ -84,13 +78,3 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def read_outcome(path: Path) -> dict[str, Any] | None:
-    """The outcome a trial left, or ``None`` when there is none that can be read."""
-    try:
-        with path.open("rb") as stream:
-            data = json.loads(stream.read(MAX_OUTCOME))
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) and "state" in data else None

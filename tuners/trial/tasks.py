@@ -6,21 +6,20 @@ A task sees every closed step and says when it is done; the program runs on unti
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from advisor.profiles.facts.machine import cgroup_throttling
 from advisor.profiles.hooks.recorder import Recorder
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.watch import Watch
+from advisor.tuners.trial.messages import Inspected, Message, Observed, Recorded
 from advisor.tuners.trial.slot import cpu_times
 
 MOST_STEPS = 20_000  # of one observation
 
 
 class Task(Protocol):
-    """Something that takes several steps. ``event`` is the message that tells of its end."""
-
-    event: str
+    """Something that takes several steps."""
 
     def begin(self) -> None:
         """At the step border before the first step."""
@@ -28,7 +27,7 @@ class Task(Protocol):
     def take(self, step: Step) -> bool:
         """A step was closed; whether the task is complete."""
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Message:
         """What the tuner is told."""
 
 
@@ -42,8 +41,6 @@ class Observation:
         limit_s: How long at most.
         exact: Take just ``steps`` steps, clean or not: ranks that wait for each other take equally many.
     """
-
-    event = "observed"
 
     def __init__(
         self, watch: Watch, seconds: float, steps: int, limit_s: float, *, exact: bool = False
@@ -75,8 +72,8 @@ class Observation:
         enough = self._clean >= self._least and spent >= self._seconds
         return enough or spent >= self._limit_s or len(self._steps) >= MOST_STEPS
 
-    def finish(self) -> dict[str, Any]:
-        """All steps; times in nanoseconds."""
+    def finish(self) -> Observed:
+        """All steps."""
         seconds = time.perf_counter() - self._began
         self._cpu_ns = time.process_time_ns() - self._cpu_began_ns
         self._watch.memory.end()
@@ -85,23 +82,21 @@ class Observation:
         phases: Counter[str] = Counter()
         for step in clean or self._steps:
             phases.update(step.phases_ns)
-        return {
-            "wall_ns": [step.wall_ns for step in self._steps],
-            "cpu_ns": self._cpu_ns,
-            "input_ns": [step.phases_ns.get("input_wait", 0) for step in self._steps],
-            "flags": {str(place): sorted(step.flags) for place, step in enumerate(self._steps) if step.flags},
-            "phases_ns": dict(phases),
-            "all_flagged": not clean,
-            "seconds": seconds,
-            "other_cpus": max(0.0, everyone - own) / max(seconds, 1e-9),
-            "throttled": [self._throttled, cgroup_throttling()],
-        }
+        return Observed(
+            wall_ns=tuple(step.wall_ns for step in self._steps),
+            cpu_ns=self._cpu_ns,
+            input_ns=tuple(step.phases_ns.get("input_wait", 0) for step in self._steps),
+            flags={place: tuple(sorted(step.flags)) for place, step in enumerate(self._steps) if step.flags},
+            phases_ns=dict(phases),
+            all_flagged=not clean,
+            seconds=seconds,
+            other_cpus=max(0.0, everyone - own) / max(seconds, 1e-9),
+            throttled=(self._throttled, cgroup_throttling()),
+        )
 
 
 class Inspection:
     """Looks closely at a few steps, at a cost that would falsify times: blocking calls, hot lines, tables."""
-
-    event = "inspected"
 
     def __init__(self, watch: Watch, steps: int, limit_s: float, *, exact: bool = False) -> None:
         self._exact = exact
@@ -121,10 +116,10 @@ class Inspection:
         late = not self._exact and time.perf_counter() - self._began > self._limit_s
         return self._count >= self._left or late
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Inspected:
         """Take them away again; what they saw is in the facts."""
         self._watch.inspect(False, steps=self._count)
-        return {"steps": self._count}
+        return Inspected(self._count)
 
 
 class Recording:
@@ -138,15 +133,13 @@ class Recording:
         places: With the user's lines.
     """
 
-    event = "recorded"
-
     def __init__(self, clock: Clock, path: Path, steps: int, *, shapes: bool, places: bool) -> None:
         self._clock = clock
         self._path = path
         self._wanted = steps
         self._recorder = Recorder(path, shapes=shapes, places=places)
         self._wall_ns: list[int] = []
-        self._flags: list[list[str]] = []
+        self._flags: list[tuple[str, ...]] = []
         self._phases_ns: list[dict[str, int]] = []
 
     def begin(self) -> None:
@@ -157,7 +150,7 @@ class Recording:
     def take(self, step: Step) -> bool:
         """A step was recorded."""
         self._wall_ns.append(step.wall_ns)
-        self._flags.append(sorted(step.flags))
+        self._flags.append(tuple(sorted(step.flags)))
         self._phases_ns.append(step.phases_ns)
         done = len(self._wall_ns) >= self._wanted
         if not done:
@@ -169,15 +162,15 @@ class Recording:
         self._clock.annotator = None
         self._recorder.abandon()
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Recorded:
         """Stop and write the trace."""
         self._clock.annotator = None
         began = time.perf_counter()
         self._recorder.stop()
-        return {
-            "path": str(self._path),
-            "wall_ns": self._wall_ns,
-            "flags": self._flags,
-            "phases_ns": self._phases_ns,
-            "writing_s": time.perf_counter() - began,
-        }
+        return Recorded(
+            path=str(self._path),
+            wall_ns=tuple(self._wall_ns),
+            flags=tuple(self._flags),
+            phases_ns=tuple(self._phases_ns),
+            writing_s=time.perf_counter() - began,
+        )

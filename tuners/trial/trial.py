@@ -11,10 +11,11 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import read_machine
@@ -33,8 +34,21 @@ from advisor.tuners.strategy import Strategy
 from advisor.tuners.supervision.failures import Failure, describe, describe_ours
 from advisor.tuners.trial import nudge
 from advisor.tuners.trial.channel import Channel, ChannelClosed
+from advisor.tuners.trial.messages import (
+    Compiled,
+    Facts,
+    Failed,
+    FirstStep,
+    MeasureSlot,
+    Message,
+    Phase,
+    Present,
+    Stop,
+    TellFacts,
+    TrialOutcome,
+)
 from advisor.tuners.trial.slot import SlotTask, cuda_in_use
-from advisor.tuners.trial.spec import TrialSpec, write_json
+from advisor.tuners.trial.spec import TrialSpec
 from advisor.tuners.trial.tasks import Task
 from advisor.workloads.workload import Workload
 
@@ -91,7 +105,7 @@ class Trial:
     def execute(self) -> None:
         """Run the target to its end, or until a command stops the process. Never returns."""
         target = self._spec.target
-        state, failure = "ended", None
+        failure = None
         try:
             if target.kind == "script":
                 program.run_file(Path(target.name), target.args)
@@ -104,9 +118,7 @@ class Trial:
                 failure = Failure("user_error", f"the program ended with exit status {stop.code}")
         except BaseException as error:  # whatever the target raises is its outcome
             failure = describe(error)
-        if failure is not None:
-            state = "failed"
-        self._finish(state, failure)
+        self._finish("ended" if failure is None else "failed", failure)
 
     def _train(self) -> None:
         from advisor.tuners.trial.loop import train
@@ -132,14 +144,14 @@ class Trial:
     def _on_step(self, step: Step) -> None:
         if self._startup_s is None:
             self._startup_s = time.perf_counter() - self._started
-            self._channel.send(event="first_step", startup_s=self._startup_s, kind=step.kind)
+            self._channel.send(FirstStep(self._startup_s))
             self._obey()
             return
         task = self._task
         if task is None or not task.take(step):
             return
         self._task = None
-        self._channel.send(event=task.event, **task.finish())
+        self._channel.send(task.finish())
         self._obey()
 
     def _obey(self) -> None:
@@ -153,73 +165,69 @@ class Trial:
             self._task = self._do(command)
         self._task.begin()
 
-    def _do(self, command: dict[str, Any]) -> "Task | None":
+    def _do(self, command: Message) -> "Task | None":
         """Carry out a command; the task that takes the next steps, if it asks for one."""
-        match command.pop("do"):
-            case "slot":
+        match command:
+            case MeasureSlot():
                 return self._slot_task(command)
-            case "present":
-                self.run.settle(command["values"])
-            case "facts":
-                self._channel.send(event="facts", **self._facts())
-            case "stop":
+            case Present():
+                self.run.settle(command.values)
+            case TellFacts():
+                self._channel.send(self._facts())
+            case Stop():
                 self._finish("stopped", None)
-            case name:
+            case _:
                 from advisor.tuners.trial.diagnosing import carry_out
 
-                return carry_out(name, command, self.watch, self.clock, self._channel)
+                return carry_out(command, self.watch, self.clock, self._channel)
         return None
 
-    def _slot_task(self, command: dict[str, Any]) -> SlotTask:
-        if command.get("config") is not None:
-            self.run.configure(command["config"])
+    def _slot_task(self, command: MeasureSlot) -> SlotTask:
+        if command.config is not None:
+            self.run.configure(command.config)
             self.watch.follow()
         return SlotTask(
             self.run,
-            command["steps"],
-            command["drop"],
-            frozenset(command["keep"]),
-            command["limit_s"],
+            command.steps,
+            command.drop,
+            frozenset(command.keep),
+            command.limit_s,
             self._spec.device,
-            exact=command["exact"],
+            exact=command.exact,
         )
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> Facts:
         kind = "script" if self._spec.target.kind in ("script", "module") else "workload"
         profile = self.watch.profile(read_machine(), kind)
-        return {
-            "profile": asdict(profile),
-            "missing_patches": self.watch.missing_patches(),
-            "losses": [repr(value) for value in self.watch.losses()],
-        }
+        return Facts(profile, tuple(self.watch.missing_patches()), tuple(self.watch.losses()))
 
-    def _finish(self, state: str, failure: Failure | None) -> None:
+    def _finish(self, state: Literal["ended", "stopped", "failed"], failure: Failure | None) -> None:
         """Leave the outcome, then the process: no ``finally``, ``atexit`` or last checkpoint runs."""
         if self._finished:
             os._exit(1)
         self._finished = True
         imported = "torch" in sys.modules  # a program may end before it comes to that
-        outcome = {
-            "state": state,
-            "failure": None if failure is None else asdict(failure),
-            "applied": sorted(self.run.applied),
-            "refused": dict(self.run.refused),
-            "unanswered": self.run.unanswered() if self.clock.steps else [],
-            "steps": self.clock.steps,
-            "startup_s": self._startup_s,
-            "compile": self.compiling.summary(),
-            "losses": [repr(value) for value in self.watch.losses()] if imported else [],
-            "grad_norms": [repr(value) for value in self.watch.grad_norms()] if imported else [],
-            "peak_bytes": peak_bytes(),
-            "device_peak_bytes": _device_peak(),
-            "files": self.writes.files,
-            "connections": self.writes.connections,
-            "processes": self.writes.processes,
-            "report": self._report(),
-        }
-        write_json(Path(self._spec.folder) / "outcome.json", outcome)
+        outcome = TrialOutcome(
+            state=state,
+            failure=failure,
+            applied=tuple(sorted(self.run.applied)),
+            refused=dict(self.run.refused),
+            unanswered=tuple(self.run.unanswered()) if self.clock.steps else (),
+            steps=self.clock.steps,
+            startup_s=self._startup_s,
+            compile=msgspec.convert(self.compiling.summary(), Compiled),
+            losses=tuple(self.watch.losses()) if imported else (),
+            grad_norms=tuple(self.watch.grad_norms()) if imported else (),
+            peak_bytes=peak_bytes(),
+            device_peak_bytes=_device_peak(),
+            files=tuple(self.writes.files),
+            connections=tuple(self.writes.connections),
+            processes=tuple(self.writes.processes),
+            report=self._report(),
+        )
+        outcome.write(Path(self._spec.folder) / "outcome.json")
         try:
-            self._channel.send(event="outcome", **outcome)
+            self._channel.send(outcome)
         except ChannelClosed:
             os._exit(1)
         sys.stdout.flush()
@@ -237,7 +245,7 @@ class Trial:
 
     def _on_compile(self, running: bool) -> None:
         self.clock.flag("compile")
-        self._channel.send(event="phase", name="compile" if running else "steps")
+        self._channel.send(Phase("compile" if running else "steps"))
 
 
 def _arithmetic(workload: Workload, strategy: Strategy) -> str:
@@ -266,9 +274,9 @@ def serve(spec: TrialSpec, connection: socket.socket, started: float) -> None:
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
         trial = Trial(spec, channel, started)
         trial.arm()
-        channel.send(event="phase", name="start", session=os.getsid(0))
+        channel.send(Phase("start", os.getsid(0)))
     except Exception as error:  # whatever goes wrong before the target's first line is not the target's
-        channel.send(event="failure", **asdict(describe_ours(error)))
+        channel.send(Failed(describe_ours(error)))
         raise
     trial.execute()
 

@@ -10,7 +10,7 @@ from advisor.tuners.comparing.duel import WINDOWS, Arena, Duel
 from advisor.tuners.comparing.excluded import disturbance, more_disturbed, set_apart
 from advisor.tuners.comparing.memory_duel import MemoryArena
 from advisor.tuners.comparing.windows import Window
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 
 def slots(**facts: Any) -> list[Slot]:
@@ -66,7 +66,8 @@ def compared(monkeypatch: pytest.MonkeyPatch, *taken: tuple[float, float]) -> tu
     def window(config: dict[str, str], number: int) -> Window:
         seconds, load = left.pop(0)
         of.append(config["knob"])
-        return Window(Slot((seconds,) * 10, other_cpu_s=10 * seconds * load), {}, {}, 0.0)
+        slot = Slot((seconds,) * 10, other_cpu_s=10 * seconds * load)
+        return Window(slot, SlotMeasured(), TrialOutcome("stopped"), 0.0)
 
     monkeypatch.setattr(arena, "_window", window)
     return arena.duel({"knob": "off"}, {"knob": "on"}, how=WINDOWS, quads=1), arena, of
@@ -95,7 +96,7 @@ def test_peaks_of_memory_are_the_same_beside_other_load(monkeypatch: pytest.Monk
     def window(config: dict[str, int], number: int) -> Window:
         of.append(threads := config["num_threads"])
         slot = Slot((0.1,) * 10, cpu_s=1.1, other_cpu_s=float(len(os.sched_getaffinity(0))) * (threads - 1))
-        return Window(slot, {}, {"device_peak_bytes": None, "peak_bytes": threads * 1000}, 0.0)
+        return Window(slot, SlotMeasured(), TrialOutcome("stopped", peak_bytes=threads * 1000), 0.0)
 
     monkeypatch.setattr(arena, "_window", window)
     duel = arena.duel({"num_threads": 1}, {"num_threads": 2}, how=WINDOWS, quads=1)

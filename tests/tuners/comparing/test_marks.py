@@ -14,7 +14,7 @@ from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.trial.clocks import held_down
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Compiled, Slot, TrialOutcome
 
 QUIET = [Slot((0.1,) * 5)]
 LOADED = [Slot((0.1,) * 5, other_cpu_s=0.5)]
@@ -89,18 +89,17 @@ def test_a_trial_that_stays_disturbed_is_kept_and_marked(
     ("breaks", "told"), [(0, []), (1, ["1 graph break, 2 graphs"]), (3, ["3 graph breaks, 4 graphs"])]
 )
 def test_a_trial_that_compiles_says_where_it_is_no_full_graph(breaks: int, told: list[str]) -> None:
-    compiled = {"failures": [], "compiled": 1, "recompiles": 0, "graphs": breaks + 1, "breaks": breaks}
-    record = TrialRecord(
-        1, Configuration({"execution": "compile"}), "screen", outcome={"losses": [], "compile": compiled}
-    )
+    compiled = Compiled(compiled=1, graphs=breaks + 1, breaks=breaks)
+    outcome = TrialOutcome("stopped", compile=compiled)
+    record = TrialRecord(1, Configuration({"execution": "compile"}), "screen", outcome=outcome)
     check_outcome(record)
     check_outcome(record)  # of its next process
     assert record.marks == told
 
 
 def compiled_again(times: int, **config: Any) -> TrialRecord:
-    compiled = {"failures": [], "compiled": 1, "recompiles": times}
-    return TrialRecord(1, Configuration(config), "screen", outcome={"losses": [], "compile": compiled})
+    outcome = TrialOutcome("stopped", compile=Compiled(compiled=1, recompiles=times))
+    return TrialRecord(1, Configuration(config), "screen", outcome=outcome)
 
 
 def test_a_trial_that_goes_on_recompiling_is_not_ranked() -> None:
@@ -125,9 +124,8 @@ def test_a_program_that_recompiles_by_itself_is_tuned_all_the_same() -> None:
 def test_a_trial_that_uses_more_memory_than_is_allowed_is_not_ranked(
     host: int, device: int | None, cause: str | None
 ) -> None:
-    compiled = {"failures": [], "compiled": 0, "recompiles": 0}
-    outcome = {"losses": [], "compile": compiled, "peak_bytes": host * 2**20}
-    outcome["device_peak_bytes"] = device * 2**20 if device else None
+    on_device = device * 2**20 if device else None
+    outcome = TrialOutcome("stopped", peak_bytes=host * 2**20, device_peak_bytes=on_device)
     record = TrialRecord(1, Configuration({}), "screen", outcome=outcome)
     check_outcome(record)
     if cause is None:

@@ -21,6 +21,7 @@ from advisor.tuners.comparing.noise_scale import ROUNDS, STEPS, clipped, measure
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs.batch_size import BatchSize
 from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import TrialOutcome
 
 PRESENT = 32
 GRADIENT, NOISE = 1.0, 100.0  # squared; of the runs made up
@@ -48,12 +49,8 @@ class Session:
     def slot(self, steps: int, drop: int) -> None:
         return None
 
-    def stop(self) -> dict[str, Any]:
-        return {
-            "unanswered": [], "refused": self.refused, "losses": [], "peak_bytes": 1,
-            "device_peak_bytes": None, "compile": {"seconds": 0.0},
-            "grad_norms": [repr(norm) for norm in self.norms],
-        }  # fmt: skip
+    def stop(self) -> TrialOutcome:
+        return TrialOutcome("stopped", refused=self.refused, peak_bytes=1, grad_norms=tuple(self.norms))
 
     def kill(self) -> None:
         return None

@@ -4,14 +4,16 @@ import math
 from typing import Any
 
 import pytest
+from builders import a_loader, a_profile
 
 from advisor.profiles.derived.epochs import Epochs
+from advisor.profiles.facts.profile import LoaderFacts
 from advisor.tuners.comparing.duel import WINDOWS, Arena
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.comparing.worker_starts import share_of_restarts
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 
 EPOCHS = Epochs(samples=3200, batch_size=32, steps_per_batch=1.0, drop_last=True)  # of 100 steps
 STEP_S = 0.1
@@ -19,8 +21,8 @@ START_MS = 4400.0  # of which four steps may be the first batch
 FOUR: dict[str, Value] = {"num_workers": 4, "persistent_workers": "off"}
 
 
-def told(start_ms: float | None) -> dict[str, Any]:
-    return {"profile": {"loader": {"worker_start_ms": start_ms}}}
+def told(start_ms: float | None, kept: bool = False) -> LoaderFacts:
+    return a_loader(worker_start_ms=start_ms, persistent_workers=kept)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +41,12 @@ def test_workers_that_end_with_the_epoch_cost_their_start_in_each(config: Any, s
 
 @pytest.mark.parametrize(("kept", "share"), [(True, 0.0), (False, 0.4)])
 def test_a_program_that_nothing_is_set_in_says_itself_whether_it_keeps_them(kept: bool, share: float) -> None:
-    facts = {"profile": {"loader": {"worker_start_ms": START_MS, "persistent_workers": kept}}}
-    assert share_of_restarts(facts, {"num_workers": 4}, EPOCHS, STEP_S) == pytest.approx(share)
+    assert share_of_restarts(told(START_MS, kept), {"num_workers": 4}, EPOCHS, STEP_S) == pytest.approx(share)
 
 
-@pytest.mark.parametrize("facts", [told(390.0), told(None), {"profile": {"loader": None}}])
-def test_a_start_no_longer_than_a_batch_takes_costs_nothing(facts: Any) -> None:
-    assert share_of_restarts(facts, FOUR, EPOCHS, STEP_S) == 0.0
+@pytest.mark.parametrize("loader", [told(390.0), told(None), None])
+def test_a_start_no_longer_than_a_batch_takes_costs_nothing(loader: LoaderFacts | None) -> None:
+    assert share_of_restarts(loader, FOUR, EPOCHS, STEP_S) == 0.0
 
 
 class Paper:
@@ -55,16 +56,16 @@ class Paper:
 
     def __init__(self, config: dict[str, Value]) -> None:
         self._workers = config.get("num_workers", 0)
-        self.last: dict[str, Any] = {}
+        self.last = SlotMeasured()
 
     def window(self, steps: int, *, drop: int, limit_s: float) -> Slot:
         return Slot((STEP_S / 1.3 if self._workers else STEP_S,) * steps)
 
-    def facts(self) -> dict[str, Any]:
-        return told(START_MS)
+    def facts(self) -> Facts:
+        return Facts(a_profile(loader=told(START_MS)))
 
-    def stop(self) -> dict[str, Any]:
-        return {}
+    def stop(self) -> TrialOutcome:
+        return TrialOutcome("stopped")
 
     def kill(self) -> None:
         """Nothing runs."""

@@ -19,7 +19,7 @@ from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space, build_space
 from advisor.tuners.supervision.failures import Cause, Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, TrialOutcome
 from advisor.tuners.trial.spec import Target
 
 MB = 2**20
@@ -74,19 +74,17 @@ class Run:
             raise SessionEnded(self.outcome(self.machine.ends_after))
         return Slot((0.1,) * steps, flags=self.machine.flags)
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> TrialOutcome:
         return self.outcome(self.machine.steps[-1] + 1)
 
     def kill(self) -> None:
         return None
 
-    def outcome(self, steps: int) -> dict[str, Any]:
+    def outcome(self, steps: int) -> TrialOutcome:
         needed = self.machine.needs(self.batch)
         host = 100 * MB if self.machine.on_device else needed
-        return {
-            "steps": steps, "unanswered": [], "refused": {}, "peak_bytes": host,
-            "device_peak_bytes": needed if self.machine.on_device else None,
-        }  # fmt: skip
+        on_device = needed if self.machine.on_device else None
+        return TrialOutcome("stopped", steps=steps, peak_bytes=host, device_peak_bytes=on_device)
 
 
 def on_a_device(**facts: Any) -> Profile:
@@ -299,8 +297,6 @@ workload = Workload(
 def test_a_real_workload_gets_a_batch_that_fits_where_twice_of_it_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from advisor.profiles.facts.profile_json import PROFILE
-
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "wide.py").write_text(WIDE)
     (tmp_path / "study").mkdir()
@@ -309,7 +305,7 @@ def test_a_real_workload_gets_a_batch_that_fits_where_twice_of_it_does_not(
         session = launcher.start(0, {}, {})
         session.first_step()
         session.slot(3)
-        profile = PROFILE.validate_python(session.facts()["profile"])
+        profile = session.facts().profile
         session.stop()
         space = build_space(KNOBS, profile, named={"batch_size": None, "lr_scaling": None})
         arena = Arena(launcher, KNOBS, space.own, training_dataset=0, step_s=0.02)

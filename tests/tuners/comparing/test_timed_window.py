@@ -3,7 +3,6 @@
 import math
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from advisor.profiles.hooks.recorder import Plan
 from advisor.stages.diagnosis import Diagnosis, usual_s
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Record, Recorded, Slot
 
 
 class Paper:
@@ -26,16 +25,16 @@ class Paper:
     def slot(self, steps: int, *, drop: int) -> Slot:
         return Slot((next(self._slots) / 1000,) * steps)
 
-    def ask(self, command: str, event: str, wait_s: float, **arguments: Any) -> dict[str, Any]:
+    def ask(self, command: Record, answer: type[Recorded], wait_s: float) -> Recorded:
         self.windows += 1
-        return {"number": self.windows}
+        return Recorded(f"{self.windows}", (), (), (), 0.0)
 
 
 def chosen(session: Paper, *, max_steps: int | None = None) -> tuple[int, float]:
     arena = Arena(None, KNOBS, {}, max_steps=max_steps)  # type: ignore[arg-type]  # starts nothing
     diagnosis = Diagnosis(lambda: None, arena, time.monotonic() + 60, None)  # type: ignore[arg-type,return-value]
     recorded, clean_step_ms = diagnosis._timed(session, Plan(2), 4)  # type: ignore[arg-type]
-    return recorded["number"], clean_step_ms
+    return int(recorded.path), clean_step_ms
 
 
 def test_one_window_is_enough_where_the_steps_around_it_are_alike() -> None:

@@ -67,7 +67,7 @@ class Meeting:
         connection, _ = self._listener.accept()
         with connection, connection.makefile("rw") as lines:
             told: dict[str, Any] = json.loads(lines.readline())
-            lines.write('{"do": "leave"}\n')
+            lines.write('{"message": "Leave"}\n')
             lines.flush()
         return told
 

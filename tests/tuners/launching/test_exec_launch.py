@@ -93,7 +93,7 @@ def test_ranks_of_torchrun_are_measured_one_by_one(tmp_path: Path) -> None:
         assert group.first_step() > 0
         assert len(group.slot(5, drop=1).step_s) == 5
         outcome = group.stop()
-    assert (outcome["state"], outcome["failure"]) == ("stopped", None)
+    assert (outcome.state, outcome.failure) == ("stopped", None)
     assert all(
         json.loads((session.folder / "outcome.json").read_text())["steps"] == 7 for session in sessions
     )
@@ -113,7 +113,7 @@ def test_a_program_before_the_target_of_a_shell_script_is_left_alone(tmp_path: P
         session.first_step()
         with pytest.raises(SessionEnded) as ended:
             session.slot(10)
-    assert (ended.value.outcome["state"], ended.value.outcome["steps"]) == ("ended", 4)
+    assert (ended.value.outcome.state, ended.value.outcome.steps) == ("ended", 4)
     assert (tmp_path / "prepared").read_text() == "at its end"
 
 
@@ -170,7 +170,7 @@ def test_of_several_machines_the_ranks_of_this_one_are_measured(tmp_path: Path) 
         group = RankGroup(sessions)
         assert group.first_step() > 0
         assert len(group.slot(3, drop=1).step_s) == 3
-        assert group.stop()["state"] == "stopped"
+        assert group.stop().state == "stopped"
 
 
 def test_no_setting_is_tried_on_ranks_of_this_machine_alone(tmp_path: Path) -> None:

@@ -6,17 +6,16 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from supervised import MARK, marked, until
 
-from advisor.tuners.comparing.gate import parse_losses
 from advisor.tuners.launching.launch import Launcher, places
 from advisor.tuners.launching.rank_group import RankGroup, last_stack, merged, second_hand, together
 from advisor.tuners.launching.session import Session
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
+from advisor.tuners.trial.messages import SlotMeasured, TrialOutcome
 from advisor.tuners.trial.spec import Target, TrialSpec
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
@@ -106,7 +105,7 @@ def learned(launcher: Launcher, config: dict[str, int | str], steps: int) -> tup
     session = launcher.start(1, config, ALONE, learning_steps=steps)
     session.first_step()
     session.slot(steps - 1, drop=0)
-    return parse_losses(session.stop())[:steps]
+    return session.stop().losses[:steps]
 
 
 def test_two_ranks_run_slots_together_and_stop(launcher: Launcher) -> None:
@@ -116,10 +115,10 @@ def test_two_ranks_run_slots_together_and_stop(launcher: Launcher) -> None:
     assert group.first_step() > 0
     slot = group.slot(6, drop=2)
     assert len(slot.step_s) == 6 and slot.work == 16
-    assert group.last["applied"] == ["ranks", "strategy"] and not group.last["refused"]
+    assert group.last.applied == ("ranks", "strategy") and not group.last.refused
     outcome = group.stop()
-    assert outcome["state"] == "stopped" and len(outcome["ranks"]) == 2
-    assert outcome["ranks"][0]["global_batch"] == "8 samples x 2 ranks = 16"
+    assert outcome.state == "stopped" and len(outcome.ranks) == 2
+    assert outcome.ranks[0]["global_batch"] == "8 samples x 2 ranks = 16"
     assert not group.alive and launcher.launches == launches + 1
 
 
@@ -194,7 +193,7 @@ def test_a_server_that_is_killed_is_named_and_the_search_goes_on(launcher: Launc
 def test_ranks_that_share_each_batch_have_all_of_its_samples(launcher: Launcher) -> None:
     group = launcher.start(1, {**TWO, "strategy": "tensor_parallel"}, ALONE)
     group.first_step()
-    assert group.stop()["ranks"][0]["global_batch"] == "16 samples, all of them on every rank"
+    assert group.stop().ranks[0]["global_batch"] == "16 samples, all of them on every rank"
 
 
 def test_cores_are_divided_and_servers_share_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,50 +221,55 @@ def test_ranks_wait_for_each_other_as_long_as_compiling_may_take(
     assert {place.timeout_s for place in places(spec, 2, 0)} == {seconds}
 
 
-def a_message(**changed: Any) -> dict[str, Any]:
-    plain = {
-        "wall_ns": [100, 100], "cpu_ns": 150, "loader_samples": 8, "root_samples": 8, "own_cpu_s": 1.0,
-        "other_cpu_s": 1.5, "throttled_s": 0.0, "refused": {}, "phases_ns": {"forward": 60}, "flags": {},
-    }  # fmt: skip
-    return {**plain, **changed}
+def a_message(
+    *wall_ns: int, other_cpu_s: float = 1.5, own_cpu_s: float = 1.0, refused: str = ""
+) -> SlotMeasured:
+    return SlotMeasured(
+        wall_ns or (100, 100), 150, {"forward": 60}, loader_samples=8, root_samples=8,
+        other_cpu_s=other_cpu_s, own_cpu_s=own_cpu_s, refused={"amp": refused} if refused else {},
+    )  # fmt: skip
 
 
 def test_slots_of_ranks_add_up() -> None:
     whole = merged([a_message(), a_message(other_cpu_s=1.4, own_cpu_s=1.1)], splits_batch=True)
-    assert whole["wall_ns"] == [100, 100] and whole["loader_samples"] == 16 and whole["cpu_ns"] == 300
-    assert whole["other_cpu_s"] == pytest.approx(0.4)  # 2.5 of the machine, 2.1 of the two ranks
+    assert whole.wall_ns == (100, 100) and whole.loader_samples == 16 and whole.cpu_ns == 300
+    assert whole.other_cpu_s == pytest.approx(0.4)  # 2.5 of the machine, 2.1 of the two ranks
 
 
 def test_ranks_at_their_own_pace_give_the_rate_of_both() -> None:
-    whole = merged([a_message(wall_ns=[100]), a_message(wall_ns=[300])], splits_batch=True)
-    assert whole["wall_ns"] == [150]  # 1/100 + 1/300 steps per ns, for two steps
+    whole = merged([a_message(100), a_message(300)], splits_batch=True)
+    assert whole.wall_ns == (150,)  # 1/100 + 1/300 steps per ns, for two steps
 
 
 def test_whole_batches_are_counted_once() -> None:
     whole = merged([a_message(), a_message()], splits_batch=False)
-    assert whole["loader_samples"] == 8
+    assert whole.loader_samples == 8
 
 
-def an_outcome(losses: list[float], norms: list[float]) -> dict[str, Any]:
-    return {
-        "losses": [repr(loss) for loss in losses], "grad_norms": [repr(norm) for norm in norms],
-        "peak_bytes": 10, "device_peak_bytes": None, "files": [], "connections": [], "processes": [],
-        "refused": {}, "failure": None, "report": {"bytes_per_step": 4},
-    }  # fmt: skip
+def test_what_several_ranks_refuse_is_told_in_the_words_of_the_first() -> None:
+    whole = merged([a_message(), a_message(refused="one"), a_message(refused="two")], splits_batch=True)
+    assert whole.refused == {"amp": "one"} and len(whole.ranks) == 3
+
+
+def an_outcome(losses: list[float], norms: list[float]) -> TrialOutcome:
+    return TrialOutcome(
+        "stopped", losses=tuple(losses), grad_norms=tuple(norms), peak_bytes=10,
+        report={"bytes_per_step": 4},
+    )  # fmt: skip
 
 
 def test_losses_are_averaged_or_taken_from_the_rank_that_has_them() -> None:
     outcomes = [an_outcome([1.0, 2.0], [1.0]), an_outcome([3.0, math.nan], [1.0])]
     mean = together(outcomes, "mean")
-    assert mean["losses"][0] == "2.0" and mean["losses"][1] == "nan"
-    assert together(outcomes, "last")["losses"] == ["3.0", "nan"]
-    assert together(outcomes, "first")["losses"] == ["1.0", "2.0"]
-    assert mean["peak_bytes"] == 20 and [rank["bytes_per_step"] for rank in mean["ranks"]] == [4, 4]
+    assert mean.losses[0] == 2.0 and math.isnan(mean.losses[1])
+    assert together(outcomes, "last").losses is outcomes[1].losses
+    assert together(outcomes, "first").losses == (1.0, 2.0)
+    assert mean.peak_bytes == 20 and [rank["bytes_per_step"] for rank in mean.ranks] == [4, 4]
 
 
 def test_gradient_norms_that_differ_between_ranks_are_of_parts_and_left_out() -> None:
-    assert together([an_outcome([], [1.0]), an_outcome([], [1.0])], "mean")["grad_norms"] == ["1.0"]
-    assert together([an_outcome([], [1.0]), an_outcome([], [1.2])], "mean")["grad_norms"] == []
+    assert together([an_outcome([], [1.0]), an_outcome([], [1.0])], "mean").grad_norms == (1.0,)
+    assert together([an_outcome([], [1.0]), an_outcome([], [1.2])], "mean").grad_norms == ()
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_session_runs_slots_until_it_is_stopped(make: Make, tmp_path: Path) ->
         slot = session.slot(5, drop=2)
         assert len(slot.step_s) == 5 and all(seconds > 0 for seconds in slot.step_s)
         outcome = session.stop()
-        assert (outcome["state"], outcome["failure"], outcome["steps"]) == ("stopped", None, 8)
+        assert (outcome.state, outcome.failure, outcome.steps) == ("stopped", None, 8)
         assert json.loads((session.folder / "outcome.json").read_text())["state"] == "stopped"
         assert not session.alive and launcher.launches == 1
 
@@ -112,7 +112,7 @@ def test_a_program_that_comes_to_its_end_says_so(tmp_path: Path) -> None:
         session.first_step()
         with pytest.raises(SessionEnded) as ended:
             session.slot(10)
-        assert (ended.value.outcome["state"], ended.value.outcome["steps"]) == ("ended", 3)
+        assert (ended.value.outcome.state, ended.value.outcome.steps) == ("ended", 3)
 
 
 def test_an_exception_is_told_with_the_users_frames_alone(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_refused_knob_is_told_with_its_reason(tmp_path: Path) -> None:
         session = launcher.start(1, asked, {"optimizer_implementation": "default"})
         session.first_step()
         session.slot(3)
-        assert session.last["refused"] == {"optimizer_implementation": "Rprop has no fused form"}
+        assert session.last.refused == {"optimizer_implementation": "Rprop has no fused form"}
         session.kill()
 
 
@@ -225,7 +225,7 @@ def test_a_setting_of_the_environment_reaches_every_process_that_has_it(make: Ma
         session = launcher.start(0, {"malloc": "libc-tuned"}, {})
         session.first_step()
         session.slot(3)
-        assert (session.last["applied"], session.last["refused"]) == (["malloc"], {})
+        assert (session.last.applied, session.last.refused) == (("malloc",), {})
         session.kill()
 
 

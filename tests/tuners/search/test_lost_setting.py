@@ -10,7 +10,7 @@ from test_search import Kept, ScriptedArena, a_search
 from advisor.tuners.knob import Value
 from advisor.tuners.search.search import Search
 from advisor.tuners.supervision.failures import TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 CHOICES: dict[str, list[Value]] = {
     "num_threads": [1, 2],
@@ -37,7 +37,7 @@ def declining(
         asked[0] += 1
         late = asked[0] > after
         messages = [
-            {"applied": [], "refused": {name: WHY} if late and config.get(name) == value else {}}
+            SlotMeasured(refused={name: WHY} if late and config.get(name) == value else {})
             for config in configs
         ]
         ratio = arena.ratio(*configs)
@@ -82,7 +82,9 @@ def test_the_last_incumbent_without_it_takes_its_place_and_the_process_ends() ->
     search._adopt(0.5, both.with_({"optimizer_implementation": "fused"}))
     process = search._race._session(search.incumbent)
     with pytest.raises(TrialFailed, match=WHY):
-        search._race._refused(search.incumbent, both, {"refused": {"num_threads": WHY}}, {})
+        search._race._refused(
+            search.incumbent, both, SlotMeasured(refused={"num_threads": WHY}), SlotMeasured()
+        )
     assert not process.alive
     search._fall_back(search._race.lost)
     assert (search.incumbent, search.score) == (alone, 0.2)
@@ -91,7 +93,8 @@ def test_the_last_incumbent_without_it_takes_its_place_and_the_process_ends() ->
 def test_what_the_candidate_alone_declines_is_not_the_incumbents() -> None:
     race = a_search(speed, CHOICES)[0]._race
     config = race.base.with_({"num_threads": 2, "amp": "bf16"})
-    said = {"applied": [], "refused": {"num_threads": WHY}}
-    assert race._refused(config.with_({"amp": "off"}), config, {}, said) == {"num_threads": WHY}
-    assert race._refused(race.base, config, {}, said) == {"num_threads": WHY}
+    said = SlotMeasured(refused={"num_threads": WHY})
+    off = config.with_({"amp": "off"})
+    assert race._refused(off, config, SlotMeasured(), said) == {"num_threads": WHY}
+    assert race._refused(race.base, config, SlotMeasured(), said) == {"num_threads": WHY}
     assert race.lost == {}

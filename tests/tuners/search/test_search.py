@@ -18,7 +18,7 @@ from advisor.tuners.search.search import BudgetSpent, Search
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -47,8 +47,12 @@ class ScriptedArena:
 
     def quads(self, sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
         ratio = self.ratio(*configs)
-        message: dict[str, Any] = {"applied": [], "refused": {}}
-        return [ratio + 0.0001 * index for index in range(quads)], ([], [Slot((0.1,))]), ({}, message)
+        message = SlotMeasured()
+        return (
+            [ratio + 0.0001 * index for index in range(quads)],
+            ([], [Slot((0.1,))]),
+            (SlotMeasured(), message),
+        )
 
     def start(self, config: Mapping[str, Value], number: int) -> "ScriptedSession":
         return ScriptedSession()
@@ -63,9 +67,9 @@ class ScriptedSession:
     def first_step(self) -> float:
         return 0.1
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> TrialOutcome:
         self.alive = False
-        return {}
+        return TrialOutcome("stopped")
 
     def kill(self) -> None:
         self.alive = False
@@ -230,8 +234,8 @@ def test_a_refusal_is_neither_a_trial_nor_a_failure() -> None:
     search, arena, kept = a_search(lambda c: 1.0, {"amp": ["off", "bf16"]})
 
     def refusing(sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
-        message = {"applied": [], "refused": {"amp": "autocast is on already"}}
-        return [0.3] * quads, ([], [Slot((0.1,))]), ({}, message)
+        message = SlotMeasured(refused={"amp": "autocast is on already"})
+        return [0.3] * quads, ([], [Slot((0.1,))]), (SlotMeasured(), message)
 
     arena.quads = refusing  # type: ignore[method-assign]
     assert search.run(None) == {"amp": "off"}

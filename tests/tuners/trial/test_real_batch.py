@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from advisor.profiles.facts.profile_json import PROFILE
 from advisor.stages.larger_batch import Batching
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knobs import KNOBS
@@ -42,7 +41,7 @@ def test_a_batch_that_is_far_too_small_is_raised(tmp_path: Path, monkeypatch: py
         session = launcher.start(0, {}, {})
         session.first_step()
         session.slot(16)
-        profile = PROFILE.validate_python(session.facts()["profile"])
+        profile = session.facts().profile
         session.stop()
         space = build_space(KNOBS, profile, named={"batch_size": None, "lr_scaling": None})
         arena = Arena(launcher, KNOBS, space.own, training_dataset=0, step_s=0.0005)

@@ -119,7 +119,7 @@ def _meet(connection: Any, kind: str, name: str, file: str) -> None:
     """Tell the tuner who is here; returns where it does not want this process."""
     import json
 
-    told = {"event": "hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file}
+    told = {"message": "Hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file}
     told.update(args=sys.argv[1:], cwd=os.getcwd(), variables={key: os.environ.get(key) for key in TOLD})
     line = b""
     try:
@@ -132,7 +132,7 @@ def _meet(connection: Any, kind: str, name: str, file: str) -> None:
         answer = json.loads(line or b"{}")
     except (OSError, ValueError):
         answer = {}
-    if answer.get("do") == "arm":
+    if answer.get("message") == "Arm":
         _take_over(connection, answer)
     connection.close()
 
@@ -197,8 +197,8 @@ def _complain(connection: Any, message: str) -> NoReturn:
     """Say that this trial cannot be, and end."""
     import json
 
-    failure = {"event": "failure", "cause": "environment", "message": message, "trace": "", "where": None}
-    connection.sendall(json.dumps(failure).encode() + b"\n")
+    failed = {"message": "Failed", "failure": {"cause": "environment", "message": message}}
+    connection.sendall(json.dumps(failed).encode() + b"\n")
     os._exit(1)
 
 
