@@ -1,6 +1,8 @@
-"""A confirmed recommendation stands unless a better one is confirmed."""
+"""What a resumed study goes on with: an open confirmation, and a recommendation that was confirmed."""
 
-from advisor.base.settings import Settings
+import json
+
+from advisor.base.settings import Settings, Value
 from advisor.result.document import ResultData
 from advisor.tuners.comparing.measure import Decision
 from advisor.tuners.search.measured import Measured
@@ -39,3 +41,19 @@ def standing(
     if result.recommendation.verdict == "change" and estimate is not None and estimate > held.estimate:
         return result
     return result.model_copy(update={"recommendation": found, "planned": before.planned})
+
+
+def open_confirmation(measured: Measured, space: Space, settings: Settings) -> dict[str, Value] | None:
+    """The configuration whose confirmation was left open, if it may be tried now.
+
+    Args:
+        measured: Processes of all confirmations.
+        space: What may be tried now.
+        settings: Level and least gain of the confirmation.
+    """
+    for key in measured.open_confirmations(min_gain=settings.min_gain, level=settings.confidence):
+        config: dict[str, Value] = json.loads(key)
+        known = config.keys() == space.present.keys() and config != space.present
+        if known and space.check(config) is None:
+            return config
+    return None
