@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -258,8 +259,16 @@ def _complete(seen: Seen) -> Profile:
 
 
 def _rates(seen: Seen) -> Rates | None:
+    import torch
+
     try:
-        return measure_rates(limit_s=RATES_S)
+        return _rates_with(torch.get_num_threads(), torch.cuda.is_initialized())
     except (MemoryError, OSError, RuntimeError) as error:  # the program may hold all memory there is
         seen.notes.append(f"what the machine can do was not measured: {type(error).__name__}: {error}")
         return None
+
+
+@cache
+def _rates_with(threads: int, cuda: bool) -> Rates:
+    """What the machine can do with so many threads: the same for each profile of one process."""
+    return measure_rates(limit_s=RATES_S)

@@ -1,6 +1,7 @@
 """``advisor.profile`` around a loop in this very process."""
 
 import gc
+import os
 import random
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 import advisor
 from advisor.base.errors import SituationError, UsageError
 from advisor.report.profile_result import ProfileResult
+from advisor.runs import in_process
 from advisor.runs.in_process import LoopProfile
 
 
@@ -141,11 +143,23 @@ def test_two_windows_never_follow_each_other_at_once() -> None:
 
 def test_nothing_is_printed() -> None:
     """In a process of its own: what has recorded before decides whether torch tells of it."""
-    program = "from test_in_process import Program, profiled; profiled(Program(), 10, steps=6)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    program = (
+        "import test_in_process as tests; tests.in_process.RATES_S = 0.0\n"
+        "tests.profiled(tests.Program(), 10, steps=6)"
     )
+    found = os.pathsep.join(str(folder) for folder in Path(__file__).parents[:2])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": found},
+    )  # fmt: skip
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_the_machine_is_measured_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[float] = []
+    rates = profiled(Program(), 5, steps=2).data.profile.rates
+    monkeypatch.setattr(in_process, "measure_rates", lambda limit_s: measured.append(limit_s))
+    assert profiled(Program(), 5, steps=2).data.profile.rates == rates and measured == []
 
 
 def test_nothing_of_the_loop_is_kept_alive() -> None:
