@@ -17,8 +17,8 @@ from advisor.stages.assemble import _planned, _recommendation
 from advisor.stages.baseline import Baseline
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.caller import Caller
 from advisor.stages.confirmation import Confirmation
+from advisor.stages.launching import Caller
 from advisor.stages.longer_run import LongerRun
 from advisor.stages.outcome import Outcome
 from advisor.stages.trials import TrialLog

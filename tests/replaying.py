@@ -21,7 +21,7 @@ from advisor.profiles.facts.observed import MemoryUse
 from advisor.profiles.facts.profile import Profile
 from advisor.result.document import ResultData
 from advisor.runs.tune import tune
-from advisor.stages.caller import Caller
+from advisor.stages.launching import Caller
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Session, SessionEnded

@@ -23,11 +23,10 @@ from advisor.result.document import Budget, ProfileData, ProfileSummary, ResultD
 from advisor.result.stored_step import LEAST_PROCESSES
 from advisor.runs.regression import check_memory, check_step, is_contended, undisturbed
 from advisor.stages.baseline import COLLAPSE, SHORT_DROP, target_error, too_short
-from advisor.stages.bench import MeasuredBench, failures_told, open_measured_bench
-from advisor.stages.caller import Caller
+from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.first_line import first_line
 from advisor.stages.fresh_processes import FreshProcesses
-from advisor.stages.launching import request_digest
+from advisor.stages.launching import Caller, request_digest
 from advisor.stages.longer_run import peak_of
 from advisor.stages.result_findings import phases_ms
 from advisor.tuners.comparing.duel import HOPELESS, SLOT_LIMIT_S
@@ -92,8 +91,8 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
         stack.callback(remove, folder)
         try:
             with failures_told("check", ENOUGH):
-                bench = stack.enter_context(open_measured_bench(settings, folder, caller, began=began))
-                run = _Run(bench)
+                bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
+                run = _Run(run_unchanged(bench))
                 run.measure()
         except (TargetError, UsageError) as error:
             raise of_check(error, folder) from None

@@ -20,10 +20,9 @@ from advisor.rules import RULES
 from advisor.stages import result_findings as data
 from advisor.stages.baseline import too_short
 from advisor.stages.bench import failures_told, open_bench
-from advisor.stages.caller import Caller
 from advisor.stages.diagnosis import Diagnosis
 from advisor.stages.first_line import first_line
-from advisor.stages.launching import request_digest
+from advisor.stages.launching import Caller, request_digest
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.fixed import check_applied

@@ -22,13 +22,12 @@ from advisor.result.document import ResultData
 from advisor.rules import RULES
 from advisor.stages import assemble
 from advisor.stages.batch_size import Batches
-from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_measured_bench
-from advisor.stages.caller import Caller
+from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.closer_look import look_again, look_closely
 from advisor.stages.confirmation import Confirmation
 from advisor.stages.confirmation_plan import reserve_s
 from advisor.stages.first_line import first_line
-from advisor.stages.launching import open_launcher, side_effects
+from advisor.stages.launching import Caller, open_launcher, side_effects
 from advisor.stages.outcome import Outcome
 from advisor.stages.search_plan import how_long, planned_search
 from advisor.stages.searched import searched_space
@@ -71,12 +70,10 @@ def tune(
         progress.begin(first_line(settings.target, read_machine(), _limit(settings)))
         caller = Caller(progress, stop)
         study = Study.open(settings, stack, caller.warn)
-        opening = open_measured_bench(
-            settings, study.folder, caller, began=began, launching=launching, clock=clock
-        )
+        opening = open_bench(settings, study.folder, caller, began=began, launching=launching, clock=clock)
         try:
             with failures_told("tune", "the baseline was measured"):
-                bench = stack.enter_context(opening)
+                bench = run_unchanged(stack.enter_context(opening))
         except TargetError as error:
             study.keep_failed_baseline(error)
             raise

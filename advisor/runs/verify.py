@@ -25,11 +25,10 @@ from advisor.result.comparability import machine_differences, refuse
 from advisor.result.document import Adopted, Ratio, ResultData
 from advisor.result.wording import GAINS, gain_of
 from advisor.runs.stand_in import write_stand_in
-from advisor.stages.bench import MeasuredBench, failures_told, open_measured_bench
-from advisor.stages.caller import Caller
+from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.confirmation_plan import instance_quads
 from advisor.stages.fresh_processes import FreshPairs, FreshProcesses
-from advisor.stages.launching import open_launcher
+from advisor.stages.launching import Caller, open_launcher
 from advisor.stages.numerics import NumericsGate
 from advisor.stages.trials import as_ratio
 from advisor.tuners.comparing import gate
@@ -162,11 +161,9 @@ class _Verifying:
         return self._verdict(judged(measured, self._promised()), numbers, measured)
 
     def _bench(self) -> MeasuredBench:
-        bench = self.stack.enter_context(
-            open_measured_bench(
-                self.settings, self._folder("original"), self.caller, began=self.began, arena=self._arena
-            )
-        )
+        folder = self._folder("original")
+        opening = open_bench(self.settings, folder, self.caller, began=self.began, arena=self._arena)
+        bench = run_unchanged(self.stack.enter_context(opening))
         self.began = bench.began
         bench.baseline.end()
         if bench.baseline.disturbance is not None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from advisor.base.errors import TargetError
 from advisor.base.settings import Clock, Progress, Settings, Value
 from advisor.profiles.facts.profile import Profile
 from advisor.stages.baseline import Baseline, run_baseline, target_error
-from advisor.stages.caller import Caller
 from advisor.stages.diagnosis import Diagnosis
-from advisor.stages.launching import open_launcher
+from advisor.stages.launching import Caller, open_launcher
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.memory_duel import MemoryArena
 from advisor.tuners.knobs import KNOBS
@@ -118,7 +117,7 @@ def open_bench(
     caller: Caller,
     *,
     began: float,
-    arena: Callable[..., Arena] = Arena,
+    arena: Callable[..., Arena] | None = None,
     launching: Launching = open_launcher,
     clock: Clock = time.monotonic,
 ) -> Iterator[Bench]:
@@ -129,7 +128,7 @@ def open_bench(
         folder: For logs of processes; private to the user.
         caller: Is told what happens, and may stop.
         began: When the run began, by the clock; waiting for the device does not count.
-        arena: Makes the arena; called as the class.
+        arena: Makes the arena, as the class does; by default that of the objective.
         launching: Opens the launcher.
         clock: Seconds, monotonic, by which the budget is spent.
 
@@ -140,46 +139,25 @@ def open_bench(
     """
     with launching(settings, folder, caller) as launcher:
         launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
-        made = arena(launcher, KNOBS, {}, fixed_warmup=settings.warmup, clock=clock)
+        kind = arena or (MemoryArena if settings.objective == "memory" else Arena)
+        made = kind(launcher, KNOBS, {}, fixed_warmup=settings.warmup, clock=clock)
         yield Bench(settings, caller, launcher, made, began + launcher.waited_s)
 
 
-@contextmanager
-def open_measured_bench(
-    settings: Settings,
-    folder: Path,
-    caller: Caller,
-    *,
-    began: float,
-    arena: Callable[..., Arena] | None = None,
-    **options: Any,
-) -> Iterator[MeasuredBench]:
-    """Open a bench and run the program on it, unchanged.
-
-    Args:
-        settings: As of ``open_bench``.
-        folder: As of ``open_bench``.
-        caller: As of ``open_bench``.
-        began: As of ``open_bench``.
-        arena: As of ``open_bench``; ``None`` for the one of the objective.
-        options: As of ``open_bench``.
+def run_unchanged(bench: Bench) -> MeasuredBench:
+    """Run the program on a bench with nothing changed but what is fixed.
 
     Raises:
-        TargetError: The program fails, has no training step, or ends too early.
+        TargetError: It fails, has no training step, or ends too early.
         UsageError: The budget is below one run of it, or a fixed knob does not act.
-        TrialFailed: As ``open_bench``.
-        Interrupted: As ``open_bench``.
-        EnvironmentProblem: As ``open_bench``.
+        Interrupted: The user asked to stop.
     """
-    kind = arena or (MemoryArena if settings.objective == "memory" else Arena)
-    with ExitStack() as stack:
-        opened = stack.enter_context(open_bench(settings, folder, caller, began=began, arena=kind, **options))
-        caller.progress.say("running it unchanged")
-        baseline = run_baseline(opened.launcher, opened.arena, settings)
-        baseline.teach(opened.arena)
-        bench = MeasuredBench(settings, caller, opened.launcher, opened.arena, opened.began, baseline)
-        bench.learn(baseline.profile)
-        yield bench
+    bench.progress.say("running it unchanged")
+    baseline = run_baseline(bench.launcher, bench.arena, bench.settings)
+    baseline.teach(bench.arena)
+    measured = MeasuredBench(bench.settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline)
+    measured.learn(baseline.profile)
+    return measured
 
 
 @contextmanager

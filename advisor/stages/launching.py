@@ -5,20 +5,53 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.base.settings import Settings, TargetRequest, Value
+from advisor.base.settings import Progress, Settings, TargetRequest, Value
+from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import read_machine
-from advisor.stages.caller import Caller
 from advisor.stages.device_lock import Held, holding, measured_names, shown
 from advisor.stages.scratch import make_scratch
 from advisor.storage.contract import default_study_name, digest_of_target
 from advisor.tuners.launching.exec_command import find_wanted
 from advisor.tuners.launching.launch import CACHE_VARIABLE, Launcher, can_isolate
+from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.trial.rank_environment import wants_own_group
 from advisor.tuners.trial.spec import Target
 
 SHOWN = 10  # names in a warning
+
+
+@dataclass
+class Caller:
+    """The user of one run.
+
+    Attributes:
+        progress: Is told what happens.
+        stop: Knows whether a signal came.
+        warnings: All that were told, each once.
+    """
+
+    progress: Progress
+    stop: StopRequests
+    warnings: list[str] = field(default_factory=list)
+
+    def waiting(self, what: str, seconds: float) -> None:
+        """Tell that a wait goes on.
+
+        Raises:
+            Interrupted: The user asked to stop.
+        """
+        if self.stop.received is not None:
+            raise Interrupted
+        self.progress.waiting(what, seconds)
+
+    def warn(self, text: str) -> None:
+        """Tell a warning, if it was not told before."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self.progress.warn(text)
 
 
 @contextmanager

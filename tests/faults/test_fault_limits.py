@@ -17,9 +17,8 @@ from toy import Toy
 from advisor.base.settings import Settings, TargetRequest
 from advisor.base.signals import StopRequests
 from advisor.report.progress import progress_here
-from advisor.stages.caller import Caller
 from advisor.stages.device_lock import FOLDER_VARIABLE
-from advisor.stages.launching import open_launcher
+from advisor.stages.launching import Caller, open_launcher
 
 pytestmark = pytest.mark.faults
 
