@@ -9,7 +9,7 @@ PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
 QUICK := not planted and not faults
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test planted planted-record faults oracle check lint format types layers bench docs clean
+.PHONY: help install demo test test-all planted planted-record faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -31,6 +31,8 @@ demo: $(READY) ## run the main job on the ResNet-18 example; leaves demo-report/
 test: $(READY) ## run the tests (about 40 minutes)
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)"
+
+test-all: test planted faults ## everything: the tests, planted programs live, injected faults
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted

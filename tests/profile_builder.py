@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from result_builder import HOSTILE, PLAIN, a_ceiling, a_finding, a_named_result, a_profile_result, an_interval
+from result_builder import HOSTILE, a_ceiling, a_finding, a_named_result, a_profile_result, an_interval
 
 from advisor.result.document import Operator, ProfileData, ProfileSummary, Recording, Target
 
@@ -54,8 +54,3 @@ def a_named_profile(names: list[str]) -> ProfileData:
 
 def a_hostile_profile() -> ProfileData:
     return a_named_profile(HOSTILE)
-
-
-def a_harmless_profile() -> ProfileData:
-    """The twin of the hostile profile with plain names."""
-    return a_named_profile(PLAIN)

@@ -65,11 +65,6 @@ def a_file(folder: Path, content: bytes | str | list[Any] | dict[str, Any]) -> P
     return path
 
 
-def names_of(trace: Trace) -> list[str]:
-    """Names of all events, in order."""
-    return [trace.names[each] for each in trace.name]
-
-
 def record(path: Path, **flags: Any) -> bytes:
     """A real trace of a small model that is trained on two threads."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))

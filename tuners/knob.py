@@ -140,3 +140,18 @@ class Knob(Generic[V]):
 
 
 AnyKnob = Knob[Any]
+
+
+def offered(present: V, refusals: Mapping[V, str | None]) -> list[V]:
+    """The present setting and those that are not refused.
+
+    Args:
+        present: Comes first.
+        refusals: By setting why it cannot be tried here; nothing where it can.
+
+    Raises:
+        Refused: All of them are.
+    """
+    if all(refusals.values()):
+        raise Refused("; ".join(dict.fromkeys(reason for reason in refusals.values() if reason)))
+    return [present, *(value for value, reason in refusals.items() if not reason)]

@@ -27,3 +27,16 @@ class StrategySetting(Knob[V]):
 
     def process(self, value: V) -> None:
         """The strategy reads it when it wraps the model."""
+
+
+class StrategySwitch(StrategySetting[str]):
+    """A setting of strategies that is off unless it is switched on."""
+
+    default = "off"
+
+    def values(self) -> list[str]:
+        return ["off", "on"]
+
+    def choices(self, profile: Profile) -> list[str]:
+        self.check("on", profile)
+        return ["off", "on"]

@@ -132,6 +132,11 @@ def proposed_patch(result: ResultData, proposal: Proposal, folder: Path | None =
     return make_patch(result.model_copy(update={"recommendation": recommendation}), folder)
 
 
+def patched(result: ResultData, before: bytes) -> bytes:
+    """What the patch of a result makes of its target's source, by which a written patch is known again."""
+    return edited(before, result.recommendation.changes, result.target.kind, result.target.args)[0]
+
+
 def find_target(name: str, folder: Path | None = None) -> Path:
     """The file that a result names, in the project and not behind a link.
 

@@ -1,31 +1,23 @@
 """A user's file replaced as a whole or not at all, with the old one kept beside it until it is taken back.
 
-Beside ``train.py`` lie ``train.py.advisor-backup``, byte for byte what it was, and
-``train.py.advisor-backup.json``, which tells what was written, so that only that is ever taken back. Both are
-there before the file is replaced: wherever this is cut off, nothing is lost.
+Beside ``train.py`` lies ``train.py.orig``, byte for byte what it was, made before the file is replaced:
+nothing is lost wherever this is cut off. Its patch is what the file must still be to be taken back.
 """
 
 import errno
-import hashlib
-import json
 import os
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
 
-from advisor.base.errors import AdvisorError, EnvironmentProblem, UsageError, clean
+from advisor.base.errors import EnvironmentProblem, UsageError, clean
 from advisor.base.fault_points import hit
 
-BACKUP, RECORD = ".advisor-backup", ".advisor-backup.json"
-MAX_RECORD = 10_000  # bytes
+BACKUP = ".orig"
 GIT_S = 5.0
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # file systems without hard links
-
-State = Literal["none", "written", "changed", "unfinished"]
 
 
 def backup_of(file: Path) -> Path:
@@ -33,28 +25,21 @@ def backup_of(file: Path) -> Path:
     return file.with_name(file.name + BACKUP)
 
 
-def state_of(file: Path) -> State:
-    """What is known of an earlier patch of a file.
+def is_written(file: Path, patched: Callable[[bytes], bytes]) -> bool:
+    """Whether a file is the patch of what lies beside it.
 
-    ``written``: the file is what was written. ``changed``: it is something else by now. ``unfinished``: it
-    was not replaced in the end. ``none``: there is no earlier patch.
+    Args:
+        file: A real path.
+        patched: What a patch makes of a content.
 
     Raises:
-        UsageError: What lies beside it is not ours.
-        EnvironmentProblem: It cannot be read.
+        UsageError: One of them is no regular file.
+        EnvironmentProblem: One of them cannot be read.
     """
-    backup, record = backup_of(file), _record_of(file)
-    if not os.path.lexists(backup) and not os.path.lexists(record):
-        return "none"
-    if os.path.lexists(backup) and not os.path.lexists(record):
-        if _digest(_read(backup)) == _digest(_read(file)):  # cut off between the two
-            return "unfinished"
-        raise UsageError(f"{clean(backup.name)} was not made by advisor", hint="move it away")
-    known = _read_record(record)
-    digest = _digest(_read(file))
-    if digest == known["original"]:
-        return "unfinished"
-    return "written" if digest == known["written"] else "changed"
+    if not os.path.lexists(backup_of(file)):
+        return False
+    before, present = _read(backup_of(file)), _read(file)
+    return present != before and present == patched(before)
 
 
 def write_patch(file: Path, before: bytes, after: bytes) -> Path:
@@ -69,63 +54,59 @@ def write_patch(file: Path, before: bytes, after: bytes) -> Path:
         The backup.
 
     Raises:
-        UsageError: It holds something else, has another name, or an earlier patch was not taken back.
+        UsageError: It holds something else, has another name, or there is something in place of the backup.
         EnvironmentProblem: It cannot be written.
     """
     name, backup = clean(file.name), backup_of(file)
-    state = state_of(file)
-    if state in ("written", "changed"):
-        raise UsageError(
-            f"{clean(backup.name)} exists: an earlier patch was written to {name}",
-            hint=f"`advisor apply RESULT --revert` takes it back; removing {clean(backup.name)} and "
-            f"{clean(_record_of(file).name)} keeps it for good",
-            code="backup_exists",
-        )
     with _told(name):
         status = _writable(file, name)
-        _unlink(backup, _record_of(file))
-        _create(backup, before, status)
-        known = {"file": file.name, "original": _digest(before), "written": _digest(after)}
-        _create(_record_of(file), json.dumps(known, indent=2).encode() + b"\n", status)
+        if not os.path.lexists(backup):
+            _create(backup, before, status)
+        elif _read(backup) != before:  # the same is there after an attempt that was cut off
+            raise UsageError(
+                f"{clean(backup.name)} exists: nothing written",
+                hint="move it away, or take back an earlier patch with `advisor apply RESULT --revert`",
+                code="backup_exists",
+            )
         try:
             _replace(file, before, after, status)
         except BaseException:
-            _unlink(backup, _record_of(file))
+            backup.unlink(missing_ok=True)
             raise
     return backup
 
 
-def revert(file: Path) -> bool:
+def revert(file: Path, patched: Callable[[bytes], bytes]) -> bool:
     """Put a file back as it was before it was patched.
 
+    Args:
+        file: A real path.
+        patched: What the patch makes of a content.
+
     Returns:
-        Whether it had been replaced at all; what an unfinished patch left is removed either way.
+        Whether it had been replaced at all; the backup of an unfinished patch is removed either way.
 
     Raises:
         UsageError: There is no patch, or the file was changed since.
         EnvironmentProblem: It cannot be written.
     """
     name, backup = clean(file.name), backup_of(file)
-    state = state_of(file)
-    if state == "none":
+    if not os.path.lexists(backup):
         raise UsageError(f"{name} was not patched: there is no {clean(backup.name)}", code="no_backup")
-    if state == "changed":
+    original, present = _read(backup), _read(file)
+    after = patched(original)
+    if after == original or present not in (after, original):
         raise UsageError(
             f"{name} was changed after it was patched: nothing written",
             hint=f"the file as it was before lies in {clean(backup.name)}",
             code="target_changed",
         )
     with _told(name):
-        if state == "written":
-            original = _read(backup)
-            if _digest(original) != _read_record(_record_of(file))["original"]:
-                raise UsageError(
-                    f"{clean(backup.name)} is not what it was: nothing written", code="target_changed"
-                )
-            _replace(file, _read(file), original, _writable(file, name))
-        _unlink(backup, _record_of(file))
+        if present == after:
+            _replace(file, present, original, _writable(file, name))
+        backup.unlink()
         _sync(file.parent)
-    return state == "written"
+    return present == after
 
 
 def has_uncommitted_changes(file: Path) -> bool:
@@ -148,10 +129,6 @@ def has_uncommitted_changes(file: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return told.returncode == 0 and bool(told.stdout.strip())
-
-
-def _record_of(file: Path) -> Path:
-    return file.with_name(file.name + RECORD)
 
 
 def _writable(file: Path, name: str) -> os.stat_result:
@@ -194,20 +171,14 @@ def _replace(file: Path, before: bytes, after: bytes, status: os.stat_result) ->
 
 
 def _create(file: Path, content: bytes, status: os.stat_result) -> None:
-    """A new file that is whole as soon as it is there; one that is there already stays."""
+    """A new file that is whole as soon as it is there."""
     temporary = _temporary(file, content, status)
-    hit("backup.rename.before")
     try:
-        os.link(temporary, file, follow_symlinks=False)
-    except FileExistsError:
-        raise UsageError(f"{clean(file.name)} exists: nothing written", hint="move it away") from None
-    except OSError as error:
-        if error.errno not in NO_LINKS or os.path.lexists(file):
-            raise
-        temporary.rename(file)
+        hit("backup.rename.before")
+        temporary.replace(file)
+        hit("backup.rename.after")
     finally:
         temporary.unlink(missing_ok=True)
-    hit("backup.rename.after")
     _sync(file.parent)
 
 
@@ -242,21 +213,6 @@ def _read(file: Path) -> bytes:
         raise _problem(f"cannot read {clean(file.name)}", error) from None
 
 
-def _read_record(record: Path) -> dict[str, str]:
-    try:
-        known = json.loads(_read(record)[:MAX_RECORD])
-        return {"original": str(known["original"]), "written": str(known["written"])}
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        if isinstance(error, AdvisorError):
-            raise
-        raise UsageError(f"{clean(record.name)} was not made by advisor", hint="move it away") from None
-
-
-def _unlink(*files: Path) -> None:
-    for file in files:
-        file.unlink(missing_ok=True)
-
-
 def _sync(folder: Path) -> None:
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -275,7 +231,3 @@ def _told(name: str) -> Iterator[None]:
 
 def _problem(message: str, error: OSError) -> EnvironmentProblem:
     return EnvironmentProblem(message, cause=clean(os.strerror(error.errno or 0)).lower())
-
-
-def _digest(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"

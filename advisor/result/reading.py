@@ -9,21 +9,6 @@ from advisor.base.errors import UsageError, clean
 from advisor.result.document import SCHEMA_VERSION, ProfileData, ResultData
 
 
-def read_result(path: Path) -> ResultData:
-    """Read the ``result.json`` of a ``tune``, or the one in a report folder.
-
-    Raises:
-        UsageError: No such file, or not such a result.
-    """
-    document = read_document(path)
-    if not isinstance(document, ResultData):
-        raise UsageError(
-            f"{clean(str(path))} is a profile, without a recommendation",
-            hint="`advisor tune TARGET` makes one",
-        )
-    return document
-
-
 def read_document(path: Path) -> ResultData | ProfileData:
     """Read a ``result.json`` of ``tune`` or ``profile``, or the one in a report folder.
 

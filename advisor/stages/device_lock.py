@@ -1,9 +1,9 @@
-"""One device, or one set of CPUs, is measured by one tuner of this host at a time, whoever started it.
+"""One GPU, or one set of CPUs, is measured by one tuner of this host at a time, whoever started it.
 
-A lock is a file per GPU or per CPU, in a folder that all users of the host share. It is taken with ``flock``
-and so belongs to the open file: a supervisor that inherits the descriptor keeps it for as long as a trial may
-live, and it is free when the last process that has it is gone, however that ended. The file itself stays, and
-says who measures; what it says serves messages alone, for anyone may have written it.
+A lock is a file per GPU or set of CPUs, in a folder that all users of the host share. It is taken with
+``flock`` and so belongs to the open file: a supervisor that inherits the descriptor keeps it for as long as a
+trial may live, and it is free when the last process that has it is gone, however that ended. The file itself
+stays, and says who measures; what it says serves messages alone, for anyone may have written it.
 
 ``filelock`` is not used here: it empties the file of a lock that another process holds, and it does not let
 another process inherit one.
@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,15 +28,8 @@ NOTICE_S = 2.0  # a run that ends takes as long to let go
 RETRY_S = 0.25
 HOLDER_BYTES = 1000
 
-_held: dict[str, "_Lock"] = {}
-
-
-@dataclass
-class _Lock:
-    """An open, locked file; ``users`` counts who in this process measures under it."""
-
-    descriptor: int
-    users: int = 1
+_held: dict[str, int] = {}
+"""Descriptors of the locks that this process has."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +54,10 @@ def holding(
     waiting: Callable[[str, float], None],
     say: Callable[[str], None],
 ) -> Iterator[Held]:
-    """Hold the locks of what is measured; a process that holds them already takes part in them.
+    """Hold the locks of what is measured; what this process holds already it need not wait for.
 
     Args:
-        names: What is measured, from ``measured_names``.
+        names: What is measured, from ``measured_names``, whose order keeps two from waiting for each other.
         study: Named to those who wait for us.
         limit_s: How long to wait for others.
         waiting: Called meanwhile; may raise ``Interrupted``.
@@ -77,27 +69,28 @@ def holding(
     began, told = time.monotonic(), False
     folder = lock_folder()
     with ExitStack() as stack:
-        while (busy := _take_all(folder, names, study, stack)) is not None:
-            waited = time.monotonic() - began
-            message = f"{_holder(folder, busy)} measures on {shown(names)}"
-            if waited >= limit_s:
-                raise EnvironmentProblem(
-                    message,
-                    cause=f"waited {write_duration(waited)} for it",
-                    hint="wait for its end, or name other CPUs (`taskset -c LIST advisor ...`) "
-                    "or another `--device`",
-                    code="device_in_use",
-                )
-            if not told and waited >= min(NOTICE_S, limit_s / 2):
-                say(f"{message}: waiting, {write_duration(limit_s)} at most")
-                told = True
-            waiting(message, waited)
-            time.sleep(RETRY_S)
-        yield Held(tuple(_held[name].descriptor for name in names), time.monotonic() - began)
+        for name in names:
+            while name not in _held and not _taken(folder, name, study, stack):
+                waited = time.monotonic() - began
+                message = f"{_holder(folder, name)} measures on {shown(names)}"
+                if waited >= limit_s:
+                    raise EnvironmentProblem(
+                        message,
+                        cause=f"waited {write_duration(waited)} for it",
+                        hint="wait for its end, or name other CPUs (`taskset -c LIST advisor ...`) "
+                        "or another `--device`",
+                        code="device_in_use",
+                    )
+                if not told and waited >= min(NOTICE_S, limit_s / 2):
+                    say(f"{message}: waiting, {write_duration(limit_s)} at most")
+                    told = True
+                waiting(message, waited)
+                time.sleep(RETRY_S)
+        yield Held(tuple(_held[name] for name in names), time.monotonic() - began)
 
 
 def measured_names(device: str, gpus: Sequence[str], visible: str | None) -> tuple[str, ...]:
-    """What a run measures on: GPUs by UUID, or without them the CPUs that it may use. In one order for all.
+    """What a run measures on: GPUs by UUID, or without them the set of CPUs that it may use (``CPUs 0-3,8``).
 
     Args:
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
@@ -107,7 +100,7 @@ def measured_names(device: str, gpus: Sequence[str], visible: str | None) -> tup
     uuids = _visible(gpus, visible)
     if device == "cpu" or not uuids:
         allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-        return tuple(f"cpu-{number:05}" for number in sorted(allowed))
+        return (_set_of_cpus(sorted(allowed)),)
     number = re.fullmatch(r"cuda:(\d+)", device)
     if number is not None:
         return (uuids[min(int(number[1]), len(uuids) - 1)],)
@@ -115,27 +108,27 @@ def measured_names(device: str, gpus: Sequence[str], visible: str | None) -> tup
 
 
 def lock_folder() -> Path:
-    """Where all users of this host look for locks; our own runtime folder where there is no such place.
-
-    Raises:
-        EnvironmentProblem: Neither can be written.
-    """
+    """Where all users of this host look for locks."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
-    for folder in SHARED:
-        with suppress(OSError):
-            mode = folder.lstat().st_mode
-            if stat.S_ISDIR(mode) and mode & stat.S_ISVTX and os.access(folder, os.W_OK | os.X_OK):
-                return folder
-    from platformdirs import user_runtime_path
+    return next((folder for folder in SHARED if os.access(folder, os.W_OK | os.X_OK)), SHARED[-1])
 
-    own = user_runtime_path("advisor")
-    try:
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unusable(own, error) from None
-    return own
+
+def shown(names: Sequence[str]) -> str:
+    """What is measured on, for a message."""
+    return ", ".join(clean(name, 60) for name in names)
+
+
+def _set_of_cpus(numbers: Sequence[int]) -> str:
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    text = ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
+    return f"CPU{'s' if len(numbers) > 1 else ''} {text}"
 
 
 def _visible(gpus: Sequence[str], visible: str | None) -> list[str]:
@@ -155,72 +148,35 @@ def _visible(gpus: Sequence[str], visible: str | None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _take_all(folder: Path, names: Sequence[str], study: str, stack: ExitStack) -> str | None:
-    """Take all locks, which ``stack`` gives back, or none; the name of the first that another process has."""
-    with ExitStack() as taken:
-        for name in names:
-            if name in _held:
-                _held[name].users += 1
-            else:
-                descriptor = _locked(folder / _file_name(name))
-                if descriptor is None:
-                    return name
-                _held[name] = _Lock(descriptor)
-                _sign(descriptor, study)
-            taken.callback(_give_back, name)
-        stack.push(taken.pop_all())
-    return None
-
-
-def _give_back(name: str) -> None:
-    lock = _held[name]
-    lock.users -= 1
-    if lock.users == 0:
-        del _held[name]
-        os.close(lock.descriptor)
-
-
-def _locked(path: Path) -> int | None:
-    """A descriptor with the lock of a file, ``None`` when another process has it.
-
-    Raises:
-        EnvironmentProblem: The file cannot be opened or made.
-    """
-    while True:
-        descriptor = _opened(path)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            there = os.stat(path, follow_symlinks=False)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except FileNotFoundError:  # removed between the two: that lock keeps nobody away
-            os.close(descriptor)
-            continue
-        except OSError as error:
-            os.close(descriptor)
-            raise _unusable(path, error) from None
-        if os.path.samestat(os.fstat(descriptor), there):
-            return descriptor
+def _taken(folder: Path, name: str, study: str, stack: ExitStack) -> bool:
+    """Take a lock, which ``stack`` gives back, unless another process has it."""
+    path = folder / _file_name(name)
+    descriptor = _opened(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
         os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return False
+        raise _unusable(path, error) from None
+    _held[name] = descriptor
+    stack.callback(lambda: os.close(_held.pop(name)))
+    with suppress(OSError):  # a full disk keeps nobody from measuring
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "study": clean(study, 100)}).encode(), 0)
+    return True
 
 
 def _opened(path: Path) -> int:
     """The file, made where it is missing so that all users can lock it; never one that a link leads to."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        while True:
-            with suppress(FileNotFoundError):
-                # Without O_CREAT: the kernel may deny that for a file of another user (fs.protected_regular).
-                descriptor = os.open(path, flags)
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    os.close(descriptor)
-                    raise OSError(0, "not a regular file")
-                return descriptor
-            with suppress(FileExistsError):
-                descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-                os.fchmod(descriptor, 0o666)  # whatever the umask: it holds nothing but who measures
-                return descriptor
+        with suppress(FileExistsError):
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            os.fchmod(descriptor, 0o666)  # whatever the umask: it holds nothing but who measures
+            return descriptor
+        # Without O_CREAT: the kernel may deny that for a file of another user (fs.protected_regular).
+        return os.open(path, flags)
     except OSError as error:
         raise _unusable(path, error) from None
 
@@ -235,17 +191,9 @@ def _unusable(path: Path, error: OSError) -> EnvironmentProblem:
     )
 
 
-def _sign(descriptor: int, study: str) -> None:
-    """Say in the file who measures; a full disk does not keep anyone from it."""
-    text = json.dumps({"pid": os.getpid(), "study": clean(study, 100)}).encode()
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text, 0)
-
-
 def _holder(folder: Path, name: str) -> str:
     """Who holds a lock, as its file says: ``study 'train' (process 4242)``."""
-    with suppress(OSError, ValueError, AttributeError):
+    with suppress(OSError, ValueError, AttributeError, RecursionError):
         descriptor = os.open(folder / _file_name(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             said = json.loads(os.pread(descriptor, HOLDER_BYTES, 0))
@@ -259,18 +207,3 @@ def _holder(folder: Path, name: str) -> str:
 
 def _file_name(name: str) -> str:
     return f"advisor-{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:100]}.lock"
-
-
-def shown(names: Sequence[str]) -> str:
-    """What is measured on, for a message: ``CPUs 0-3,8`` or the GPU."""
-    numbers = [int(name[4:]) for name in names if re.fullmatch(r"cpu-\d+", name)]
-    if len(numbers) < len(names):
-        return ", ".join(clean(name, 60) for name in names)
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    text = ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
-    return f"CPU{'s' if len(numbers) > 1 else ''} {text}"

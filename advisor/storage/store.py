@@ -253,10 +253,6 @@ class Store:
         """All trials that ended, by number."""
         return [trial for _, trial, _ in self.finished(study)]
 
-    def trials_by_key(self, study: str) -> dict[str, Trial]:
-        """The last complete trial of every configuration that was measured."""
-        return {key: trial for key, trial, _ in self.finished(study) if trial.state == "complete"}
-
     # Facts and results
 
     def save_machine(self, machine: Machine) -> None:

@@ -5,13 +5,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from advisor.base.errors import UsageError, clean
 from advisor.profiles.traces.decoding import Columns, counted
-from advisor.profiles.traces.mending import SKIPPED, Mended, mend
+from advisor.profiles.traces.mending import Mended, mend
 from advisor.profiles.traces.trace import Trace
 from advisor.profiles.traces.unpacking import read_blocks
 
@@ -25,7 +25,6 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SPLIT = re.compile(rb"\}\s*(,)\s*\{")
 _TRIES = 3  # ends of a block may lie within an event that holds objects, and so may "traceEvents"
 _TAILS = (512, 16 << 10)  # where the last events of a block are searched before all of it is
-_PATIENCE = 32 << 20
 _LAYOUT = b" \t\r\n"
 _MARK = b"\xef\xbb\xbf"
 _HINT = 'export one with profiler.export_chrome_trace("trace.json")'
@@ -34,10 +33,10 @@ _HINT = 'export one with profiler.export_chrome_trace("trace.json")'
 def read_trace(path: Path) -> Trace:
     """The events of a trace file, gzipped or not: an object with ``traceEvents``, or a bare list of events.
 
-    Of a broken file everything is read that can be; ``notes`` of the trace say what was wrong.
+    Of a file that is cut off everything before that is read; ``notes`` of the trace say what was wrong.
 
     Raises:
-        UsageError: It cannot be read, is no trace, or holds no event of PyTorch.
+        UsageError: It cannot be read, is broken, is no trace, or holds no event of PyTorch.
     """
     collecting = gc.isenabled()
     gc.disable()  # millions of objects that hold no cycle would be searched for some
@@ -56,8 +55,7 @@ class _Reading:
         self.info: dict[str, Any] = {}
         self.found: Counter[str] = Counter()
         self.bare = False
-        self.lost = False
-        self.read = self.wasted = 0
+        self.read = 0
         self.blocks = self._counted(read_blocks(path, self.notes))
 
     def _counted(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -96,10 +94,6 @@ class _Reading:
                     return head[match.end() :]
             if len(head) > MAX_EVENT:
                 break
-        first = _EVENTS.search(head)
-        if first and _value(head) is None:
-            self.notes.append("what stands before the events could not be read")
-            return head[first.end() :]
         raise self._without_events(head)
 
     def _without_events(self, head: bytes) -> UsageError:
@@ -116,33 +110,30 @@ class _Reading:
         return self._error("the file is no trace", "it has no traceEvents")
 
     def _read_events(self, buffer: bytes) -> bytes | None:
-        """Read to the end of the list of events; return what follows it, or nothing if it has no end."""
+        """Read to the end of the list of events; return what follows it, or nothing if it is cut off."""
         enough = 0  # a buffer that led nowhere is tried again when it has doubled
-        for block in chain((b"",), self.blocks):
-            buffer += block
-            if len(buffer) < enough:
-                continue
-            size = len(buffer)
-            if not self.lost:
-                buffer = self._take_well_formed(buffer)
-            if len(buffer) == size:
-                mended = self._mend(buffer, last=False)
-                if mended.state == "ended":
-                    return buffer[mended.consumed :]
-                buffer = buffer[mended.consumed :].lstrip(_LAYOUT + b",")
-                if mended.state == "hopeless" or len(buffer) > MAX_EVENT:
-                    self._stopped("becomes unreadable", len(buffer))
-                    return None
-            enough = 2 * len(buffer) if len(buffer) == size else 0
+        while True:
+            block = next(self.blocks, None)
+            if block is not None:
+                buffer += block
+                if len(buffer) < enough:
+                    continue
+            rest = self._take_well_formed(buffer)
+            if len(rest) == len(buffer):
+                mended = self._mend(buffer)
+                rest = buffer[mended.consumed :]
+                if mended.ended:
+                    return rest
+                if mended.broken or len(rest) > MAX_EVENT:
+                    reason = mended.broken or f"an event of more than {MAX_EVENT >> 20} MiB"
+                    raise self._error("the trace is broken", f"{reason}, {self._place(len(rest))}")
+            if block is None and len(rest.strip(_LAYOUT + b",")) == len(buffer.strip(_LAYOUT + b",")):
+                self.notes.append(f"the list of events ends {self._place(len(rest))}")
+                return None
+            enough = 2 * len(rest) if len(rest) == len(buffer) else 0
+            buffer = rest
             if self.columns.events > MAX_EVENTS:
                 raise self._error(f"the trace holds more than {MAX_EVENTS:,} events")
-        mended = self._mend(buffer, last=True)
-        if mended.state == "ended":
-            return buffer[mended.consumed :]
-        self._stopped(
-            "ends" if mended.state == "cut" else "becomes unreadable", len(buffer) - mended.consumed
-        )
-        return None
 
     def _take_well_formed(self, buffer: bytes) -> bytes:
         """Read the events that are complete; return the rest, or all if they cannot be read at once."""
@@ -154,22 +145,17 @@ class _Reading:
             return buffer[split.end(1) :]
         return buffer
 
-    def _mend(self, buffer: bytes, *, last: bool) -> Mended:
-        # A file in which every event is broken needs 10 characters for each of its own.
-        patience = _PATIENCE + 16 * self.read - self.wasted
-        mended = mend(buffer, lost=self.lost, last=last, patience=patience)
-        self.wasted += mended.wasted
-        self.lost = mended.lost
+    def _mend(self, buffer: bytes) -> Mended:
+        mended = mend(buffer)
         self.found += mended.found
         try:
             self.columns.take(b"[" + b",".join(mended.events) + b"]")
-        except (ValueError, RecursionError):  # one reader of JSON may bear a deeper nesting than another
-            self.found[SKIPPED] += len(mended.events)
+        except (ValueError, RecursionError) as error:  # another reader of JSON bears less nesting
+            mended.broken = str(error)
         return mended
 
-    def _stopped(self, how: str, unread: int) -> None:
-        events = counted(self.columns.events, "event(s)")
-        self.notes.append(f"the list of events {how} at byte {self.read - unread:,}, after {events}")
+    def _place(self, unread: int) -> str:
+        return f"at byte {self.read - unread:,}, after {counted(self.columns.events, 'event(s)')}"
 
     def _finish(self, tail: bytes | None) -> None:
         """Read what stands behind the events, if their list ended."""

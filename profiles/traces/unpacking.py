@@ -21,10 +21,10 @@ def read_blocks(path: Path, notes: list[str]) -> Iterator[bytes]:
 
     Args:
         path: Of the file.
-        notes: Gets a sentence if a gzip file is damaged; what could be unpacked is given all the same.
+        notes: Gets a sentence if a gzip file is cut off or something follows it.
 
     Raises:
-        UsageError: It cannot be read, or holds more than ``MAX_BYTES``.
+        UsageError: It cannot be read, is damaged, or holds more than ``MAX_BYTES``.
     """
     try:
         _check(path)
@@ -53,13 +53,11 @@ def _unpacked(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[bytes]:
     unpacker, rest, total = zlib.decompressobj(zlib.MAX_WBITS | 16), b"", 0
     while True:
         packed = rest or file.read(_PACKED)
-        before = unpacker.copy()
         try:
             block = unpacker.decompress(packed, BLOCK)
         except zlib.error as error:
-            yield _until_damage(before, packed)
-            notes.append(f"the gzip file is damaged before byte {file.tell():,}: {error}")
-            return
+            cause = f"the gzip file is damaged before byte {file.tell():,}: {error}"
+            raise _unreadable(path, cause) from None
         total += len(block)
         if total > MAX_BYTES:
             raise _too_large(path)
@@ -76,17 +74,6 @@ def _unpacked(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[bytes]:
         elif not packed:
             notes.append(f"the gzip file ends at byte {file.tell():,} before its content does")
             return
-
-
-def _until_damage(unpacker: "zlib._Decompress", packed: bytes) -> bytes:
-    """What can be unpacked byte by byte: an error discards all that its call had unpacked."""
-    unpacked = []
-    for position in range(len(packed)):
-        try:
-            unpacked.append(unpacker.decompress(packed[position : position + 1]))
-        except zlib.error:
-            break
-    return b"".join(unpacked)
 
 
 def _unreadable(path: Path, cause: str) -> UsageError:

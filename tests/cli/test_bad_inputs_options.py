@@ -272,8 +272,8 @@ def test_43_uncommitted_changes_are_warned_about_and_kept(
     (here / "result.json").write_text(result.to_json())
     said = say(capsys, "apply", "result.json", "--write")
     assert said.code == 0
-    assert "warning: train.py has uncommitted changes; backup at train.py.advisor-backup" in said.err
-    assert (here / "train.py.advisor-backup").read_text() == PROGRAM
+    assert "warning: train.py has uncommitted changes; backup at train.py.orig" in said.err
+    assert (here / "train.py.orig").read_text() == PROGRAM
 
 
 @pytest.mark.slow

@@ -86,8 +86,8 @@ def test_a_patch_is_written_and_taken_back(here: Path, capsys: pytest.CaptureFix
     said = say(capsys, "apply", "report", "--write")
     assert said.code == 0, said.err
     assert (here / "train.py").read_text() == AFTER
-    assert (here / "train.py.advisor-backup").read_text() == PROGRAM
-    assert "Wrote train.py; as it was: train.py.advisor-backup." in said.err
+    assert (here / "train.py.orig").read_text() == PROGRAM
+    assert "Wrote train.py; as it was: train.py.orig." in said.err
     said = say(capsys, "apply", "report", "--revert")
     assert (said.code, said.out) == (0, "train.py is as it was before it was patched.\n")
     assert contents(here) == before
@@ -120,7 +120,7 @@ def test_uncommitted_changes_are_told(here: Path, capsys: pytest.CaptureFixture[
     (here / "train.py").write_text(PROGRAM)
     said = say(capsys, "apply", "report", "--write", "--format", "json")
     assert said.code == 0
-    told = "train.py has uncommitted changes; backup at train.py.advisor-backup"
+    told = "train.py has uncommitted changes; backup at train.py.orig"
     assert f"warning: {told}" in said.err
     assert json.loads(said.out)["warnings"] == [told]
 
@@ -132,7 +132,7 @@ def test_the_document_tells_everything(capsys: pytest.CaptureFixture[str]) -> No
     assert (document["schema_version"], document["status"], document["file"]) == (1, "written", "train.py")
     assert document["edited"] == [{"knob": "num_workers", "from": 0, "to": 2}]
     assert document["instructions"][0]["knob"] == "gc_freeze"
-    assert document["backup"] == "train.py.advisor-backup"
+    assert document["backup"] == "train.py.orig"
     assert document["verification"] is None
     assert document["diff"].startswith("--- a/train.py\n")
     reverted = json.loads(say(capsys, "apply", "report", "--revert", "--format", "json").out)

@@ -20,7 +20,7 @@ from advisor.base.settings import Settings, TargetRequest
 from advisor.cli.commands.tune import resume_command, show
 from advisor.cli.failures import Face, from_bug, report_failure
 from advisor.result.document import ResultData
-from advisor.result.reading import read_result
+from advisor.result.reading import read_document
 from advisor.storage.contract import study_contract
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store
@@ -79,7 +79,7 @@ def test_a_report_is_written_again(here: Path, capsys: pytest.CaptureFixture[str
     assert sorted(path.name for path in (here / "again").iterdir()) == [
         "changes.patch", "report.html", "report.md", "result.json",
     ]  # fmt: skip
-    assert read_result(here / "again") == a_result()
+    assert read_document(here / "again") == a_result()
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {

@@ -14,6 +14,10 @@ from advisor.patching import backup
 OLD, NEW = b"old = 1\r\n", b"new = 1\r\n"
 
 
+def patched(content: bytes) -> bytes:
+    return content.replace(b"old", b"new")
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
@@ -30,9 +34,9 @@ def test_a_file_is_replaced_and_put_back_with_its_mode(file: Path) -> None:
     kept = backup.write_patch(file, OLD, NEW)
     assert (file.read_bytes(), kept.read_bytes()) == (NEW, OLD)
     assert stat.S_IMODE(file.stat().st_mode) == 0o751
-    assert names(file) == ["train.py", "train.py.advisor-backup", "train.py.advisor-backup.json"]
-    assert backup.state_of(file) == "written"
-    assert backup.revert(file)
+    assert names(file) == ["train.py", "train.py.orig"]
+    assert backup.is_written(file, patched)
+    assert backup.revert(file, patched)
     assert (file.read_bytes(), names(file)) == (OLD, ["train.py"])
     assert stat.S_IMODE(file.stat().st_mode) == 0o751
 
@@ -41,14 +45,14 @@ def test_what_was_changed_after_the_patch_is_not_put_back(file: Path) -> None:
     backup.write_patch(file, OLD, NEW)
     file.write_bytes(NEW + b"mine = 1\n")
     with pytest.raises(UsageError, match="was changed after it was patched: nothing written"):
-        backup.revert(file)
+        backup.revert(file, patched)
     assert file.read_bytes() == NEW + b"mine = 1\n"
     assert backup.backup_of(file).read_bytes() == OLD
 
 
 def test_a_second_patch_does_not_bury_the_first_backup(file: Path) -> None:
     backup.write_patch(file, OLD, NEW)
-    with pytest.raises(UsageError, match="an earlier patch was written") as raised:
+    with pytest.raises(UsageError, match=r"train.py.orig exists: nothing written") as raised:
         backup.write_patch(file, NEW, b"newest = 1\n")
     assert "--revert" in (raised.value.hint or "")
     assert (file.read_bytes(), backup.backup_of(file).read_bytes()) == (NEW, OLD)
@@ -56,14 +60,15 @@ def test_a_second_patch_does_not_bury_the_first_backup(file: Path) -> None:
 
 def test_without_a_patch_there_is_nothing_to_put_back(file: Path) -> None:
     with pytest.raises(UsageError, match="was not patched"):
-        backup.revert(file)
+        backup.revert(file, patched)
 
 
 def test_a_changed_backup_is_not_put_back(file: Path) -> None:
     backup.write_patch(file, OLD, NEW)
     backup.backup_of(file).write_bytes(b"something else")
-    with pytest.raises(UsageError, match="is not what it was: nothing written"):
-        backup.revert(file)
+    assert not backup.is_written(file, patched)
+    with pytest.raises(UsageError, match="was changed after it was patched: nothing written"):
+        backup.revert(file, patched)
     assert file.read_bytes() == NEW
 
 
@@ -74,44 +79,17 @@ def test_a_file_that_changed_meanwhile_is_left_alone(file: Path) -> None:
     assert (file.read_bytes(), names(file)) == (b"changed\n", ["train.py"])
 
 
-@pytest.mark.parametrize("cut", ["_create", "_replace"])
-def test_wherever_writing_is_cut_off_the_file_is_whole_and_can_be_patched_again(
-    file: Path, monkeypatch: pytest.MonkeyPatch, cut: str
-) -> None:
-    class Killed(BaseException):
-        pass
-
-    real, calls = getattr(backup, cut), []
-
-    def killed(*arguments: object) -> object:
-        calls.append(arguments)
-        if len(calls) == (2 if cut == "_create" else 1):  # after the backup, before the record
-            raise Killed
-        return real(*arguments)
-
-    def kept(*files: Path) -> None:
-        """A killed process tidies nothing up."""
-
-    with monkeypatch.context() as patched:
-        patched.setattr(backup, cut, killed)
-        patched.setattr(backup, "_unlink", kept)
-        with pytest.raises(Killed):
-            backup.write_patch(file, OLD, NEW)
-    assert file.read_bytes() == OLD
-    assert "train.py.advisor-backup" in names(file)
-    assert backup.state_of(file) == "unfinished"
+def test_what_is_cut_off_before_the_file_is_replaced_can_be_patched_again(file: Path) -> None:
+    backup.backup_of(file).write_bytes(OLD)  # as a killed process leaves it
+    assert not backup.is_written(file, patched)
     backup.write_patch(file, OLD, NEW)
     assert (file.read_bytes(), backup.backup_of(file).read_bytes()) == (NEW, OLD)
 
 
-def test_what_an_unfinished_patch_left_is_removed_by_revert(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backup.write_patch(file, OLD, NEW)
-    file.write_bytes(OLD)
-    assert backup.state_of(file) == "unfinished"
-    assert not backup.revert(file)
-    assert names(file) == ["train.py"]
+def test_what_an_unfinished_patch_left_is_removed_by_revert(file: Path) -> None:
+    backup.backup_of(file).write_bytes(OLD)
+    assert not backup.revert(file, patched)
+    assert (file.read_bytes(), names(file)) == (OLD, ["train.py"])
 
 
 def test_a_full_disk_leaves_the_file_and_nothing_else(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +125,14 @@ def test_a_file_with_two_names_is_not_parted(file: Path) -> None:
         backup.write_patch(file, OLD, NEW)
 
 
-@pytest.mark.parametrize("left", ["train.py.advisor-backup", "train.py.advisor-backup.json"])
-def test_a_file_of_the_users_in_that_place_is_kept(file: Path, left: str) -> None:
-    file.with_name(left).write_bytes(b"mine")
-    with pytest.raises(UsageError, match="was not made by advisor"):
+def test_a_file_of_the_users_in_that_place_is_kept(file: Path) -> None:
+    backup.backup_of(file).write_bytes(b"mine")
+    with pytest.raises(UsageError, match="exists: nothing written") as raised:
         backup.write_patch(file, OLD, NEW)
-    assert (file.read_bytes(), file.with_name(left).read_bytes()) == (OLD, b"mine")
+    assert "move it away" in (raised.value.hint or "")
+    with pytest.raises(UsageError, match="nothing written"):
+        backup.revert(file, patched)
+    assert (file.read_bytes(), backup.backup_of(file).read_bytes()) == (OLD, b"mine")
 
 
 def test_a_link_in_that_place_is_not_written_through(file: Path) -> None:

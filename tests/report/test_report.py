@@ -25,7 +25,7 @@ from advisor.report import files
 from advisor.report.folder import check_folder
 from advisor.report.page import tiles
 from advisor.result.document import Interval, ProfileData, ResultData, Value
-from advisor.result.reading import read_result
+from advisor.result.reading import read_document
 
 
 def test_a_change_shows_verdict_changes_trials_failures_and_conditions() -> None:
@@ -201,19 +201,20 @@ def test_a_report_is_four_files(tmp_path: Path) -> None:
     paths = files.write_report(a_result(), folder)
     assert [path.name for path in paths] == ["report.html", "result.json", "report.md", "changes.patch"]
     assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in paths)
-    assert read_result(folder) == a_result()
+    assert read_document(folder) == a_result()
 
 
 def test_a_hostile_result_reads_back(tmp_path: Path) -> None:
     files.write_report(a_hostile_result(), tmp_path)
-    assert len(read_result(tmp_path).warnings) == len(HOSTILE)
+    assert len(read_document(tmp_path).warnings) == len(HOSTILE)
 
 
 def test_an_earlier_report_is_replaced_and_other_files_in_it_stay(tmp_path: Path) -> None:
     files.write_report(a_result(), tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     files.write_report(a_keep(), tmp_path)
-    assert read_result(tmp_path).recommendation.verdict == "keep"
+    document = read_document(tmp_path)
+    assert isinstance(document, ResultData) and document.recommendation.verdict == "keep"
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 

@@ -33,19 +33,6 @@ with holding(sys.argv[2:], study=sys.argv[1], limit_s=60, waiting=lambda what, s
     print("held", flush=True)
     sys.stdin.read()
 """
-IN_TURN = """
-import os, sys, time
-from advisor.stages.device_lock import holding
-names = sys.argv[1:]
-sys.stdin.read()
-for _ in range(5):
-    with holding(names, study="x", limit_s=100, waiting=lambda what, s: None, say=lambda text: None):
-        for name in names:
-            os.close(os.open(f"inside-{name}", os.O_CREAT | os.O_EXCL))
-        time.sleep(0.01)
-        for name in names:
-            os.remove(f"inside-{name}")
-"""
 SCRIPT = """
 import torch
 model = torch.nn.Linear(4, 2)
@@ -73,7 +60,7 @@ from advisor.tuners.trial.spec import Target
 kind, name, *arguments = sys.argv[1:]
 target = Target(kind, name, tuple(arguments), cwd='.')
 quiet = dict(waiting=lambda what, s: None, say=print)
-with holding(["cpu-00000"], study="train", limit_s=60, **quiet) as held:
+with holding(["CPU 0"], study="train", limit_s=60, **quiet) as held:
     with Launcher(target, Path('study').absolute(), device='cpu', held=held.descriptors) as launcher:
         session = launcher.start(1, {}, {})
         session.first_step()
@@ -121,8 +108,8 @@ def taken_elsewhere(name: str) -> bool:
 
 def test_who_waits_too_long_is_told_who_measures() -> None:
     heard: list[str] = []
-    with elsewhere("train", "cpu-00000", "cpu-00001") as holder, pytest.raises(EnvironmentProblem) as refused:  # noqa: SIM117
-        with hold("cpu-00000", "cpu-00001", limit_s=1, say=heard.append):
+    with elsewhere("train", "CPUs 0-1") as holder, pytest.raises(EnvironmentProblem) as refused:  # noqa: SIM117
+        with hold("CPUs 0-1", limit_s=1, say=heard.append):
             pass
     message = f"study 'train' (process {holder.pid}) measures on CPUs 0-1"
     assert (refused.value.message, refused.value.exit_code) == (message, 5)
@@ -131,50 +118,32 @@ def test_who_waits_too_long_is_told_who_measures() -> None:
 
 def test_who_waits_gets_the_device_when_the_other_ends(device_locks: Path) -> None:
     asked: list[float] = []
-    with elsewhere("train", "cpu-00000") as holder:
+    with elsewhere("train", "CPU 0") as holder:
 
         def waiting(what: str, seconds: float) -> None:
             asked.append(seconds)
             if len(asked) == 3:
                 holder.kill()
 
-        with holding(["cpu-00000"], study="mine", limit_s=60, waiting=waiting, say=silent) as held:
+        with holding(["CPU 0"], study="mine", limit_s=60, waiting=waiting, say=silent) as held:
             assert len(held.descriptors) == 1
             assert held.waited_s >= asked[2]
-            assert f'"pid": {os.getpid()}' in (device_locks / "advisor-cpu-00000.lock").read_text()
-    assert is_free("cpu-00000")
+            assert f'"pid": {os.getpid()}' in (device_locks / "advisor-CPU_0.lock").read_text()
+    assert is_free("CPU 0")
 
 
-def test_sets_of_cpus_that_overlap_exclude_each_other_and_others_do_not() -> None:
-    with elsewhere("train", "cpu-00001", "cpu-00002"):
-        assert not is_free("cpu-00002", "cpu-00003")
-        assert not is_free("cpu-00000", "cpu-00001")
-        assert is_free("cpu-00000", "cpu-00003")
-        with hold("cpu-00000"):
-            assert is_free("cpu-00003")
+def test_a_process_does_not_wait_for_itself_and_keeps_its_lock_to_the_end() -> None:
+    with hold("CPUs 0-1") as first:
+        with hold("CPUs 0-1") as second:
+            assert second.descriptors == first.descriptors
+        assert not taken_elsewhere("CPUs 0-1")
+    assert taken_elsewhere("CPUs 0-1")
 
 
-def test_one_process_may_measure_two_programs_in_turn_under_one_lock() -> None:
-    with hold("cpu-00000", "cpu-00001") as first:
-        with hold("cpu-00001") as second:
-            assert second.descriptors == first.descriptors[1:]
-        assert not taken_elsewhere("cpu-00001")
-        assert os.fstat(first.descriptors[1])
-    assert taken_elsewhere("cpu-00000") and taken_elsewhere("cpu-00001")
-
-
-def test_of_many_tuners_never_two_measure_on_one_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    sets = (("0", "1"), ("1", "2"), ("0", "2"), ("0", "1", "2"), ("2",), ("1",))
-    many = [
-        subprocess.Popen(
-            [sys.executable, "-c", IN_TURN, *names], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for names in sets
-    ]
-    ended = [process.communicate("", timeout=200)[1] for process in many]
-    assert [process.returncode for process in many] == [0] * len(sets), ended
-    assert not list(tmp_path.glob("inside-*"))
+def test_each_set_of_cpus_and_each_gpu_has_a_lock_of_its_own() -> None:
+    with elsewhere("train", "GPU-aa", "GPU-cc"):
+        assert not is_free("GPU-bb", "GPU-cc")
+        assert is_free("GPU-bb") and is_free("CPUs 0-1")
 
 
 @pytest.mark.parametrize("kind", ["script", "workload", "exec"])
@@ -190,7 +159,7 @@ def test_what_a_killed_tuner_left_running_keeps_the_device(
         having = {
             process.pid: process.cmdline()
             for process in marked(no_process_remains)
-            if any(file.path == str(device_locks / "advisor-cpu-00000.lock") for file in process.open_files())
+            if any(file.path == str(device_locks / "advisor-CPU_0.lock") for file in process.open_files())
         }
         supervisors = [pid for pid, line in having.items() if "advisor.tuners.supervision.supervise" in line]
         assert sorted(having) == sorted([tuner.pid, *supervisors])  # and so no trial
@@ -199,44 +168,32 @@ def test_what_a_killed_tuner_left_running_keeps_the_device(
         tuner.kill()
         tuner.wait()
     try:
-        assert not is_free("cpu-00000")
+        assert not is_free("CPU 0")
     finally:
         os.kill(supervisors[0], signal.SIGCONT)
-    until(lambda: is_free("cpu-00000"), 30)
+    until(lambda: is_free("CPU 0"), 30)
     until(lambda: not marked(no_process_remains), 30)
 
 
 def test_a_link_in_place_of_a_lock_is_not_followed(device_locks: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("text")
-    (device_locks / "advisor-cpu-00000.lock").symlink_to(tmp_path / "precious")
+    (device_locks / "advisor-CPU_0.lock").symlink_to(tmp_path / "precious")
     with (
         pytest.raises(EnvironmentProblem, match="the lock that keeps two tuners") as refused,
-        hold("cpu-00000"),
+        hold("CPU 0"),
     ):
         pass
     assert (refused.value.exit_code, (tmp_path / "precious").read_text()) == (5, "text")
 
 
-def test_a_pipe_in_place_of_a_lock_does_not_hang(device_locks: Path) -> None:
-    os.mkfifo(device_locks / "advisor-cpu-00000.lock")
-    with pytest.raises(EnvironmentProblem, match="the lock that keeps two tuners"), hold("cpu-00000"):
-        pass
-
-
 @pytest.mark.parametrize("text", ["", "x" * 5000, "[]", '{"pid": "x", "study": 1}', "\0\x1b[2J", "[" * 900])
 def test_what_a_lock_says_is_never_trusted(device_locks: Path, text: str) -> None:
-    path = device_locks / "advisor-cpu-00000.lock"
+    path = device_locks / "advisor-CPU_0.lock"
     path.write_text(text)
     with path.open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(EnvironmentProblem, match="another tuner measures on CPU 0"), hold("cpu-00000"):
+        with pytest.raises(EnvironmentProblem, match="another tuner measures on CPU 0"), hold("CPU 0"):
             pass
-
-
-def test_a_lock_that_was_removed_keeps_nobody_away(device_locks: Path) -> None:
-    with elsewhere("train", "cpu-00000"):
-        (device_locks / "advisor-cpu-00000.lock").unlink()
-        assert is_free("cpu-00000")
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs another user")
@@ -247,15 +204,15 @@ def test_users_share_their_locks(monkeypatch: pytest.MonkeyPatch) -> None:
         with tempfile.TemporaryDirectory(prefix="advisor-locks-", dir="/tmp") as folder:
             Path(folder).chmod(0o1777)
             monkeypatch.setenv(FOLDER_VARIABLE, folder)
-            path = Path(folder) / "advisor-cpu-00000.lock"
-            with hold("cpu-00000"):
+            path = Path(folder) / "advisor-CPU_0.lock"
+            with hold("CPU 0"):
                 assert stat.S_IMODE(path.stat().st_mode) == 0o666
                 assert subprocess.run([*as_nobody, str(path), "true"]).returncode == 1
             assert subprocess.run([*as_nobody, str(path), "true"]).returncode == 0
             path.unlink()
             assert subprocess.run([*as_nobody, str(path), "true"]).returncode == 0
             assert path.stat().st_uid == 65534
-            assert is_free("cpu-00000")
+            assert is_free("CPU 0")
     finally:
         os.umask(before)
 
@@ -267,19 +224,14 @@ def test_all_users_look_in_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert lock_folder() in SHARED
 
 
-def test_where_nothing_is_shared_locks_are_in_a_folder_of_our_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv(FOLDER_VARIABLE)
-    monkeypatch.setattr("advisor.stages.device_lock.SHARED", (tmp_path, tmp_path / "missing"))  # not sticky
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    folder = lock_folder()
-    assert folder.is_relative_to(tmp_path / "run")
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
 GPUS = ("GPU-aa", "GPU-bb", "GPU-cc")
-CPUS = tuple(f"cpu-{number:05}" for number in sorted(os.sched_getaffinity(0)))
+CPUS = measured_names("cpu", (), None)
+
+
+def test_a_set_of_cpus_is_named_by_its_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cpus, name in (({3}, "CPU 3"), ({8, 0, 1, 2}, "CPUs 0-2,8")):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cpus=cpus: cpus)
+        assert measured_names("cpu", GPUS, None) == (name,)
 
 
 @pytest.mark.parametrize(

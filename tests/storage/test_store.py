@@ -92,7 +92,6 @@ def test_trials_are_read_back_whole_and_by_number(store: Store) -> None:
     keep(store, late)
     keep(store, early)
     assert store.trials("train") == [early, late]
-    assert store.trials_by_key("train") == {'{"num_workers":1}': early}
 
 
 def test_recording_twice_keeps_the_last(store: Store) -> None:

@@ -359,12 +359,6 @@ def widest(semantics: Sequence[Semantics]) -> Semantics:
     return max(semantics, key=order.index, default=Semantics.EXACT)
 
 
-def require_finite(losses: Sequence[float]) -> None:
-    """Raise ``TrialFailed`` with cause ``non_finite`` when a loss is NaN or infinite."""
-    if not all(map(math.isfinite, losses)):
-        raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
-
-
 def _distance(first: Sequence[float], second: Sequence[float]) -> float:
     differences = _each(first, second)
     if not differences:

@@ -16,7 +16,6 @@ from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
 from advisor.tuners.comparing.measure import Estimate
-from advisor.tuners.knobs.lr_scaling import EXPONENTS
 
 LEVEL = 0.9  # two-sided, of intervals of the noise scale, of goodput and of a difference of losses
 QUARTILE = 0.25  # of goodput, which must gain: a noise scale is known to about 40 % on some tasks
@@ -24,12 +23,10 @@ BLOCK = 8  # steps left out together by the jackknife: neighbouring ones share t
 MIN_BLOCKS = 4
 GRID = 41  # quantiles of throughput and of noise scale that are combined
 WIDEST = 20.0  # standard deviation, in logarithms, that stands for "nothing is known"
-NEEDS_PROOF = 2.0  # times the present batch, beyond which losses must be compared
 TOLERANCE = 0.02  # relative, by which a matched loss may be worse
 LEAST_FALL = 2 * TOLERANCE  # of the baseline's loss: in less a candidate that learns nothing would pass
 MIN_PAIRS = 4  # of losses, in the second half of the samples
 POINTS = (16, 64, 256, 1024)  # losses of the larger batch that a comparison asks for: the least, and more
-WARMUP_SHARE = 5 / 90  # of all steps: five of ninety epochs (Goyal et al.)
 
 
 @dataclass(frozen=True)
@@ -170,34 +167,6 @@ def jackknife_half_width(without: Sequence[float], level: float) -> float:
     centre = fmean(without)
     variance = (count - 1) / count * sum((value - centre) ** 2 for value in without)
     return _t(level, count - 1) * math.sqrt(variance)
-
-
-def learning_rate_factor(
-    rule: str, batch: float, present_batch: float, noise_scale: float | None = None
-) -> float:
-    """The factor on the learning rate; ``constraints.learning_rate_rule`` gives an optimizer's usual rule.
-
-    ``noise-scale`` is AdaScale's gain for SGD: linear far below the noise scale, constant far above it.
-
-    Raises:
-        ValueError: ``noise-scale`` without one.
-    """
-    ratio = batch / present_batch
-    if rule != "noise-scale":
-        return math.pow(ratio, EXPONENTS[rule])
-    if noise_scale is None:
-        raise ValueError("the rule noise-scale needs a measured noise scale")
-    return ratio * efficiency(batch, present_batch, noise_scale)
-
-
-def warmup_steps(factor: float, steps_planned: int) -> int:
-    """Steps over which a raised learning rate is approached; none for one that is not raised."""
-    return math.ceil(WARMUP_SHARE * steps_planned) if factor > 1 else 0
-
-
-def warmed_up(factor: float, step: int, steps: int) -> float:
-    """The factor at ``step``, counted from 0: it grows evenly from 1 and is reached after ``steps``."""
-    return factor if step >= steps else 1 + (factor - 1) * step / steps
 
 
 def rate(candidate: Candidate, present_batch: int, noise: NoiseScale) -> Goodput:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.facts.profile import Profile
-from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics, offered
 from advisor.tuners.mechanisms.blocks import repeated_blocks
 from advisor.tuners.mechanisms.compiling import COMPILE
 from advisor.tuners.mechanisms.torchscript import Hybrid, Traced, scripted
@@ -71,9 +71,7 @@ class Execution(Knob[str]):
         present = self.present(profile)
         tried = (COMPILE, *FOR_CUDA, *JIT) if profile.device.startswith("cuda") else (COMPILE, *JIT)
         refusals = {value: _refusal(value, profile) for value in tried}
-        if all(refusals.values()):
-            raise Refused("; ".join(dict.fromkeys(reason for reason in refusals.values() if reason)))
-        return [present, *(value for value, reason in refusals.items() if not reason)]
+        return offered(present, refusals)
 
     def check(self, value: str, profile: Profile) -> None:
         self.present(profile)

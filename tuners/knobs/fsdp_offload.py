@@ -2,10 +2,10 @@
 
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
-from advisor.tuners.strategy_knob import StrategySetting
+from advisor.tuners.strategy_knob import StrategySwitch
 
 
-class FsdpOffload(StrategySetting[str]):
+class FsdpOffload(StrategySwitch):
     """Keeps each rank's part in the memory of the host, and copies it to the device to be gathered.
 
     The device then holds only what is gathered, and activations; gradients go to the host, where the
@@ -15,14 +15,6 @@ class FsdpOffload(StrategySetting[str]):
 
     semantics = Semantics.ROUNDING
     strategies = ("fsdp",)
-    default = "off"
-
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def choices(self, profile: Profile) -> list[str]:
-        self.check("on", profile)
-        return ["off", "on"]
 
     def check(self, value: str, profile: Profile) -> None:
         if value == "on" and not profile.device.startswith("cuda"):

@@ -1,11 +1,10 @@
 """Where gradients lie under DistributedDataParallel."""
 
-from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Semantics
-from advisor.tuners.strategy_knob import StrategySetting
+from advisor.tuners.strategy_knob import StrategySwitch
 
 
-class GradientAsBucketView(StrategySetting[str]):
+class GradientAsBucketView(StrategySwitch):
     """Lets gradients lie in the buckets in which they are sent, instead of beside them.
 
     This saves memory of the size of all gradients from the second step on, and the copies into the buckets
@@ -16,13 +15,6 @@ class GradientAsBucketView(StrategySetting[str]):
 
     semantics = Semantics.ROUNDING
     strategies = ("ddp",)
-    default = "off"
-
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def choices(self, profile: Profile) -> list[str]:
-        return ["off", "on"]
 
     def change(self, value: str) -> Change:
         return Change(f"DistributedDataParallel(model, gradient_as_bucket_view={value == 'on'})")

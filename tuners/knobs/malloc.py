@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from advisor.profiles.facts.profile import Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Knob, Refused, Semantics, offered
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 LIBRARIES = {"jemalloc": ("jemalloc",), "tcmalloc": ("tcmalloc", "tcmalloc_minimal")}
@@ -50,9 +50,7 @@ class Malloc(Knob[str]):
         if profile.device.startswith("cuda"):
             raise Refused("the model runs on the GPU, whose memory torch allocates itself (see alloc_conf)")
         refusals = {value: _refusal(value, profile) for value in self.values()[1:]}
-        if all(refusals.values()):
-            raise Refused("; ".join(dict.fromkeys(reason for reason in refusals.values() if reason)))
-        return [present, *(value for value, reason in refusals.items() if not reason)]
+        return offered(present, refusals)
 
     def check(self, value: str, profile: Profile) -> None:
         self.present(profile)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from advisor.profiles.facts.profile import OptimizerFacts, Profile
-from advisor.tuners.knob import Change, Knob, Refused, Semantics
+from advisor.tuners.knob import Change, Knob, Refused, Semantics, offered
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -50,9 +50,7 @@ class OptimizerImplementation(Knob[str]):
         present = self.present(profile)
         tried = ["default", "foreach", "fused"] if profile.device.startswith("cuda") else ["default", "fused"]
         refusals = {value: _refusal(value, profile) for value in tried if value != present}
-        if all(refusals.values()):
-            raise Refused("; ".join(dict.fromkeys(reason for reason in refusals.values() if reason)))
-        return [present, *(value for value, reason in refusals.items() if not reason)]
+        return offered(present, refusals)
 
     def check(self, value: str, profile: Profile) -> None:
         self.present(profile)

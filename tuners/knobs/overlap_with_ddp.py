@@ -3,7 +3,7 @@
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
 from advisor.tuners.mechanisms.computed import gradient_norms
-from advisor.tuners.strategy_knob import StrategySetting
+from advisor.tuners.strategy_knob import StrategySwitch
 
 CODE = """from torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import hook_with_zero_step
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -14,7 +14,7 @@ NO_NCCL = "it needs two GPUs: gloo may hang where updates overlap with backward,
 READS_GROUPS = "overlap_with_ddp takes the optimizer's settings once and never looks at them again"
 
 
-class OverlapWithDdp(StrategySetting[str]):
+class OverlapWithDdp(StrategySwitch):
     """Updates and sends the parameters of a bucket as soon as its gradients are averaged, within backward.
 
     Sending then overlaps with what backward still computes. torch learns where buckets end in the first
@@ -27,14 +27,6 @@ class OverlapWithDdp(StrategySetting[str]):
     semantics = Semantics.TRAINING
     named_only = True
     strategies = ("zero",)
-    default = "off"
-
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def choices(self, profile: Profile) -> list[str]:
-        self.check("on", profile)
-        return ["off", "on"]
 
     def check(self, value: str, profile: Profile) -> None:
         if value == "off":

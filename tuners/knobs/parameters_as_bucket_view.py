@@ -1,11 +1,10 @@
 """How updated parameters travel under ZeRO."""
 
-from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.strategy_knob import StrategySetting
+from advisor.tuners.strategy_knob import StrategySwitch
 
 
-class ParametersAsBucketView(StrategySetting[str]):
+class ParametersAsBucketView(StrategySwitch):
     """Lays the parameters of one rank side by side in memory, so that a single broadcast sends them all.
 
     Without it every parameter is a message of its own. It saves the time of many small messages where a
@@ -15,13 +14,6 @@ class ParametersAsBucketView(StrategySetting[str]):
 
     semantics = Semantics.EXACT
     strategies = ("zero",)
-    default = "off"
-
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def choices(self, profile: Profile) -> list[str]:
-        return ["off", "on"]
 
     def prepare(self, config: Config, present: Config) -> None:
         """Look at the other changes.

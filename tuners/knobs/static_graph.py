@@ -1,11 +1,10 @@
 """Whether DistributedDataParallel may rely on every step being like the first."""
 
-from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Refused, Semantics
-from advisor.tuners.strategy_knob import StrategySetting
+from advisor.tuners.strategy_knob import StrategySwitch
 
 
-class StaticGraph(StrategySetting[str]):
+class StaticGraph(StrategySwitch):
     """Tells `DistributedDataParallel` that the same parameters get gradients, in the same way, in every step.
 
     torch then learns in the first step which parameters get none, so that it need not look for them in each
@@ -16,13 +15,6 @@ class StaticGraph(StrategySetting[str]):
 
     semantics = Semantics.ROUNDING
     strategies = ("ddp",)
-    default = "off"
-
-    def values(self) -> list[str]:
-        return ["off", "on"]
-
-    def choices(self, profile: Profile) -> list[str]:
-        return ["off", "on"]
 
     def prepare(self, config: Config, present: Config) -> None:
         """Look at the other changes.

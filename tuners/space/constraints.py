@@ -161,11 +161,9 @@ def copies_need_pinned_memory(config: Config, profile: Profile) -> str | None:
 
 
 def kernels_of_attention_stay_the_same(config: Config, profile: Profile) -> str | None:
-    """Compiled code has chosen its kernel; recomputation must run the one that forward ran."""
+    """Recomputation must run the kernel that forward ran."""
     if config.get("sdpa_backend", "default") == "default":
         return None
-    if compiles(config):
-        return "sdpa_backend has no effect on compiled code"
     if config.get("activation_checkpointing", "none") != "none":
         return "sdpa_backend would mix kernels where activations are recomputed (activation_checkpointing)"
     return None

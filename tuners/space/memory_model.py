@@ -1,4 +1,4 @@
-"""How much memory a configuration needs: predicted from one run.
+"""How much memory a configuration needs at least, by one run.
 
 A step has two summits. At the end of the forward all activations are held; they grow with the batch. At
 the update they are gone, and all gradients are there beside what the update itself needs. Parameters,
@@ -11,9 +11,7 @@ from advisor.profiles.facts.profile import OptimizerFacts, Profile
 from advisor.tuners.knob import Config
 
 HEADROOM = 0.08  # of memory, that must stay free
-AMP_SHARE = 0.62  # of activations under autocast; a U-Net went from 710 to 442 MB
-LEAST_AMP_SHARE = 0.5  # 16 bits for every number
-CHECKPOINTED_SHARE = 0.8  # of activations; a U-Net went from 710 to 565 MB, a GPT-2 from 837 to 641
+LEAST_AMP_SHARE = 0.5  # of activations under autocast: 16 bits for every number
 LEAST_COMPILED_SHARE = 0.5  # of activations; assumed: a compiler recomputes what is cheap to compute
 OTHER_ON_DEVICE = (
     2**30
@@ -30,51 +28,34 @@ UNKNOWN_SAVINGS = (
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """Peak memory of a run, linear in the batch: of the device where there is one, else of the host.
+    """The least peak memory of a run, linear in the batch: of the device if there is one, else of the host.
 
-    Autocast keeps about half of the activations: nearly 2 times less memory in all (Micikevicius et al.
-    2018, Mixed Precision Training); measured on a U-Net 442 of 710 MB, since losses and norms stay in 32
-    bits. It also holds a 16-bit copy of every weight. Checkpointing took 20 to 23 % away on a U-Net and a
-    GPT-2; how much it can take depends on the blocks. A foreach update needs one more copy of the
-    parameters (pytorch #97712), after the activations are gone. With accumulation the activations of one
-    micro-batch stand beside the gradients. What compilation needs is not predicted.
+    A foreach update needs one more copy of the parameters (pytorch #97712), after the activations are gone.
+    With accumulation the activations of one micro-batch are there at once.
 
     Attributes:
         batch: The program's own batch size.
+        kept_bytes: Parameters, optimizer state, and gradients that stay from step to step.
+        passing_bytes: Gradients that are there at the update, but not yet at the end of the forward.
         process_bytes: What is there besides: interpreter, libraries, data in memory. Fitted, so it also
             takes up what the other parts were wrong about.
-        sample_bytes: Activations per sample without autocast or checkpointing, as far as is known.
-        least_sample_bytes: They are surely not less.
-        activations_seen: Activations were counted by themselves; else they are what other parts leave.
+        sample_bytes: Activations per sample are surely not less, without autocast or checkpointing.
         batch_bytes: Of one batch of the program's own size, as the loader delivers it.
-        gradients_stay: Gradients are kept from step to step, or over several batches.
     """
 
     batch: int
-    on_host: bool = True
-    parameter_bytes: int = 0
-    gradient_bytes: int = 0
-    optimizer_bytes: int = 0
+    on_host: bool
+    parameter_bytes: int
+    kept_bytes: int
+    passing_bytes: int
+    batch_bytes: int
+    num_workers: int
+    prefetch_factor: int
+    blocks: int
+    implementation: str
+    foreach_by_default: bool
     process_bytes: float = 0.0
     sample_bytes: float = 0.0
-    least_sample_bytes: float = 0.0
-    activations_seen: bool = False
-    batch_bytes: int = 0
-    num_workers: int = 0
-    prefetch_factor: int = DEFAULT_PREFETCH
-    blocks: int = 0
-    implementation: str = "for-loop"
-    foreach_by_default: bool = False
-    gradients_stay: bool = False
-
-    @property
-    def fixed_bytes(self) -> int:
-        """What does not grow with the batch: parameters, gradients, optimizer state, the process itself."""
-        return round(self._kept + self.process_bytes + self._passing_gradients)
-
-    def predict(self, config: Config) -> int:
-        """Peak bytes under a configuration; what it does not say is as in the program itself."""
-        return self._peak(config, self.sample_bytes * self._samples(config) + self._beside(config))
 
     def at_least(self, config: Config) -> int:
         """Peak bytes that are surely needed, by the most that each setting can save.
@@ -83,90 +64,40 @@ class MemoryModel:
         """
         if any(config.get(name, "off") not in OFF for name in UNKNOWN_SAVINGS):
             return 0
-        samples = self._batch(config) * self._share(config, lowest=True)
-        return self._peak(config, self.least_sample_bytes * samples)
+        batch = int(config.get("batch_size", self.batch))
+        at_forward = self.sample_bytes * batch * self._least_share(config)
+        peak = round(self.kept_bytes + self.process_bytes + max(at_forward, self.update_bytes(config)))
+        return peak + (self._queue_bytes(config, batch) if self.on_host else 0)
 
-    def calibrated(self, batch: int, peak_bytes: int, config: Config | None = None) -> "MemoryModel":
-        """The model after a real run with ``batch`` under ``config``; queues of workers not counted.
-
-        It corrects the fixed part where activations were seen, else it bounds what a sample needs from above.
-        """
-        settings = {**(config or {}), "batch_size": batch}
-        samples = self._samples(settings)
-        rest = peak_bytes - self._kept - self._beside(settings)
-        return self._through_one(samples, rest, self._update(settings))
-
-    def queue_bytes(self, config: Config) -> int:
-        """Batches that wait in the queues of loader workers, on the host: workers x prefetch x batch."""
-        workers = int(config.get("num_workers", self.num_workers))
-        depth = int(config.get("prefetch_factor", self.prefetch_factor))
-        return round(workers * depth * self.batch_bytes * self._batch(config) / self.batch)
-
-    def _through_one(self, samples: float, rest: float, update: int) -> "MemoryModel":
-        """One run: ``rest`` is the process and the higher summit."""
-        activations = self.sample_bytes * samples
-        if self.activations_seen and activations <= rest:
-            return replace(
-                self,
-                process_bytes=max(0.0, rest - max(activations, update)),
-                least_sample_bytes=self.sample_bytes,
-            )
-        most = max(0.0, rest) / samples
-        other = self._passing_gradients + OTHER_ON_DEVICE
-        least = 0.0 if self.on_host else max(0.0, rest - other) / samples
-        return replace(
-            self,
-            process_bytes=0.0,
-            sample_bytes=most,
-            least_sample_bytes=least,
-            activations_seen=False,
-        )
-
-    @property
-    def _kept(self) -> int:
-        kept = self.parameter_bytes + self.optimizer_bytes
-        return kept + (self.gradient_bytes if self.gradients_stay else 0)
-
-    @property
-    def _passing_gradients(self) -> int:
-        """Gradients that are there at the update, but not yet at the end of the forward."""
-        return 0 if self.gradients_stay else self.gradient_bytes
-
-    def _peak(self, config: Config, at_forward: float) -> int:
-        peak = self._kept + self.process_bytes + max(at_forward, self._update(config))
-        return round(peak) + (self.queue_bytes(config) if self.on_host else 0)
-
-    def _update(self, config: Config) -> int:
+    def update_bytes(self, config: Config) -> int:
         """What the update needs beside what is always there."""
         form = config.get("optimizer_implementation", self.implementation)
         foreach = form == "foreach" or (form == "default" and self.foreach_by_default)
-        return self._passing_gradients + (self.parameter_bytes if foreach else 0)
+        return self.passing_bytes + (self.parameter_bytes if foreach else 0)
 
-    def _beside(self, config: Config) -> int:
-        """What stands beside the activations: weights in 16 bits, gradients of earlier micro-batches."""
-        weights = 0 if config.get("amp", "off") in OFF else self.parameter_bytes // 2
-        return weights + (self._passing_gradients if _parts(config) > 1 else 0)
+    def _queue_bytes(self, config: Config, batch: int) -> int:
+        """Batches that wait in the queues of loader workers, on the host: workers x prefetch x batch."""
+        workers = int(config.get("num_workers", self.num_workers))
+        depth = int(config.get("prefetch_factor", self.prefetch_factor))
+        return round(workers * depth * self.batch_bytes * batch / self.batch)
 
-    def _batch(self, config: Config) -> int:
-        return int(config.get("batch_size", self.batch))
-
-    def _samples(self, config: Config) -> float:
-        """The batch in samples that are computed at once, without autocast or checkpointing."""
-        return self._batch(config) * self._share(config)
-
-    def _share(self, config: Config, *, lowest: bool = False) -> float:
-        share = 1.0 / _parts(config)
+    def _least_share(self, config: Config) -> float:
+        share = 1.0 / max(1, int(config.get("accumulation", 1)))
         if config.get("amp", "off") not in OFF:
-            share *= LEAST_AMP_SHARE if lowest else AMP_SHARE
+            share *= LEAST_AMP_SHARE
         if config.get("activation_checkpointing", "none") not in OFF:
-            share *= 1 / max(2, self.blocks) if lowest else CHECKPOINTED_SHARE
-        if lowest and config.get("execution", "eager") != "eager":
+            share /= max(2, self.blocks)
+        if config.get("execution", "eager") != "eager":
             share *= LEAST_COMPILED_SHARE
         return share
 
 
 def memory_model(profile: Profile) -> MemoryModel | None:
-    """The model of a program by one run of it; ``None`` where batch size or memory are not known."""
+    """The model of a program by one run of it; ``None`` where batch size or memory are not known.
+
+    Where activations were counted the rest of the peak is the process. Where they were not, those of a device
+    are at least what gradients and ``OTHER_ON_DEVICE`` leave, and nothing is sure on the host.
+    """
     loader, memory = profile.loader, profile.memory
     if loader is None or loader.batch_size is None or memory is None:
         return None
@@ -174,24 +105,27 @@ def memory_model(profile: Profile) -> MemoryModel | None:
     peak = memory.host_peak_bytes if on_host else memory.device_peak_bytes
     if not peak:
         return None
-    seen = (memory.activation_bytes or 0) if on_host else 0  # on a device they are what other parts leave
+    parameters = memory.parameter_bytes or sum(root.parameter_bytes for root in profile.roots)
+    gradients, stay = memory.gradient_bytes or 0, _gradients_stay(profile)
     model = MemoryModel(
         batch=loader.batch_size,
         on_host=on_host,
-        parameter_bytes=memory.parameter_bytes or sum(root.parameter_bytes for root in profile.roots),
-        gradient_bytes=memory.gradient_bytes or 0,
-        optimizer_bytes=memory.optimizer_bytes or 0,
-        sample_bytes=seen / loader.batch_size,
-        activations_seen=seen > 0,
+        parameter_bytes=parameters,
+        kept_bytes=parameters + (memory.optimizer_bytes or 0) + (gradients if stay else 0),
+        passing_bytes=0 if stay else gradients,
         batch_bytes=loader.batch_bytes or 0,
         num_workers=loader.num_workers,
         prefetch_factor=loader.prefetch_factor or DEFAULT_PREFETCH,
         blocks=max((root.repeated_blocks for root in profile.roots), default=0),
         implementation=_implementation(profile.optimizers),
         foreach_by_default=not on_host and all(facts.has_foreach for facts in profile.optimizers),
-        gradients_stay=_gradients_stay(profile),
     )
-    return model.calibrated(model.batch, peak)
+    rest, seen = peak - model.kept_bytes, (memory.activation_bytes or 0) if on_host else 0
+    if 0 < seen <= rest:
+        process = max(0, rest - max(seen, model.update_bytes({})))
+        return replace(model, process_bytes=process, sample_bytes=seen / model.batch)
+    least = 0 if on_host else max(0, rest - model.passing_bytes - OTHER_ON_DEVICE)
+    return replace(model, sample_bytes=least / model.batch)
 
 
 def memory_limit(profile: Profile, max_memory: int | None = None) -> int | None:
@@ -238,11 +172,6 @@ def limited(profile: Profile, max_memory: int | None) -> Profile:
         return profile
     total = min(whole, profile.memory.device_total_bytes or whole)
     return replace(profile, memory=replace(profile.memory, device_total_bytes=total))
-
-
-def _parts(config: Config) -> int:
-    """Micro-batches of a batch."""
-    return max(1, int(config.get("accumulation", 1)))
 
 
 def _gradients_stay(profile: Profile) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -49,7 +50,7 @@ Examples:
 @setting(
     "--write",
     group="What to run",
-    help="Edit the program; the file as it was stays beside it, named *.advisor-backup.",
+    help="Edit the program; the file as it was stays beside it, named *.orig.",
 )
 @setting(
     "--verify",
@@ -154,9 +155,9 @@ def _applied(
 def _refuse_written(found: ResultData) -> None:
     """Say so where the target changed because its patch was written."""
     from advisor.patching import backup
-    from advisor.patching.applying import find_target
+    from advisor.patching.applying import find_target, patched
 
-    if backup.state_of(find_target(found.target.path)) == "written":
+    if backup.is_written(find_target(found.target.path), partial(patched, found)):
         raise UsageError(
             f"the patch was written to {clean(found.target.path)} before",
             hint="`advisor apply RESULT --revert` takes it back",
@@ -208,12 +209,12 @@ def _asked(words: Sequence[str], option: str) -> list[str]:
 
 def _reverted(found: ResultData) -> ApplyData:
     from advisor.patching import backup
-    from advisor.patching.applying import find_target, why_no_file
+    from advisor.patching.applying import find_target, patched, why_no_file
 
     reason = why_no_file(found)
     if reason is not None:
         raise UsageError(f"nothing was patched: {reason}")
-    backup.revert(find_target(found.target.path))
+    backup.revert(find_target(found.target.path), partial(patched, found))
     data = _document(found, "reverted")
     data.file = found.target.path
     return data

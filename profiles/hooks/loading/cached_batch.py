@@ -13,8 +13,6 @@ from advisor.profiles.hooks.tensors import leading_size
 if TYPE_CHECKING:
     from torch import Tensor
 
-Resize = Callable[["Tensor"], "Tensor"]
-
 
 class CachedBatch:
     """Gives the training loader's iterators one batch again and again.

@@ -44,7 +44,6 @@ for epoch in range(2):
         loss.backward()
         optimizer.step()
 """.replace("SAMPLER", "sampler=torch.utils.data.distributed.DistributedSampler(data)")
-TELL = "import sys\nsys.stdout.write(f'{model.state_dict()}\\n')\n"
 SET_EPOCH = "    loader.sampler.set_epoch(epoch)\n"
 IN_ORDER = "DistributedSampler(data, shuffle=False)"
 

@@ -4,9 +4,7 @@ import math
 
 import numpy
 import pytest
-from builders import a_profile, an_optimizer
 
-from advisor.profiles.facts.profile import RunFacts
 from advisor.tuners.comparing.goodput import (
     Candidate,
     LossMatch,
@@ -16,15 +14,11 @@ from advisor.tuners.comparing.goodput import (
     efficiency,
     estimate_noise_scale,
     goodput,
-    learning_rate_factor,
     loss_matched,
     matching_steps,
     rate,
-    warmed_up,
-    warmup_steps,
 )
 from advisor.tuners.comparing.measure import Estimate
-from advisor.tuners.space.constraints import learning_rate_rule
 
 SMALL, LARGE = 32, 128
 DIMENSIONS = 50
@@ -148,38 +142,6 @@ def test_batches_from_a_small_dataset_share_some_of_their_noise() -> None:
 def test_a_smaller_batch_must_be_smaller() -> None:
     with pytest.raises(ValueError, match="must be a smaller batch"):
         estimate_noise_scale([[1.0]], [[1.0]], 64, 64)
-
-
-@pytest.mark.parametrize(
-    ("rule", "factor"), [("none", 1.0), ("linear", 4.0), ("sqrt", 2.0), ("noise-scale", 4 * 564 / 756)]
-)
-def test_each_rule_has_its_factor_for_four_times_the_batch(rule: str, factor: float) -> None:
-    assert learning_rate_factor(rule, 256, 64, 500) == pytest.approx(factor)
-
-
-@pytest.mark.parametrize(("noise_scale", "factor"), [(1e9, 4.0), (1e-9, 1.0)])
-def test_the_noise_scale_rule_is_linear_far_below_it_and_constant_far_above(
-    noise_scale: float, factor: float
-) -> None:
-    assert learning_rate_factor("noise-scale", 256, 64, noise_scale) == pytest.approx(factor, rel=1e-3)
-
-
-def test_the_noise_scale_rule_needs_one() -> None:
-    with pytest.raises(ValueError, match="measured noise scale"):
-        learning_rate_factor("noise-scale", 256, 64)
-
-
-@pytest.mark.parametrize(("name", "factor"), [("SGD", 4.0), ("AdamW", 2.0)])
-def test_an_optimizers_usual_rule_gives_the_usual_factor(name: str, factor: float) -> None:
-    profile = a_profile(optimizers=(an_optimizer(name),), run=RunFacts(sum_reduced_loss=False))
-    assert learning_rate_factor(learning_rate_rule(profile), 256, 64) == factor
-
-
-def test_a_raised_rate_is_approached_and_a_lowered_one_is_not() -> None:
-    steps = warmup_steps(4.0, 1800)
-    assert steps == 100
-    assert [warmed_up(4.0, step, steps) for step in (0, 50, 100, 5000)] == [1.0, 2.5, 4.0, 4.0]
-    assert warmup_steps(0.5, 1800) == 0 and warmed_up(0.5, 0, 0) == 0.5
 
 
 def test_what_is_known_exactly_has_an_interval_without_width() -> None:

@@ -7,7 +7,7 @@ from builders import a_loader, a_profile, an_optimizer
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.profile import Profile, RunFacts
-from advisor.tuners.comparing.goodput import learning_rate_factor
+from advisor.tuners.comparing.goodput import efficiency
 from advisor.tuners.knob import AnyKnob, Refused
 from advisor.tuners.knobs.batch_size import BatchSize
 from advisor.tuners.knobs.lr_scaling import LrScaling
@@ -124,7 +124,7 @@ def test_that_rule_is_the_one_by_which_goodput_counts() -> None:
     run = a_configured("noise_scale:420", 96)
     optimizer = torch.optim.SGD([a_parameter()], lr=1.0)
     with run.step(optimizer):
-        expected = learning_rate_factor("noise-scale", 96, 32, 420)
+        expected = 96 / 32 * efficiency(96, 32, 420)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(expected)
 
 

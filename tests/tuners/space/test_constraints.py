@@ -326,7 +326,6 @@ def test_copies_beside_the_host_need_pinned_memory(knob: str) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"sdpa_backend": "math", "execution": "compile"}, "compiled"),
         ({"sdpa_backend": "math", "activation_checkpointing": "blocks"}, "recomputed"),
         ({"sdpa_backend": "math"}, None),
     ],

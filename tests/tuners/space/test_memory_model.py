@@ -50,14 +50,8 @@ def the_model(profile: Profile) -> MemoryModel:
 
 def test_a_profile_is_split_into_what_grows_with_the_batch_and_what_does_not() -> None:
     model = the_model(a_host_profile())
-    assert model.process_bytes == 300 * MB
-    assert model.fixed_bytes == 700 * MB
-    assert model.sample_bytes == 2 * MB
-
-
-def test_the_program_as_it_is_needs_what_it_needed() -> None:
-    assert the_model(a_host_profile()).predict({}) == 700 * MB
-    assert the_model(a_device_profile(800 * MB)).predict({}) == 800 * MB
+    assert (model.process_bytes, model.sample_bytes) == (300 * MB, 2 * MB)
+    assert model.at_least({}) == 700 * MB
 
 
 @pytest.mark.parametrize(
@@ -65,11 +59,11 @@ def test_the_program_as_it_is_needs_what_it_needed() -> None:
     [
         ({"batch_size": 40}, 700),  # 80 MB of activations, less than the gradients at the update
         ({"batch_size": 256}, 600 + 512),
-        ({"batch_size": 256, "amp": "bf16"}, 600 + 0.62 * 512 + 50),
+        ({"batch_size": 256, "amp": "bf16"}, 600 + 256),
         ({"batch_size": 256, "amp": "off"}, 600 + 512),
-        ({"batch_size": 256, "activation_checkpointing": "all"}, 600 + 0.8 * 512),
+        ({"batch_size": 256, "activation_checkpointing": "all"}, 600 + 256),
         ({"batch_size": 256, "activation_checkpointing": "none"}, 600 + 512),
-        ({"batch_size": 256, "accumulation": 4}, 600 + 128 + 100),
+        ({"batch_size": 256, "accumulation": 2}, 600 + 256),
         ({"optimizer_implementation": "foreach"}, 600 + 200),
         ({"optimizer_implementation": "default"}, 700),
         ({"batch_size": 256, "optimizer_implementation": "foreach"}, 600 + 512),
@@ -77,39 +71,33 @@ def test_the_program_as_it_is_needs_what_it_needed() -> None:
         ({"batch_size": 64, "num_workers": 4}, 600 + 128 + 16),
     ],
 )
-def test_each_setting_changes_what_it_concerns(config: Config, needed: float) -> None:
-    assert the_model(a_host_profile()).predict(config) == pytest.approx(needed * MB, abs=MB / 10)
+def test_each_setting_changes_what_it_concerns(config: Config, needed: int) -> None:
+    assert the_model(a_host_profile()).at_least(config) == needed * MB
 
 
 def test_queues_of_workers_lie_on_the_host_and_not_on_the_device() -> None:
     model = the_model(a_device_profile(800 * MB))
-    assert model.predict({"num_workers": 4}) == 800 * MB
-    assert model.queue_bytes({"num_workers": 4, "batch_size": 64}) == 16 * MB
+    assert model.at_least({"num_workers": 4}) == model.at_least({})
 
 
 def test_on_a_device_torch_itself_updates_by_foreach() -> None:
     model = the_model(a_device_profile(500 * MB))
-    assert model.predict({"batch_size": 1}) == 500 * MB
-    assert model.predict({"batch_size": 1, "optimizer_implementation": "for-loop"}) == 400 * MB
+    assert model.at_least({}) == 500 * MB
+    assert model.at_least({"optimizer_implementation": "for-loop"}) == 400 * MB
 
 
-def test_activations_on_a_device_take_the_place_of_gradients_that_are_not_there_yet() -> None:
-    assert the_model(a_device_profile(800 * MB)).sample_bytes == 500 * MB / 32
+def test_activations_on_a_device_are_what_other_parts_surely_leave() -> None:
+    assert the_model(a_device_profile(800 * MB)).sample_bytes == 0  # libraries may have had it all
+    assert the_model(a_device_profile(2000 * MB)).sample_bytes == (2000 - 400 - 1024) * MB / 32
     kept = (an_optimizer(zeroes_gradients=True),)
-    assert the_model(a_device_profile(800 * MB, optimizers=kept)).sample_bytes == 400 * MB / 32
+    assert the_model(a_device_profile(2000 * MB, optimizers=kept)).kept_bytes == 400 * MB
     accumulated = RunFacts(backwards_per_step=4)
-    assert the_model(a_device_profile(800 * MB, run=accumulated)).sample_bytes == 400 * MB / 32
+    assert the_model(a_device_profile(2000 * MB, run=accumulated)).kept_bytes == 400 * MB
 
 
-def test_one_run_where_activations_were_not_seen_is_a_bound_from_above() -> None:
-    model = MemoryModel(32).calibrated(32, 596 * MB)
-    assert model.at_least({"batch_size": 320}) < 500 * MB + 960 * MB < model.predict({"batch_size": 320})
-
-
-def test_one_run_where_activations_were_seen_corrects_the_process() -> None:
-    model = the_model(a_host_profile()).calibrated(64, 800 * MB)
-    assert model.process_bytes == (800 - 300 - 128) * MB
-    assert model.sample_bytes == 2 * MB
+def test_activations_that_were_not_seen_on_the_host_are_not_sure() -> None:
+    model = the_model(a_host_profile(memory=a_host_memory(activation_bytes=None)))
+    assert (model.process_bytes, model.sample_bytes) == (0, 0)
 
 
 def test_without_a_batch_or_memory_there_is_no_model() -> None:

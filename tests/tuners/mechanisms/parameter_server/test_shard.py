@@ -126,11 +126,6 @@ def test_the_settings_of_the_program_are_those_of_the_next_update() -> None:
     assert values(shard) == [-0.25, -0.25]
 
 
-def by_order(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    first, *others = list(parameters)
-    return torch.optim.SGD([{"params": [first]}, {"params": others}], lr=1.0)
-
-
 def test_keys_of_two_groups_keep_their_settings_however_they_are_grouped_here() -> None:
     shard = a_shard(workers=1, groups=(1, 0))
     shard.configure([{"lr": 0.5}, {"lr": 0.125}])
