@@ -27,16 +27,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from advisor.base.settings import Settings, TargetRequest
+from advisor.base.signals import StopRequests
 from advisor.report.progress import PlainProgress
-from advisor.runs.tune import SEARCH_SHARE
 from advisor.stages.baseline import FLOOR, run_baseline
+from advisor.stages.batch_size import Batches
+from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirmation import Confirmation
 from advisor.stages.confirmation_plan import instance_quads, reserve_s
+from advisor.stages.launching import Caller
+from advisor.stages.search_plan import SEARCH_SHARE
+from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import BATON, LIVE, WINDOWS
 from advisor.tuners.comparing.measure import BLOCK, LOOKS, MIN_INSTANCES, Estimate, between, within
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs.placebo import Placebo
-from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.search.search import Search
 from advisor.tuners.space.space import build_space
 from benchmarks.conditions import conditions
@@ -100,16 +104,6 @@ class Covering(NamedTuple):
     covered: bool
 
 
-class Unrecorded:
-    """A recorder that keeps nothing."""
-
-    def begin(self, trial: TrialRecord, score: float) -> None:
-        """A trial is about to run."""
-
-    def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
-        """A trial has finished."""
-
-
 def decide(
     program: Program,
     seed: int,
@@ -140,27 +134,21 @@ def decide(
     space = build_space(knobs, baseline.profile, named=settings.knobs, detectable=baseline.detectable)
     arena.present = space.own
     end = min(budget_s - reserve_s(arena, baseline, settings), SEARCH_SHARE * budget_s)
+    progress = PlainProgress(sys.stderr, quiet=True)
+    bench = MeasuredBench(settings, Caller(progress, StopRequests()), arena.launcher, arena, 0.0, baseline)
+    log = TrialLog(progress, clock.monotonic, budget_s, baseline=space.present)
     search = Search(
         arena,
         space,
         baseline.profile,
         optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed)),
-        Unrecorded(),
+        log,
         deadline=max(clock.now, end),
         clock=clock.monotonic,
     )
     nominee = search.run(baseline.session)
-    outcome = Confirmation(
-        arena,
-        space,
-        baseline,
-        settings,
-        Unrecorded(),
-        PlainProgress(sys.stderr, quiet=True),
-        deadline=budget_s,
-        next_number=search.next_number,
-        clock=clock.monotonic,
-    ).decide(nominee)
+    batches = Batches(settings, progress)
+    outcome = Confirmation(bench, space, log, batches, search.next_number).decide(nominee)
     estimate = None if outcome.decision is None else outcome.decision.estimate
     return Decided(
         workload=program.name,

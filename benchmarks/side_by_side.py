@@ -178,7 +178,6 @@ def bench(workload: str) -> Iterator[Bench]:
             if baseline.session is not None:
                 baseline.session.kill()
             profile = baseline.profile
-            arena.training_dataset = profile.loader.dataset if profile.loader else None
             baseline.teach(arena)
             if baseline.contended:
                 print(f"{workload}: other processes use this machine; the figures are worth little")

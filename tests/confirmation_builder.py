@@ -9,14 +9,19 @@ import pytest
 from builders import a_loader, a_profile, a_root
 
 from advisor.base.settings import Settings, TargetRequest
+from advisor.base.signals import StopRequests
 from advisor.profiles.facts.profile import RunFacts
+from advisor.report.progress import progress_here
 from advisor.result.document import PlannedRun, Recommendation
 from advisor.stages.assemble import _planned, _recommendation
 from advisor.stages.baseline import Baseline
 from advisor.stages.batch_size import Batches
+from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirmation import Confirmation
+from advisor.stages.launching import Caller
 from advisor.stages.longer_run import LongerRun
 from advisor.stages.outcome import Outcome
+from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import WINDOWS, Duel
 from advisor.tuners.comparing.measure import within
@@ -49,6 +54,16 @@ def a_baseline(run: RunFacts | None = None) -> Baseline:
     return cast(Baseline, known)
 
 
+def a_bench(arena: Any, baseline: Any, settings: Any, end: float) -> MeasuredBench:
+    """One on which an arena that starts nothing stands; its budget ends when the clock says ``end``."""
+    caller = Caller(progress_here(quiet=True), StopRequests())
+    return MeasuredBench(settings, caller, arena.launcher, arena, end - settings.budget_s, baseline)
+
+
+def quiet_log(measured: Measured | None = None) -> TrialLog:
+    return TrialLog(progress_here(quiet=True), lambda: 0.0, 0.0, measured=measured or Measured())
+
+
 def confirmed(
     monkeypatch: pytest.MonkeyPatch,
     settings: Settings,
@@ -71,7 +86,6 @@ def confirmed(
     The first processes are ``cut_off``; ``seconds`` are told by the clock, of 1,000 in all. Knobs of the
     nominee that are ``refused`` decline in every process, those ``refused_later`` in the longer run.
     """
-    kept = (measured or Measured()).add_instance
     ratio = math.log(SAVED if settings.objective == "memory" else STEP_S / changed_step_s)
 
     failures = iter(cut_off)
@@ -95,16 +109,15 @@ def confirmed(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=STEP_S,
         threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
         how=lambda *configs, **options: WINDOWS, queue_depth=lambda config: 0,
-        window_steps=lambda config: (3, 5),
+        window_steps=lambda config: (3, 5), clock=lambda: next(seconds or iter([0.0])),
     )  # fmt: skip
     present = EAGER if nominee is None else EAGER.with_({"amp": "off"})
     space = Space(present, present, {}, [], a_baseline(run).profile, named)
-    quiet = SimpleNamespace(say=print, part=print, begin=lambda *of: None, record=lambda *of: None)
-    return Confirmation(
-        cast(Any, arena), space, a_baseline(run), settings, cast(Any, quiet), cast(Any, quiet),
-        deadline=1000.0, next_number=1, clock=lambda: next(seconds or iter([0.0])), compiled_s=compiled_s,
-        measured=measured or Measured(), keep=lambda number, config, ratios: kept(config, ratios),
-    ).decide(Configuration(nominee or COMPILED), reduced=measured is not None)  # fmt: skip
+    bench = a_bench(arena, a_baseline(run), settings, end=1000.0)
+    log = quiet_log(measured)
+    log.first_compile_s = compiled_s  # type: ignore[assignment, method-assign]
+    confirmation = Confirmation(bench, space, log, Batches(settings, log.progress), 1)
+    return confirmation.decide(Configuration(nominee or COMPILED), reduced=measured is not None)
 
 
 def told(

@@ -10,7 +10,6 @@ import math
 import random
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from advisor.profiles.facts.observed import MemoryUse
 from advisor.profiles.facts.profile import Profile
 from advisor.result.document import ResultData
 from advisor.runs.tune import tune
+from advisor.stages.launching import Caller
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Answer, Session, SessionEnded
@@ -358,15 +358,8 @@ def replayed(program: Program, folder: Path, *, interrupt_at: str | None = None,
     launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
     told = Told(interrupt_at)
 
-    def launching(
-        settings: Settings,
-        trials: Path,
-        stack: ExitStack,
-        waiting: Callable[[str, float], None],
-        warn: Callable[[str], None],
-        say: Callable[[str], None],
-    ) -> Launcher:
-        launcher.waiting, launcher.warn = waiting, warn
+    def launching(settings: Settings, trials: Path, caller: Caller) -> Launcher:
+        launcher.waiting = caller.waiting
         return launcher
 
     settings = Settings(target=TargetRequest(kind="module", name="train"), **{"budget_s": 120.0, **options})

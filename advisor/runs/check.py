@@ -1,5 +1,6 @@
 """The gate: a target as it is now, in fresh processes, against the baseline that a result holds."""
 
+import math
 import tempfile
 import time
 from collections import Counter
@@ -19,21 +20,21 @@ from advisor.result.document import Budget, ProfileData, ProfileSummary, ResultD
 from advisor.result.header import header_of_run, target_of
 from advisor.result.stored_step import LEAST_PROCESSES
 from advisor.runs.regression import check_memory, check_step, is_contended, undisturbed
-from advisor.stages.baseline import SHORT_DROP, Baseline, run_baseline, target_error, too_short
+from advisor.stages.baseline import COLLAPSE, SHORT_DROP, target_error, too_short
+from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.first_line import first_line
-from advisor.stages.launching import make_launcher, request_digest, until_stopped
+from advisor.stages.fresh_processes import FreshProcesses
+from advisor.stages.launching import Caller, request_digest
 from advisor.stages.result_findings import phases_ms
-from advisor.tuners.comparing.duel import HOPELESS, SLOT_LIMIT_S, Arena
+from advisor.tuners.comparing.duel import HOPELESS, SLOT_LIMIT_S
 from advisor.tuners.comparing.excluded import set_apart
-from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted, SessionEnded
-from advisor.tuners.space.space import build_space
 from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.supervision.isolation import remove
 from advisor.tuners.trial.messages import Slot
 
+ENOUGH = "enough was measured to compare"
 MOST_INSTANCES = 12  # more of them hardly help: the reference stays one process
 INSTANCE_S = 2.0  # measured in each of them
 SLOTS = (2, 24)  # of one process, at least and at most
@@ -81,29 +82,30 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
     processes = f"{LEAST_PROCESSES} to {MOST_INSTANCES} fresh processes"
     limit = f"{processes}, up to {write_duration(settings.budget_s)}"
     progress.begin(first_line(settings.target, machine, limit))
-    warnings: list[str] = []
     with StopRequests() as stop, ExitStack() as stack:
-        waiting = until_stopped(stop, progress)
+        caller = Caller(progress, stop)
         folder = Path(tempfile.mkdtemp(prefix="advisor-check-"))
         stack.callback(remove, folder)
         try:
-            launcher = stack.enter_context(
-                make_launcher(settings, folder, stack, waiting, warnings.append, progress.say)
-            )
-            began += launcher.waited_s
-        except TrialFailed as failed:
-            raise target_error(failed.failure, None) from None
-        except Interrupted:
-            raise TargetError("interrupted before anything was measured", code="interrupted") from None
-        run = _Run(launcher, Arena(launcher, KNOBS, {}), settings, progress, began + settings.budget_s)
-        try:
-            run.measure()
+            with failures_told("check", ENOUGH):
+                bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
+                run = _Run(run_unchanged(bench))
+                run.measure()
         except (TargetError, UsageError) as error:
             raise of_check(error, folder) from None
-    result = _result(settings, name, reference, run, warnings, time.monotonic() - began)
+    result = _result(name, reference, run)
     for text in result.warnings:
-        progress.warn(text)
+        caller.warn(text)
     return result
+
+
+@dataclass(frozen=True)
+class _Process:
+    """What one of them gave."""
+
+    slots: list[Slot]
+    peak_bytes: int
+    seconds: float
 
 
 @dataclass
@@ -113,100 +115,86 @@ class _Run:
     Attributes:
         instances: Slots by process.
         peaks: Peak memory by process, in bytes; 0 where it is not known.
-        own: The present setting of every knob.
     """
 
-    launcher: Launcher
-    arena: Arena
-    settings: Settings
-    progress: Progress
-    deadline: float
-    instances: list[list[Slot]] = field(default_factory=list)
-    peaks: list[int] = field(default_factory=list)
-    own: dict[str, Value] = field(default_factory=dict)
+    bench: MeasuredBench
+    instances: list[list[Slot]] = field(init=False)
+    peaks: list[int] = field(init=False)
     stopped_by: Literal["converged", "budget", "interrupted"] = "converged"
-    _baseline: Baseline | None = None
+
+    def __post_init__(self) -> None:
+        baseline = self.bench.baseline
+        baseline.end()
+        # a short program was launched several times, one window each
+        self.instances = [[slot] for slot in baseline.slots] if self._is_short else [baseline.slots]
+        self.peaks = [baseline.profile.peak_bytes]
 
     @property
-    def baseline(self) -> Baseline:
-        """The first run."""
-        assert self._baseline is not None  # measure has returned
-        return self._baseline
+    def own(self) -> dict[str, Value]:
+        """The present setting of every knob."""
+        return {**self.bench.arena.present, **self.bench.settings.fixed}
 
     def measure(self) -> None:
         """Run it until the budget ends, at least three times.
 
         Raises:
-            TargetError: It fails, or the user interrupted before three processes were measured.
+            TargetError: It fails.
+            Interrupted: The user asked to stop before three processes were measured.
         """
         try:
-            self._first()
             self._others()
         except Interrupted:
             if len(self.peaks) < LEAST_PROCESSES:
-                raise TargetError(
-                    "interrupted before enough was measured to compare", code="interrupted"
-                ) from None
+                raise
             self.stopped_by = "interrupted"
 
-    def _first(self) -> None:
-        self.progress.say("running it unchanged")
-        baseline = run_baseline(self.launcher, self.arena, self.settings)
-        if baseline.session is not None:
-            baseline.session.kill()
-        self._baseline = baseline
-        # a short program was launched several times, one window each
-        self.instances = [[slot] for slot in baseline.slots] if self._is_short else [baseline.slots]
-        self.peaks = [baseline.profile.peak_bytes]
-        space = build_space(KNOBS, baseline.profile, fixed=self.settings.fixed)
-        self.own = {**space.own, **self.settings.fixed}
-
     def _others(self) -> None:
-        last_s = self.baseline.startup_s + INSTANCE_S
+        expected_s = self.bench.baseline.startup_s + INSTANCE_S
+        processes = FreshProcesses(self.bench, math.inf, least=LEAST_PROCESSES, expected_s=expected_s)
         while len(self.instances) < MOST_INSTANCES:
-            began = time.monotonic()
-            if len(self.peaks) >= LEAST_PROCESSES and began + last_s > self.deadline:
+            process = processes.measure(len(self.peaks), self._process)
+            if process is None:
                 self.stopped_by = "budget"
                 return
-            self.progress.part(f"measuring process {len(self.instances) + 1}")
-            slots, peak = self._instance()
-            self.instances.append(slots)
-            self.peaks.append(peak)
-            last_s = time.monotonic() - began
+            self.instances.append(process.slots)
+            self.peaks.append(process.peak_bytes)
 
-    def _instance(self) -> tuple[list[Slot], int]:
-        """One fresh process, measured as the baseline was: its slots and its peak of memory."""
-        session = self.launcher.start(0, self.settings.fixed, {})
+    def _process(self) -> _Process:
+        """One fresh process, measured as the baseline was."""
+        bench, began = self.bench, self.bench.clock()
+        bench.progress.part(f"measuring process {len(self.instances) + 1}")
+        session = bench.start()
         slots: list[Slot] = []
         peak = 0
         try:
-            if self.arena.max_steps is not None:
-                slots.append(session.window(self.arena.max_steps - SHORT_DROP - 1, drop=SHORT_DROP))
-                return slots, session.facts().profile.peak_bytes
-            session.first_step()
-            self.arena.warm_up(session)
-            slots.append(session.slot(len(self.baseline.slots[0].step_s), drop=0))
+            if bench.arena.max_steps is not None:
+                slots.append(session.window(bench.arena.max_steps - SHORT_DROP - 1, drop=SHORT_DROP))
+            else:
+                session.first_step()
+                bench.arena.warm_up(session)
+                slots.append(session.slot(len(bench.baseline.slots[0].step_s), drop=0))
             peak = session.facts().profile.peak_bytes
-            self._slots(session, slots)
+            if not self._is_short:
+                self._slots(session, slots)
         except TrialFailed as failed:
             raise target_error(failed.failure, session) from None
         except SessionEnded as ended:
             if not slots:
-                raise too_short(ended.outcome, self.settings) from None
+                raise too_short(ended.outcome, bench.settings) from None
         finally:
             session.kill()
-        return slots, peak
+        return _Process(slots, peak, bench.clock() - began)
 
     def _slots(self, session: Running, slots: list[Slot]) -> None:
-        steps = self.arena.steps()
-        slot_s = (steps + 1) * self.arena.step_s
+        steps = self.bench.arena.steps()
+        slot_s = (steps + 1) * self.bench.arena.step_s
         least, most = SLOTS
         for _ in range(max(least, min(most, round(INSTANCE_S / slot_s)))):
             slots.append(session.slot(steps, drop=1, limit_s=max(SLOT_LIMIT_S, HOPELESS * slot_s)))
 
     @property
     def _is_short(self) -> bool:
-        return self.arena.max_steps is not None
+        return self.bench.arena.max_steps is not None
 
 
 def changed_settings(then: dict[str, Value], now: dict[str, Value]) -> list[Resetting]:
@@ -218,17 +206,11 @@ def changed_settings(then: dict[str, Value], now: dict[str, Value]) -> list[Rese
     ]
 
 
-def _result(
-    settings: Settings,
-    name: str,
-    reference: Reference,
-    run: _Run,
-    warnings: list[str],
-    seconds: float,
-) -> CheckData:
+def _result(name: str, reference: Reference, run: _Run) -> CheckData:
     assert reference.baseline is not None  # refuse_reference has seen it
-    baseline, level, request = run.baseline, settings.confidence, settings.target
-    kept, excluded = [], Counter(run.arena.excluded)  # what the first process left out, and then the others
+    bench, settings, baseline = run.bench, run.bench.settings, run.bench.baseline
+    level, request = settings.confidence, settings.target
+    kept, excluded = [], Counter(bench.arena.excluded)  # what the first process left out, and then the others
     for number, slots in enumerate(run.instances):
         quiet, left_out = undisturbed(slots)
         kept.append(quiet)
@@ -237,7 +219,7 @@ def _result(
     step = check_step(
         reference.baseline,
         kept,
-        sampled=bool(baseline.profile.run and baseline.profile.run.samples_per_step),
+        sampled=baseline.sampled,
         of_profile=isinstance(reference, ProfileData),
         level=level,
         min_gain=settings.min_gain,
@@ -250,17 +232,17 @@ def _result(
     return CheckData(
         **header_of_run(
             settings.command,
-            target_of(request, digest=digest, launches=run.launcher.launches),
+            target_of(request, digest=digest, launches=bench.launcher.launches),
             baseline.profile.machine.as_json(),
             settings.seed,
         ),
         profile=ProfileSummary(phases_ms=phases_ms(baseline.profile)),
         warnings=[
-            *warnings,
+            *bench.caller.warnings,
             *other_request(reference, settings),
             *_disturbed(contended, baseline.thread_collapse, facts),
         ],
-        budget=Budget(seconds=seconds, trials=0, stopped_by=run.stopped_by),
+        budget=Budget(seconds=bench.spent_s, trials=0, stopped_by=run.stopped_by),
         verdict="regressed" if "regressed" in (step.verdict, memory.verdict) else "passed",
         reference=facts,
         code_changed=digest != facts.digest if digest and facts.digest else None,
@@ -279,7 +261,7 @@ def _result(
 def _disturbed(contended: bool, collapsed: bool, reference: ReferenceFacts) -> list[str]:
     said = []
     if collapsed:
-        said.append("threads collapse under other load on this machine; times are not those of a quiet one")
+        said.append(COLLAPSE)
     elif contended:
         said.append(
             "other processes use this machine: a slower step can be their doing; check again when it is quiet"

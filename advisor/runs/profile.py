@@ -7,7 +7,6 @@ from pathlib import Path
 
 from advisor.advice.advise import advise, summary
 from advisor.base.durations import write_duration
-from advisor.base.errors import TargetError
 from advisor.base.settings import Progress, Settings
 from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import read_machine
@@ -17,17 +16,18 @@ from advisor.result.document import Baseline, Budget, Interval, ProfileData, Rat
 from advisor.result.header import header_of_run, target_of
 from advisor.rules import RULES
 from advisor.stages import result_findings as data
-from advisor.stages.baseline import target_error, too_short
+from advisor.stages.baseline import too_short
+from advisor.stages.bench import failures_told, open_bench
 from advisor.stages.diagnosis import Diagnosis
 from advisor.stages.first_line import first_line
-from advisor.stages.launching import make_launcher, request_digest, until_stopped
-from advisor.tuners.comparing.duel import Arena
+from advisor.stages.launching import Caller, request_digest
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launching.session import Interrupted, SessionEnded
+from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.fixed import check_applied
 from advisor.tuners.space.space import build_space
-from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.supervision.isolation import remove
+
+UNDERSTOOD = "the run was understood"
 
 
 def profile(settings: Settings, progress: Progress) -> ProfileData:
@@ -49,37 +49,23 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
     machine = read_machine()
     limit = f"one run, up to {write_duration(settings.budget_s)}"
     progress.begin(first_line(settings.target, machine, limit))
-    warnings: list[str] = []
     with StopRequests() as stop, ExitStack() as stack:
-        waiting = until_stopped(stop, progress)
+        caller = Caller(progress, stop)
         folder = Path(tempfile.mkdtemp(prefix="advisor-profile-"))
         stack.callback(remove, folder)
-        try:
-            launcher = stack.enter_context(
-                make_launcher(settings, folder, stack, waiting, warnings.append, progress.say)
-            )
-        except Interrupted:
-            raise TargetError("interrupted before the run was understood", code="interrupted") from None
-        began += launcher.waited_s
-        launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
-        diagnosis = Diagnosis(
-            start=lambda: launcher.start(0, settings.fixed, {}),
-            arena=Arena(launcher, KNOBS, {}, fixed_warmup=settings.warmup),
-            deadline=began + settings.budget_s,
-            progress=progress,
-            steps=settings.steps,
-            planned_steps=settings.steps_planned,
+        with failures_told("profile", UNDERSTOOD):
+            bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
+        diagnosis = bench.diagnosis(
+            bench.deadline, steps=settings.steps, planned_steps=settings.steps_planned
         )
         found = _diagnose(diagnosis, settings)
         _check_fixed(diagnosis, settings, found)
-        for text in warnings:
-            progress.warn(text)
         findings = advise(found, RULES)
         result = ProfileData(
             **header_of_run(
                 settings.command,
                 target_of(
-                    settings.target, digest=request_digest(settings.target), launches=launcher.launches
+                    settings.target, digest=request_digest(settings.target), launches=bench.launcher.launches
                 ),
                 found.machine.as_json(),
                 settings.seed,
@@ -87,9 +73,9 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
             baseline=baseline_of(found),
             profile=data.profile_summary(found, summary=summary(findings, found), notes=diagnosis.notes),
             findings=data.as_data(findings),
-            warnings=warnings,
+            warnings=caller.warnings,
             budget=Budget(
-                seconds=time.monotonic() - began,
+                seconds=bench.spent_s,
                 trials=0,
                 stopped_by="interrupted" if diagnosis.interrupted else "converged",
             ),
@@ -112,13 +98,10 @@ def _check_fixed(diagnosis: Diagnosis, settings: Settings, found: Profile) -> No
 
 def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
     try:
-        return diagnosis.run()
-    except TrialFailed as failed:
-        raise target_error(failed.failure, diagnosis.session, command="profile") from None
+        with failures_told("profile", UNDERSTOOD, of=diagnosis):
+            return diagnosis.run()
     except SessionEnded as ended:
         raise too_short(ended.outcome, settings) from None
-    except Interrupted:
-        raise TargetError("interrupted before the run was understood", code="interrupted") from None
 
 
 def baseline_of(found: Profile) -> Baseline | None:

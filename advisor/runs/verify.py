@@ -26,26 +26,26 @@ from advisor.result.document import Adopted, Ratio, ResultData
 from advisor.result.wording import gain_of
 from advisor.result.words import GAINS
 from advisor.runs.stand_in import write_stand_in
-from advisor.stages.baseline import Baseline, run_baseline, target_error
+from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.confirmation_plan import instance_quads
-from advisor.stages.launching import make_launcher, until_stopped
+from advisor.stages.fresh_processes import FreshPairs, FreshProcesses
+from advisor.stages.launching import Caller, open_launcher
+from advisor.stages.numerics import NumericsGate
 from advisor.stages.trials import as_ratio
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import BATON, WINDOWS, Arena
-from advisor.tuners.comparing.measure import MIN_INSTANCES, Decision, confirm
+from advisor.tuners.comparing.measure import MIN_INSTANCES, Decision
 from advisor.tuners.comparing.memory_duel import MemoryArena
+from advisor.tuners.knob import AnyKnob
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.environments import environment_of
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.supervision.isolation import remove
 
 PROGRAM = "program"
 ORIGINAL, PATCHED = "original", "patched"
-LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
-LEAST_LEARNING_STEPS = 3
 TOO_FEW = f"fewer than the {MIN_INSTANCES} pairs of processes that a verdict needs were measured"
 OVERRUN = 1.0  # of the budget, that may be taken beyond it to reach the first look
 DEPTH = ("num_workers", "prefetch_factor", "batch_size")  # what windows and units of work depend on
@@ -119,19 +119,14 @@ def verify(settings: Settings, result: ResultData, patch: Patch, progress: Progr
         TargetError: The program as it is fails, makes too few steps, or the user interrupted.
         UsageError: The budget is below one run of it.
     """
+    began = time.monotonic()
     with StopRequests() as stop, ExitStack() as stack:
-        waiting = until_stopped(stop, progress)
         folder = Path(tempfile.mkdtemp(prefix="advisor-verify-"))
         stack.callback(remove, folder)
-        verifying = _Verifying(settings, result, patch, progress, folder, stack, waiting)
+        verifying = _Verifying(settings, result, patch, Caller(progress, stop), folder, stack, began)
         try:
-            return verifying.run()
-        except TrialFailed as failed:
-            raise _of_apply(target_error(failed.failure, None, command="apply"), folder) from None
-        except Interrupted:
-            raise TargetError(
-                "interrupted before enough was measured to verify", code="interrupted"
-            ) from None
+            with failures_told("apply", "enough was measured to verify"):
+                return verifying.run()
         except (TargetError, UsageError) as error:
             raise _of_apply(error, folder) from None
 
@@ -143,76 +138,67 @@ class _Verifying:
     settings: Settings
     result: ResultData
     patch: Patch
-    progress: Progress
+    caller: Caller
     folder: Path
     stack: ExitStack
-    waiting: Any
-    began: float = field(default_factory=time.monotonic)
-    warned: set[str] = field(default_factory=set)
+    began: float
 
     def run(self) -> Verification:
         """Baseline, numbers, speed."""
-        self.progress.begin(
+        self.caller.progress.begin(
             f"{self.patch.name}: the patched program against it as it is, in fresh processes, "
             f"up to {write_duration(self.settings.budget_s)}"
         )
         first, second = self._configs()
         try:
-            arena = self._arena()
-            baseline = self._baseline(arena)
-            numbers = self._numbers(arena, baseline, first, second)
+            bench = self._bench()
+            numbers = self._numbers(bench, first, second)
         except _PatchedFailed as failed:
             return self._verdict("failed", why=str(failed))
         if numbers.verdict == "drifts":
             return self._verdict("drifts", numbers)
-        decision = self._speed(arena, first, second)
+        decision = self._speed(bench, first, second)
         measured = as_ratio(decision.estimate)
         return self._verdict(judged(measured, self._promised()), numbers, measured)
 
-    def _arena(self) -> Programs:
-        original = self._launcher("original", self.settings)
+    def _bench(self) -> MeasuredBench:
+        folder = self._folder("original")
+        opening = open_bench(self.settings, folder, self.caller, began=self.began, arena=self._arena)
+        bench = run_unchanged(self.stack.enter_context(opening))
+        self.began = bench.began
+        bench.baseline.end()
+        if bench.baseline.disturbance is not None:
+            self.caller.warn(bench.baseline.disturbance)
+        return bench
+
+    def _arena(
+        self, original: Launcher, knobs: Mapping[str, AnyKnob], present: Mapping[str, Value], **options: Any
+    ) -> Programs:
         assert self.patch.file is not None  # refuse_promise has seen it
-        place = self._folder("stand-in")
-        stand_in = write_stand_in(self.patch.file, self.patch.after, place)
+        stand_in = write_stand_in(self.patch.file, self.patch.after, self._folder("stand-in"))
         target = replace(self.settings.target, name=str(stand_in))
+        settings = replace(self.settings, target=target)
+        opening = open_launcher(settings, self._folder("patched"), self.caller)
         try:
-            patched = self._launcher("patched", replace(self.settings, target=target))
+            patched = self.stack.enter_context(opening)
         except TrialFailed as failed:  # a workload is loaded here
             raise _PatchedFailed(_told(failed)) from None
         kind = MemoryPrograms if self.result.objective == "memory" else Programs
         return kind(
             original,
-            KNOBS,
-            {},
+            knobs,
+            present,
             patched=patched,
             fixed=self.settings.fixed,
             variables=self._variables(),
             loading=any(KNOBS[change.knob].loading for change in self._made()),
+            **options,
         )
-
-    def _launcher(self, name: str, settings: Settings) -> Launcher:
-        launcher = self.stack.enter_context(
-            make_launcher(
-                settings, self._folder(name), self.stack, self.waiting, self._warn, self.progress.say
-            )
-        )
-        self.began += launcher.waited_s
-        return launcher
 
     def _folder(self, name: str) -> Path:
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         return folder
-
-    def _baseline(self, arena: Programs) -> Baseline:
-        self.progress.say("running it unchanged")
-        baseline = run_baseline(arena.launcher, arena, self.settings)
-        if baseline.session is not None:
-            baseline.session.kill()
-        baseline.teach(arena)
-        if baseline.contended:
-            self._warn("other processes use this machine; small differences cannot be told")
-        return baseline
 
     def _configs(self) -> tuple[dict[str, Value], dict[str, Value]]:
         """What the loaders of both programs do."""
@@ -222,54 +208,23 @@ class _Verifying:
         return {PROGRAM: ORIGINAL, **first}, {PROGRAM: PATCHED, **second}
 
     def _numbers(
-        self, arena: Programs, baseline: Baseline, first: Mapping[str, Value], second: Mapping[str, Value]
+        self, bench: MeasuredBench, first: Mapping[str, Value], second: Mapping[str, Value]
     ) -> gate.Verdict:
-        affordable = int(LEARNING_SHARE * self.settings.budget_s / 5 / arena.step_s)
-        steps = max(LEAST_LEARNING_STEPS, min(gate.STEPS, affordable))
-        if arena.max_steps is not None:
-            steps = min(steps, arena.max_steps - 1)
-        self.progress.say(f"comparing the numbers of the first {steps} steps")
-        reference = gate.reference(arena, first, steps)
-        nudged = gate.Nudged(
-            lambda seed: gate.learn(arena, first, steps, nudge=seed).losses,
-            affordable=lambda: time.monotonic() < self.began + (1 + OVERRUN) * self.settings.budget_s,
-        )
+        numerics = NumericsGate.open(bench, first, OVERRUN)
         try:
-            learned = gate.learn(arena, second, steps)
+            learned = numerics.learn(second)
         except TrialFailed as failed:
             raise _PatchedFailed(_told(failed)) from None
         made = [change.knob for change in self._made()]
-        draws = gate.own_draws(
-            made,
-            has_dropout=any(root.has_dropout for root in baseline.profile.roots),
-            loader_is_live=arena.launcher.target.kind in ("script", "module"),
-        )
-        semantics = gate.widest([KNOBS[name].meaning(self.result.recommendation.config) for name in made])
-        return gate.judge(
-            reference,
-            learned.losses,
-            semantics,
-            own_draws=draws,
-            norms=learned.grad_norms,
-            nudged=nudged,
-        )
+        return numerics.judge(learned, made, self.result.recommendation.config)
 
-    def _speed(self, arena: Programs, first: Mapping[str, Value], second: Mapping[str, Value]) -> Decision:
-        how, quads = arena.how(first, second), instance_quads(arena, self.settings)
-        deadline = self.began + self.settings.budget_s
-        last_s = 0.0
-
-        def instance(index: int) -> list[float] | None:
-            nonlocal last_s
-            allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
-            if index and time.monotonic() + last_s > deadline + allowed:
-                return None
-            self.progress.part(f"measuring pair {index + 1}")
-            duel = arena.duel(first, second, how=how, quads=quads, swapped=index % 2 == 1)
-            last_s = duel.seconds
-            return duel.log_ratios
-
-        decision, _ = confirm(instance, min_gain=self.result.min_gain, level=self.settings.confidence)
+    def _speed(
+        self, bench: MeasuredBench, first: Mapping[str, Value], second: Mapping[str, Value]
+    ) -> Decision:
+        how, quads = bench.arena.how(first, second), instance_quads(bench.arena, self.settings)
+        processes = FreshProcesses(bench, OVERRUN * self.settings.budget_s)
+        pairs = FreshPairs(processes, first, second, how, quads, "measuring pair")
+        decision, _ = pairs.confirm(lambda duel: duel.log_ratios, min_gain=self.result.min_gain)
         return decision
 
     def _made(self) -> list[Adopted]:
@@ -295,11 +250,6 @@ class _Verifying:
         made = {change.knob for change in self._made()}
         every = {change.knob for change in self.result.recommendation.changes}
         return self.result.recommendation.speedup if made == every else None
-
-    def _warn(self, text: str) -> None:
-        if text not in self.warned:
-            self.warned.add(text)
-            self.progress.warn(text)
 
     def _verdict(
         self,

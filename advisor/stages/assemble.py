@@ -74,7 +74,6 @@ def result(
     """The whole of ``result.json``; without the trials where it is not ``finished``."""
     request = settings.target
     profile = baseline.profile
-    sampled = bool(profile.run and profile.run.samples_per_step)
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
     recommendation.proposals += estimates(trials, profile, space.present)
     untried = _untried(not_tried, outcome)
@@ -109,7 +108,7 @@ def result(
             config=dict(space.present),
             step_ms=step_interval(baseline.slots),
             over_processes_ms=_over_processes(baseline, outcome, settings.confidence),
-            throughput=rate(baseline.slots, sampled),
+            throughput=rate(baseline.slots, baseline.sampled),
             peak_bytes=baseline.profile.peak_bytes,
             steps_peak_bytes=baseline.steps_peak_bytes,
             **_losses(baseline, outcome, trials),

@@ -32,6 +32,7 @@ PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be
 CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
 COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
 FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
+COLLAPSE = "threads collapse under other load on this machine; times are not those of a quiet one"
 SAID_BYTES = 4000  # of the program's own last words
 SHORT_DROP = 3  # first steps of a short program, not measured
 SHORT_LAUNCHES = 6  # of a short program, to compare it with itself
@@ -75,12 +76,18 @@ class Baseline:
         return median([slot.mean_s for slot in self.slots])
 
     @property
+    def sampled(self) -> bool:
+        """Whether its work is counted in samples, else in steps."""
+        return bool(self.profile.run and self.profile.run.samples_per_step)
+
+    @property
     def losses_finite(self) -> bool:
         """Whether no loss that was seen is NaN or infinite."""
         return all(map(math.isfinite, self.losses))
 
     def teach(self, arena: Arena) -> None:
         """Tell an arena what comparisons of this program need."""
+        arena.training_dataset = self.profile.loader.dataset if self.profile.loader else None
         arena.max_steps = self.max_steps
         arena.sigma = max(self.aa_sigma, FLOOR)
         arena.queue_depth = queue_depth
@@ -91,12 +98,18 @@ class Baseline:
         if memory is not None:
             free = self.profile.machine.memory_bytes
             arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
-            taken, there_is = (
-                memory.device_reserved_bytes or memory.device_peak_bytes,
-                memory.device_total_bytes,
-            )
-            if taken and there_is:
-                arena.two_fit = arena.two_fit and 2 * taken < DEVICE_SHARE_FOR_TWO * there_is
+            taken = memory.device_reserved_bytes or memory.device_peak_bytes
+            if taken and memory.device_total_bytes:
+                arena.two_fit &= 2 * taken < DEVICE_SHARE_FOR_TWO * memory.device_total_bytes
+
+    @property
+    def disturbance(self) -> str | None:
+        """What to warn of where other load disturbed it."""
+        if self.thread_collapse:
+            return COLLAPSE
+        return (
+            "other processes use this machine; small differences cannot be told" if self.contended else None
+        )
 
     def end(self) -> None:
         """End its process, if that still runs."""
@@ -140,8 +153,6 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
         UsageError: The budget is below one baseline run, or a fixed knob does not act.
     """
     began = arena.clock()
-    launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
-    arena.fixed_warmup = settings.warmup
     session = launcher.start(0, settings.fixed, {})
     try:
         startup_s = session.first_step()

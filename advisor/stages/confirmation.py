@@ -1,38 +1,33 @@
 """From a nominee to a verdict: reduced to what matters, its numbers checked, confirmed on fresh processes."""
 
 import math
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from advisor.base.settings import Progress, Settings
 from advisor.result import wording
 from advisor.stages import unconfirmed
-from advisor.stages.baseline import Baseline
+from advisor.stages.batch_size import Batches
+from advisor.stages.bench import MeasuredBench
 from advisor.stages.clock_ratios import cpu_log_ratios, wall_log_ratios
 from advisor.stages.compile_cost import break_even_steps
 from advisor.stages.confirmation_plan import instance_quads
+from advisor.stages.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.longer_run import TIMES, run_longer, usual_steps
-from advisor.stages.numerics import OVERRUN, NumericsCheck
+from advisor.stages.numerics import OVERRUN, NumericsCheck, NumericsGate
 from advisor.stages.outcome import Outcome
-from advisor.tuners.comparing.duel import Arena, Duel
+from advisor.stages.trials import TrialLog
+from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import (
     MIN_INSTANCES,
-    Estimate,
     between,
-    confirm,
     instance_spread,
     median,
     with_instance_bias,
 )
-from advisor.tuners.comparing.retrying import undisturbed
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search import ablate
-from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.race import check_outcome
-from advisor.tuners.search.record import Recorder, TrialRecord
+from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
@@ -45,30 +40,16 @@ class Confirmation:
     """Decides about one nominee within what is left of the budget.
 
     Attributes:
-        measured: The measurement cache of the study, whose processes of a confirmation count.
-        worth: Log ratio of what a sample is worth under a configuration over one of the baseline's, at its
-            lower quartile; added to every comparison.
-        keep: Keeps those of this one as each process ends: trial, configuration, log ratios.
-        keep_contributions: Keeps that of this one: trial, configuration, log ratio by change.
-        compiled_s: The longest compilation of a configuration that the search saw.
+        trials: Keeps the processes of this confirmation as each ends, and has those of earlier ones.
+        batches: Knows what a sample is worth beside another batch; added to every comparison.
+        next_number: The next trial's number.
     """
 
-    arena: Arena
+    bench: MeasuredBench
     space: Space
-    baseline: Baseline
-    settings: Settings
-    recorder: Recorder
-    progress: Progress
-    deadline: float
+    trials: TrialLog
+    batches: Batches
     next_number: int
-    measured: Measured = field(default_factory=Measured)
-    worth: Callable[[Configuration], float] = lambda config: 0.0
-    keep: Callable[[int, Configuration, list[float]], None] = lambda number, config, ratios: None
-    keep_contributions: Callable[[int, Configuration, dict[str, Estimate]], None] = (
-        lambda number, config, told: None
-    )
-    compiled_s: Callable[[Configuration], float | None] = lambda config: None
-    clock: Callable[[], float] = time.monotonic
 
     def decide(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
@@ -85,7 +66,7 @@ class Confirmation:
         try:
             if reduced:
                 winner = nominee
-                outcome.contributions = dict(self.measured.contributions.get(nominee, {}))
+                outcome.contributions = dict(self.trials.measured.contributions.get(nominee, {}))
             else:
                 winner = self._reduce(nominee, outcome)
             if not winner.changed(present):
@@ -100,22 +81,22 @@ class Confirmation:
     def _leading(self, config: Configuration) -> list[str]:
         """Without those that only follow another change."""
         changed = config.changed(self.space.present)
-        return [name for name in changed if self.arena.knobs[name].follows not in changed]
+        return [name for name in changed if self.bench.arena.knobs[name].follows not in changed]
 
     def _reduce(self, nominee: Configuration, outcome: Outcome) -> Configuration:
         changed = self._leading(nominee)
-        if len(changed) < 2 or self.clock() > self.deadline:
+        if len(changed) < 2 or self.bench.clock() > self.bench.deadline:
             return nominee
-        self.progress.say(f"taking {len(changed)} changes out one by one")
+        self.bench.progress.say(f"taking {len(changed)} changes out one by one")
         winner, removals = ablate.removals(
-            self.arena,
+            self.bench.arena,
             nominee,
             self.space,
-            detectable=math.log1p(self.baseline.detectable),
-            level=self.settings.confidence,
+            detectable=math.log1p(self.bench.baseline.detectable),
+            level=self.bench.settings.confidence,
             number=self.next_number,
-            deadline=self.deadline,
-            worth=self.worth,
+            deadline=self.bench.deadline,
+            worth=self._worth,
         )
         for removal in removals:
             outcome.contributions[removal.knob] = removal.contribution
@@ -126,12 +107,12 @@ class Confirmation:
     def _paid_back(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
         alone = outcome.contributions.get("execution")
-        cost_s = self.compiled_s(winner) if self._adds_compiling(winner) else None
+        cost_s = self.trials.first_compile_s(winner) if self._adds_compiling(winner) else None
         if cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
             return winner
         without = self.space.without(winner, "execution")
         if alone is None:  # the only change is weighed once confirmed; others must not pay for it
-            little = cost_s <= self.settings.min_gain * planned * self.baseline.step_s
+            little = cost_s <= self.bench.settings.min_gain * planned * self.bench.baseline.step_s
             if little or not without.changed(self.space.present):
                 return winner
             outcome.reason = outcome.rejected["execution"] = f"{wording.UNWEIGHED} within {planned} steps"
@@ -139,7 +120,7 @@ class Confirmation:
         changed, known = winner.changed(self.space.present), outcome.contributions
         gains = [each.estimate for name, each in known.items() if name in changed]
         ratio, whole = math.exp(alone.estimate), math.exp(sum(gains))
-        steps = break_even_steps(cost_s, self.baseline.step_s, whole=whole, alone=ratio)
+        steps = break_even_steps(cost_s, self.bench.baseline.step_s, whole=whole, alone=ratio)
         if steps is not None and steps <= planned:
             return winner
         outcome.reason = outcome.rejected["execution"] = f"{wording.UNPAID} within {planned} steps"
@@ -147,15 +128,10 @@ class Confirmation:
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
-        check = NumericsCheck(
-            self.arena, self.space, self.baseline, self.settings, self.deadline, self.progress, self.clock
-        )
-        found = check.run(winner)
-        outcome.reference, outcome.numerics, outcome.winner_peaks = (
-            check.reference,
-            found.verdicts,
-            found.peaks,
-        )
+        gate = NumericsGate.open(self.bench, self.space.present, OVERRUN)
+        found = NumericsCheck(gate, self.space).run(winner)
+        outcome.reference, outcome.numerics = gate.reference, found.verdicts
+        outcome.winner_peaks = found.peaks
         outcome.rejected.update(found.rejected)
         if self._adds_compiling(found.config):
             outcome.compile_s = found.compile_s
@@ -181,7 +157,7 @@ class Confirmation:
 
     def _without(self, winner: Configuration, declined: Sequence[str], outcome: Outcome) -> Configuration:
         """The winner without what declined; what was measured with it holds for neither."""
-        self.progress.say(f"leaving out {', '.join(declined)}, which declined late")
+        self.bench.progress.say(f"leaving out {', '.join(declined)}, which declined late")
         outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
         outcome.unchanged_ms.clear()
         for name in declined:
@@ -202,62 +178,47 @@ class Confirmation:
 
     def _confirm(self, winner: Configuration, outcome: Outcome) -> None:
         if self._adds_compiling(winner):
-            outcome.compile_s = max(outcome.compile_s or 0.0, self.compiled_s(winner) or 0.0) or None
+            outcome.compile_s = (
+                max(outcome.compile_s or 0.0, self.trials.first_compile_s(winner) or 0.0) or None
+            )
         limit = self._memory_problem(outcome.winner_peaks)
         if limit is not None:
             outcome.reason = limit
             return
-        how = self.arena.how(self.space.present, winner, fresh=True)
-        quads = self._quads()
+        how = self.bench.arena.how(self.space.present, winner, fresh=True)
+        quads = instance_quads(self.bench.arena, self.bench.settings)
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, winner, "confirm")
-        self.recorder.begin(record, 0.0)
-        self.keep_contributions(number, winner, outcome.contributions)
-        self.progress.say(f"confirming {self._described(winner)} on fresh processes")
-        pair = partial(self.arena.duel, self.space.present, winner, how=how, quads=quads, number=number)
-        last_s = deque[float](maxlen=2)  # of two processes that start together the second takes less
+        self.trials.begin(record, 0.0)
+        self.trials.keep_contributions(number, winner, outcome.contributions)
+        self.bench.progress.say(f"confirming {self._described(winner)} on fresh processes")
+        processes = FreshProcesses(self.bench, OVERRUN * self.bench.settings.budget_s)
+        told = f"confirming {self._described(winner)}: process"
+        pairs = FreshPairs(processes, self.space.present, winner, how, quads, told, number)
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
-        earlier = list(self.measured.instances.get(winner, ()))
-        disturbed: list[str] = []
 
-        def note(failure: Failure) -> None:
-            record.cut_off(failure)
-            disturbed.append(failure.message)
-
-        def instance(index: int) -> Sequence[float] | None:
-            allowed = OVERRUN * self.settings.budget_s if index < MIN_INSTANCES else 0.0
-            self.progress.part(f"confirming {self._described(winner)}: process {index + 1}")
-            swapped = index % 2 == 1
-            duel = undisturbed(
-                lambda: pair(swapped=swapped, followed=not swapped),
-                lambda: self.clock() + max(last_s, default=0.0) > self.deadline + allowed,
-                note,
-            )
-            if duel is None:
-                return None
-            last_s.append(duel.seconds)
+        def kept(duel: Duel) -> list[float]:
             self._keep(record, duel, outcome)
-            worth = self.worth(winner)
+            worth = self._worth(winner)
             cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
             wall.append(wall_log_ratios(duel))
             ratios = [ratio + worth for ratio in duel.log_ratios]
-            self.keep(number, winner, ratios)
+            self.trials.keep_instance(number, winner, ratios)
             return ratios
 
-        gain, level = self.settings.min_gain, self.settings.confidence
+        gain, level = self.bench.settings.min_gain, self.bench.settings.confidence
+        earlier = list(self.trials.measured.instances.get(winner, ()))
         try:
-            decision, collected = confirm(instance, min_gain=gain, level=level, earlier=earlier)
+            decision, collected = pairs.confirm(kept, min_gain=gain, earlier=earlier, cut_off=record.cut_off)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
-            record.message, record.log = failed.failure.message, self.arena.log
-            self.recorder.record(record)
+            record.message, record.log = failed.failure.message, self.bench.arena.log
+            self.trials.record(record)
             raise
-        finally:
-            self.arena.ahead.drop()
         outcome.decision = decision
         if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):
-            outcome.cpu = between(cpu, self.settings.confidence)
+            outcome.cpu = between(cpu, level)
         if len(wall) >= MIN_INSTANCES and self._for_memory:
             outcome.time = between(wall, level)
         spread = instance_spread(collected)
@@ -268,10 +229,10 @@ class Confirmation:
             }
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:
-            record.state, record.message = "pruned", unconfirmed.why_never(disturbed)
+            record.state, record.message = "pruned", unconfirmed.why_never(processes.disturbed)
         if decision.verdict == "confirmed":
-            self._run_longer(record, outcome, usual_steps(self.arena, winner, how, quads))
-        self.recorder.record(record)
+            self._run_longer(record, outcome, usual_steps(self.bench.arena, winner, how, quads))
+        self.trials.record(record)
         if record.cause == "not_applied":
             raise TrialFailed(Failure("not_applied", record.message))
         gained = outcome.time if self._for_memory else record.against_baseline
@@ -279,7 +240,7 @@ class Confirmation:
         if record.against_baseline is not None and len(leading := self._leading(winner)) == 1:
             outcome.contributions[leading[0]] = decision.estimate
         if decision.verdict != "confirmed":
-            outcome.reason = unconfirmed.why(self._described(winner), decision, gain, disturbed)
+            outcome.reason = unconfirmed.why(self._described(winner), decision, gain, processes.disturbed)
         elif record.state == "failed":
             outcome.reason = record.message
         elif self._unpaid_compile(winner, outcome):
@@ -290,14 +251,14 @@ class Confirmation:
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
         """What is to be recommended must also last; the record says why it does not."""
         described = f"{self._described(record.config)}, run {TIMES} times as long,"
-        self.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
+        self.bench.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
         try:
-            outcome.longer = longer = run_longer(self.arena, record.config, steps, record.number)
+            outcome.longer = longer = run_longer(self.bench.arena, record.config, steps, record.number)
             self._refuse_declined(longer.refused, record.config, outcome)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message = f"{described} failed: {failed.failure.message}"
-            record.log = self.arena.log
+            record.log = self.bench.arena.log
             return
         problem = self._memory_problem((longer.peak_bytes,))
         if problem is not None:
@@ -321,25 +282,25 @@ class Confirmation:
 
     def _cpu_time_counts(self, winner: Configuration) -> bool:
         """Whether CPU time measures a step: one thread, no loader workers, nothing on a device."""
-        profile = self.baseline.profile
-        alone = all(self.arena.queue_depth(config) == 0 for config in (winner, self.space.present))
+        profile = self.bench.baseline.profile
+        alone = all(self.bench.arena.queue_depth(config) == 0 for config in (winner, self.space.present))
         alone = alone and int(winner.get("ranks", 1)) == 1
-        threads = {self.arena.threads, int(winner.get("num_threads", self.arena.threads))}
+        threads = {self.bench.arena.threads, int(winner.get("num_threads", self.bench.arena.threads))}
         return profile.device == "cpu" and alone and threads == {1}
 
-    def _quads(self) -> int:
-        return instance_quads(self.arena, self.settings)
+    def _worth(self, config: Configuration) -> float:
+        return self.batches.sure_worth(config, self.space.present)
 
     @property
     def _on_device(self) -> bool:
-        return self.baseline.profile.device.startswith("cuda")
+        return self.bench.baseline.profile.device.startswith("cuda")
 
     @property
     def _for_memory(self) -> bool:
-        return self.settings.objective == "memory"
+        return self.bench.settings.objective == "memory"
 
     def _memory_problem(self, peaks: Sequence[int]) -> str | None:
-        limit = memory_limit(self.baseline.profile, self.settings.max_memory)
+        limit = memory_limit(self.bench.baseline.profile, self.bench.settings.max_memory)
         peak = max(peaks, default=0)
         if limit is not None and peak > limit:
             return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
@@ -348,9 +309,9 @@ class Confirmation:
     @property
     def _planned_steps(self) -> int | None:
         """Within which compiling must pay; whoever names how to execute need not mean this one launch."""
-        run = self.baseline.profile.run
+        run = self.bench.baseline.profile.run
         own = None if run is None or "execution" in self.space.named else run.training_steps
-        return own if self.settings.steps_planned is None else self.settings.steps_planned
+        return own if self.bench.settings.steps_planned is None else self.bench.settings.steps_planned
 
     def _unpaid_compile(self, winner: Configuration, outcome: Outcome) -> bool:
         planned = self._planned_steps
@@ -358,13 +319,13 @@ class Confirmation:
             return False
         if planned is None or not self._adds_compiling(winner):
             return False
-        steps = outcome.break_even_steps(self.baseline.step_s)
+        steps = outcome.break_even_steps(self.bench.baseline.step_s)
         return steps is None or steps > planned
 
     def _adds_compiling(self, config: Configuration) -> bool:
         """Whether it compiles what the baseline does not."""
         return compiles(config) and any(
-            self.arena.knobs[name].compiles for name in config.changed(self.space.present)
+            self.bench.arena.knobs[name].compiles for name in config.changed(self.space.present)
         )
 
     def _described(self, config: Configuration) -> str:

@@ -3,8 +3,9 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.base.settings import Progress, Settings, TargetRequest, Value
@@ -22,45 +23,59 @@ from advisor.tuners.trial.spec import Target
 SHOWN = 10  # names in a warning
 
 
-def until_stopped(stop: StopRequests, progress: Progress) -> Callable[[str, float], None]:
-    """What a launcher calls while it waits: tells the progress, raises ``Interrupted`` once asked to stop.
+@dataclass
+class Caller:
+    """The user of one run.
 
-    Args:
+    Attributes:
+        progress: Is told what happens.
         stop: Knows whether a signal came.
-        progress: Is told what is waited for.
+        warnings: All that were told, each once.
     """
 
-    def waiting(what: str, seconds: float) -> None:
-        if stop.received is not None:
+    progress: Progress
+    stop: StopRequests
+    warnings: list[str] = field(default_factory=list)
+
+    def waiting(self, what: str, seconds: float) -> None:
+        """Tell that a wait goes on.
+
+        Raises:
+            Interrupted: The user asked to stop.
+        """
+        if self.stop.received is not None:
             raise Interrupted
-        progress.waiting(what, seconds)
+        self.progress.waiting(what, seconds)
 
-    return waiting
+    def warn(self, text: str) -> None:
+        """Tell a warning, if it was not told before."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self.progress.warn(text)
 
 
-def make_launcher(
-    settings: Settings,
-    folder: Path,
-    stack: ExitStack,
-    waiting: Callable[[str, float], None],
-    warn: Callable[[str], None],
-    say: Callable[[str], None] | None = None,
-) -> Launcher:
-    """A launcher that keeps its trials in ``folder``; not yet entered. The device is ours from now on.
+@contextmanager
+def open_launcher(settings: Settings, folder: Path, caller: Caller) -> Iterator[Launcher]:
+    """A launcher that keeps its trials in ``folder``. The device is ours until it is closed.
 
     Args:
         settings: What to run.
         folder: For logs, shipped objects and compiled code; private to the user.
-        stack: Removes what is made elsewhere.
-        waiting: Called while waiting; may raise ``Interrupted``.
-        warn: Is told when files that the program writes cannot be kept apart.
-        say: Is told who else measures on the device, while we wait for it; ``warn`` by default.
+        caller: Is told who else measures on the device, and when files that the program writes cannot be
+            kept apart; may stop while we wait.
 
     Raises:
         EnvironmentProblem: Another tuner has the device for longer than the budget.
+        TrialFailed: A workload cannot be loaded.
+        Interrupted: The user asked to stop.
     """
+    with ExitStack() as stack:
+        yield stack.enter_context(_make_launcher(settings, folder, caller, stack))
+
+
+def _make_launcher(settings: Settings, folder: Path, caller: Caller, stack: ExitStack) -> Launcher:
     names = _measured(settings)
-    held = stack.enter_context(_device(names, settings, waiting, say or warn))
+    held = stack.enter_context(_device(names, settings, caller))
     request = settings.target
     payload = None
     if request.payload is not None:
@@ -77,17 +92,19 @@ def make_launcher(
     named = os.environ.get(CACHE_VARIABLE)
     usable = named is None or _can_write(Path(named))
     if not usable:
-        warn(f"{CACHE_VARIABLE}={named} cannot be written: trials compile into a folder of the study instead")
+        caller.warn(
+            f"{CACHE_VARIABLE}={named} cannot be written: trials compile into a folder of the study instead"
+        )
     return Launcher(
         Target(request.kind, name, request.args, str(Path.cwd()), payload),
         folder,
         seed=settings.seed,
         device=settings.device,
-        isolate=_isolate(request, scratch, warn),
+        isolate=_isolate(request, scratch, caller),
         compile_cache=cache,
         keeps_cache=usable,
         scratch=scratch,
-        waiting=waiting,
+        waiting=caller.waiting,
         held=held.descriptors,
         waited_s=held.waited_s,
         measures_on=shown(names),
@@ -144,26 +161,21 @@ def _measured(settings: Settings) -> tuple[str, ...]:
     return measured_names(settings.device, [gpu.uuid for gpu in gpus], visible)
 
 
-def _device(
-    names: Sequence[str],
-    settings: Settings,
-    waiting: Callable[[str, float], None],
-    say: Callable[[str], None],
-) -> AbstractContextManager[Held]:
+def _device(names: Sequence[str], settings: Settings, caller: Caller) -> AbstractContextManager[Held]:
     """Hold what is measured on, alone on this host."""
     return holding(
         names,
         study=settings.study or default_study_name(settings.target.name),
         limit_s=settings.budget_s,
-        waiting=waiting,
-        say=say,
+        waiting=caller.waiting,
+        say=caller.progress.say,
     )
 
 
-def _isolate(request: TargetRequest, scratch: Path, warn: Callable[[str], None]) -> bool:
+def _isolate(request: TargetRequest, scratch: Path, caller: Caller) -> bool:
     if request.kind not in ("script", "module", "exec"):
         return False
     reason = can_isolate(Path.cwd(), scratch)
     if reason is not None:
-        warn(f"files that the script writes are not kept apart from yours: {reason}")
+        caller.warn(f"files that the script writes are not kept apart from yours: {reason}")
     return reason is None

@@ -1,15 +1,12 @@
 """Which changes of a nominee leave its numbers as they should be: together, and one by one if need be."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from advisor.base.settings import Progress, Settings
-from advisor.stages.baseline import Baseline
+from advisor.stages.bench import MeasuredBench
 from advisor.tuners.comparing import gate
-from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.retrying import once_more
-from advisor.tuners.knob import Semantics
+from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
@@ -40,47 +37,99 @@ class Numerics:
     compile_s: float | None = None
 
 
-@dataclass
-class NumericsCheck:
-    """Runs the first steps under a nominee and parts of it, beside the baseline.
+@dataclass(frozen=True)
+class NumericsGate:
+    """Judges the first steps of a candidate beside those of the program as it is.
 
     Attributes:
-        reference: Losses of the baseline and its noise, once it has run.
+        steps: That are compared.
+        reference: Losses of the program as it is, and their noise.
+        nudged: How far roundings grow in it.
     """
 
-    arena: Arena
+    bench: MeasuredBench
+    steps: int
+    reference: gate.Reference
+    nudged: gate.Nudged
+
+    @classmethod
+    def open(cls, bench: MeasuredBench, base: Mapping[str, Value], overrun: float) -> "NumericsGate":
+        """Run the first steps of the program as it is.
+
+        Args:
+            bench: Runs them.
+            base: The configuration of the program as it is.
+            overrun: Share of the budget beyond its end, until which growing roundings are looked at.
+
+        Raises:
+            TrialFailed: It failed, or was disrupted twice.
+        """
+        steps, arena, settings = learning_steps(bench), bench.arena, bench.settings
+        bench.progress.say(f"comparing the numbers of the first {steps} steps")
+        reference = once_more(lambda: gate.reference(arena, base, steps))
+        nudged = gate.Nudged(
+            lambda seed: gate.learn(arena, base, steps, nudge=seed).losses,
+            affordable=lambda: bench.clock() < bench.deadline + overrun * settings.budget_s,
+        )
+        return cls(bench, steps, reference, nudged)
+
+    def learn(self, config: Mapping[str, Value]) -> gate.Learning:
+        """The first steps of a candidate.
+
+        Raises:
+            TrialFailed: It failed, or was disrupted twice.
+        """
+        return once_more(lambda: gate.learn(self.bench.arena, config, self.steps))
+
+    def judge(
+        self, learned: gate.Learning, changed: Sequence[str], config: Mapping[str, Value]
+    ) -> gate.Verdict:
+        """What is to be said of the first steps of a candidate.
+
+        Args:
+            learned: What ``learn`` gave.
+            changed: The knobs that make it another program.
+            config: Their values, and those of the others.
+        """
+        draws = gate.own_draws(
+            changed,
+            has_dropout=any(root.has_dropout for root in self.bench.profile.roots),
+            loader_is_live=self.bench.launcher.target.kind in ("script", "module"),
+        )
+        knobs = self.bench.arena.knobs
+        return gate.judge(
+            self.reference,
+            learned.losses,
+            gate.widest([knobs[name].meaning(config) for name in changed]),
+            own_draws=draws,
+            norms=learned.grad_norms,
+            nudged=self.nudged,
+        )
+
+
+@dataclass
+class NumericsCheck:
+    """Runs the first steps under a nominee and parts of it, beside the baseline."""
+
+    against: NumericsGate
     space: Space
-    baseline: Baseline
-    settings: Settings
-    deadline: float
-    progress: Progress
-    clock: Callable[[], float] = time.monotonic
-    reference: gate.Reference | None = None
-    _nudged: gate.Nudged | None = None
     _alone: set[str] = field(default_factory=set)  # changes that were judged by themselves
 
     def run(self, winner: Configuration) -> Numerics:
         """Judge a nominee, and leave out what drifts."""
-        steps = self._learning_steps()
-        self.progress.say(f"comparing the numbers of the first {steps} steps")
-        self.reference = once_more(lambda: gate.reference(self.arena, self.space.present, steps))
-        self._nudged = gate.Nudged(
-            lambda seed: gate.learn(self.arena, self.space.present, steps, nudge=seed).losses,
-            affordable=lambda: self.clock() < self.deadline + OVERRUN * self.settings.budget_s,
-        )
-        found, began = Numerics(winner), self.clock()
-        whole, drift = self._together(winner, found, steps)
-        changed, one_s = winner.changed(self.space.present), self.clock() - began
-        affordable = (
-            self.clock() + len(changed) * one_s < self.deadline - SINGLES_SHARE * self.settings.budget_s
-        )
+        bench, clock = self.against.bench, self.against.bench.clock
+        found, began = Numerics(winner), clock()
+        whole, drift = self._together(winner, found)
+        changed, one_s = winner.changed(self.space.present), clock() - began
+        kept_s = SINGLES_SHARE * bench.settings.budget_s
+        affordable = clock() + len(changed) * one_s < bench.deadline - kept_s
         if drift is not None or (len(changed) > 1 and affordable):
-            self._each_alone(winner, found, steps)
+            self._each_alone(winner, found)
         if drift is not None and found.config == winner:  # none of them alone
             self._take_out(found, changed if whole is drift else self._comparable(winner), drift)
         if found.config != winner and found.config.changed(self.space.present):
             reduced = found.config
-            whole, drift = self._together(reduced, found, steps)
+            whole, drift = self._together(reduced, found)
             if drift is not None:
                 left = reduced.changed(self.space.present)
                 self._take_out(found, left if whole is drift else self._comparable(reduced), drift)
@@ -91,15 +140,13 @@ class NumericsCheck:
         found.verdicts[""] = whole
         return found
 
-    def _together(
-        self, config: Configuration, found: Numerics, steps: int
-    ) -> tuple[gate.Verdict, gate.Verdict | None]:
+    def _together(self, config: Configuration, found: Numerics) -> tuple[gate.Verdict, gate.Verdict | None]:
         """On the whole, and the verdict that says that it drifts, if any.
 
         Beside a change of what is learnt nothing can be compared step by step: what else is changed is
         judged without it.
         """
-        whole, peak = self._judge(config, found, steps)
+        whole, peak = self._judge(config, found)
         found.peaks = (peak,)
         comparable, changed = self._comparable(config), config.changed(self.space.present)
         if whole.verdict == "drifts" or not comparable or len(comparable) == len(changed):
@@ -107,16 +154,16 @@ class NumericsCheck:
         rest = self.space.complete({name: config[name] for name in comparable})
         if not rest.changed(self.space.present):  # it has no effect without the others
             return whole, None
-        beside, _ = self._judge(rest, found, steps)
+        beside, _ = self._judge(rest, found)
         found.verdicts.update({name: beside for name in comparable if name not in self._alone})
         return whole, beside if beside.verdict == "drifts" else None
 
-    def _each_alone(self, winner: Configuration, found: Numerics, steps: int) -> None:
+    def _each_alone(self, winner: Configuration, found: Numerics) -> None:
         for name in winner.changed(self.space.present):
             single = self.space.complete({name: winner[name]})
             if not single.changed(self.space.present):  # as a learning rate without a batch
                 continue
-            verdict, _ = self._judge(single, found, steps)
+            verdict, _ = self._judge(single, found)
             found.verdicts[name] = verdict
             self._alone.add(name)
             if verdict.verdict == "drifts":
@@ -127,38 +174,26 @@ class NumericsCheck:
         for name in names:
             found.config = self.space.without(found.config, name)
 
-    def _judge(self, config: Configuration, found: Numerics, steps: int) -> tuple[gate.Verdict, int]:
+    def _judge(self, config: Configuration, found: Numerics) -> tuple[gate.Verdict, int]:
         """The verdict on one configuration, and its peak of memory in bytes."""
-        assert self.reference is not None  # run has made it
-        changed = list(config.changed(self.space.present))
-        learned = once_more(lambda: gate.learn(self.arena, config, steps))
+        learned = self.against.learn(config)
         if learned.compile_s:
             found.compile_s = max(found.compile_s or 0.0, learned.compile_s)
-        draws = gate.own_draws(
-            changed,
-            has_dropout=any(root.has_dropout for root in self.baseline.profile.roots),
-            loader_is_live=self.arena.launcher.target.kind in ("script", "module"),
-        )
-        verdict = gate.judge(
-            self.reference,
-            learned.losses,
-            gate.widest([self.arena.knobs[name].meaning(config) for name in changed]),
-            own_draws=draws,
-            norms=learned.grad_norms,
-            nudged=self._nudged,
-        )
-        return verdict, learned.peak_bytes
+        changed = list(config.changed(self.space.present))
+        return self.against.judge(learned, changed, config), learned.peak_bytes
 
     def _comparable(self, config: Configuration) -> list[str]:
         """Changes that leave what is learnt as it is."""
         return [
             name
             for name in config.changed(self.space.present)
-            if self.arena.knobs[name].meaning(config) is not Semantics.TRAINING
+            if self.against.bench.arena.knobs[name].meaning(config) is not Semantics.TRAINING
         ]
 
-    def _learning_steps(self) -> int:
-        """Steps of the gate's runs that a tenth of the budget allows."""
-        affordable = LEARNING_SHARE * self.settings.budget_s / 5 / self.arena.step_s
-        steps = max(MIN_LEARNING_STEPS, min(gate.STEPS, int(affordable)))
-        return steps if self.arena.max_steps is None else min(steps, self.arena.max_steps - 1)
+
+def learning_steps(bench: MeasuredBench) -> int:
+    """Steps of the gate's runs that a tenth of the budget allows."""
+    arena = bench.arena
+    affordable = LEARNING_SHARE * bench.settings.budget_s / 5 / arena.step_s
+    steps = max(MIN_LEARNING_STEPS, min(gate.STEPS, int(affordable)))
+    return steps if arena.max_steps is None else min(steps, arena.max_steps - 1)

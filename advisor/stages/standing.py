@@ -1,4 +1,4 @@
-"""A confirmed recommendation stands unless a better one is confirmed."""
+"""What a resumed study goes on with: an open confirmation, and a recommendation that was confirmed."""
 
 from advisor.base.settings import Settings
 from advisor.result.document import ResultData
@@ -40,3 +40,18 @@ def standing(
     if result.recommendation.verdict == "change" and estimate is not None and estimate > held.estimate:
         return result
     return result.model_copy(update={"recommendation": found, "planned": before.planned})
+
+
+def open_confirmation(measured: Measured, space: Space, settings: Settings) -> Configuration | None:
+    """The configuration whose confirmation was left open, if it may be tried now.
+
+    Args:
+        measured: Processes of all confirmations.
+        space: What may be tried now.
+        settings: Level and least gain of the confirmation.
+    """
+    for config in measured.open_confirmations(min_gain=settings.min_gain, level=settings.confidence):
+        known = config.keys() == space.present.keys() and config != space.present
+        if known and space.check(config) is None:
+            return config
+    return None

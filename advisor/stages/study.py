@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from advisor.base.errors import TargetError, UsageError
 from advisor.base.fault_points import hit
@@ -126,11 +126,12 @@ class Study:
             self.begun = {name: list(values) for name, values in choices.items()}
             self.store.add_to_contract(self.name, BEGUN, [[name, list(v)] for name, v in choices.items()])
 
-    def keep_failed_baseline(self, error: TargetError, cause: Cause) -> None:
+    def keep_failed_baseline(self, error: TargetError) -> None:
         """Note that the target itself failed, so that ``advisor report`` can say so."""
         if self.store is None or self.store.load_study(self.name) is not None:
             return
         self.store.create_study(self.name, {"target": self.settings.target.name})
+        cause: Cause = cast(Cause, error.code) if error.code in get_args(Cause) else "user_error"
         trial = Trial(
             number=0, config={}, stage="baseline", state="failed", cause=cause, message=error.message
         )

@@ -1,4 +1,4 @@
-"""Where trials go while a study runs: the list of this run, the store, and the progress display."""
+"""The log of trials while a study runs: the list of this run, the store, and the progress display."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
 
 
 @dataclass
-class Keeping:
+class TrialLog:
     """Keeps every trial of one run, and in the store if there is one.
 
     Attributes:
@@ -41,8 +41,8 @@ class Keeping:
     store: Store | None = None
     study: str = ""
     baseline: Configuration = field(default_factory=lambda: Configuration({}))
-    sampled: bool = True
     measured: Measured = field(default_factory=Measured)
+    sampled: bool = True
     trials: list[Trial] = field(default_factory=list)
     kept: Callable[[], None] = lambda: None
     _begun: TrialRecord | None = None

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import fault_oracle
@@ -15,8 +15,10 @@ from supervised import MARK
 from toy import Toy
 
 from advisor.base.settings import Settings, TargetRequest
+from advisor.base.signals import StopRequests
+from advisor.report.progress import progress_here
 from advisor.stages.device_lock import FOLDER_VARIABLE
-from advisor.stages.launching import make_launcher
+from advisor.stages.launching import Caller, open_launcher
 
 pytestmark = pytest.mark.faults
 
@@ -159,12 +161,9 @@ def test_a_cache_that_cannot_be_is_replaced_by_one_of_the_study(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(COMPILING)
     (tmp_path / "study").mkdir(mode=0o700)
-    told: list[str] = []
+    caller = Caller(progress_here(quiet=True), StopRequests())
     settings = Settings(target=TargetRequest(kind="script", name="train.py"), device="cpu")
-    with ExitStack() as stack:
-        launcher = stack.enter_context(
-            make_launcher(settings, tmp_path / "study", stack, lambda what, seconds: None, told.append)
-        )
+    with open_launcher(settings, tmp_path / "study", caller) as launcher:
         launcher.limits.start_s = 200
         session = launcher.start(1, {}, {})
         session.first_step()
@@ -172,4 +171,4 @@ def test_a_cache_that_cannot_be_is_replaced_by_one_of_the_study(
         outcome = session.stop()
     assert outcome.compile.compiled and not outcome.compile.failures
     assert any((tmp_path / "study" / "compile-cache").iterdir())
-    assert [text for text in told if "/proc/nope" in text and "TORCHINDUCTOR_CACHE_DIR" in text]
+    assert [text for text in caller.warnings if "/proc/nope" in text and "TORCHINDUCTOR_CACHE_DIR" in text]

@@ -28,7 +28,7 @@ from advisor.report.sarif import render_sarif
 from advisor.result import outlook, wording
 from advisor.result.conditions import ended
 from advisor.result.document import IN_PYTHON, Finding, Interval, ResultData
-from advisor.stages.trials import Keeping
+from advisor.stages.trials import TrialLog
 
 FUSED = "Update all parameters in one operator: pass `fused=True` to the optimizer."
 COMPILED: dict[str, Any] = {**NOW, "execution": "compile"}
@@ -115,8 +115,8 @@ def test_the_first_compilation_of_the_setting_counts_and_not_one_that_found_a_fi
         "pays back after 19024 steps (1412 on a warm start)"
     )
     assert outlook.first_compile_s(NOW, trials) is None
-    keeping = Keeping(progress_here(quiet=True), float, 0.0, trials=trials)
-    assert keeping.first_compile_s(COMPILED) == 28.3
+    log = TrialLog(progress_here(quiet=True), float, 0.0, trials=trials)
+    assert log.first_compile_s(COMPILED) == 28.3
 
 
 @pytest.mark.parametrize("face", ["html", "markdown", "text"])

@@ -1,17 +1,21 @@
 """Whoever judges numbers asks how far roundings grow before a change of rounding is refused."""
 
-import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from builders import a_profile, a_root
+from confirmation_builder import a_bench, quiet_log
 
-from advisor.runs.verify import ORIGINAL, PATCHED, PROGRAM, _Verifying
+from advisor.runs.verify import ORIGINAL, OVERRUN, PATCHED, PROGRAM
+from advisor.stages.batch_size import Batches
+from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirmation import Confirmation
+from advisor.stages.numerics import NumericsGate
 from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.standby import Ahead
+from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -41,8 +45,8 @@ class Learning:
         return gate.Learning(APART if config == self._candidate else losses, 1)
 
 
-def a_program() -> tuple[SimpleNamespace, SimpleNamespace]:
-    """An arena that starts nothing, and its baseline."""
+def a_program(settings: SimpleNamespace, spent_s: float) -> MeasuredBench:
+    """On a bench that starts nothing."""
 
     def duel(*arguments: Any, **options: Any) -> None:
         raise TrialFailed(Failure("user_error", "nothing is started here"))
@@ -50,13 +54,11 @@ def a_program() -> tuple[SimpleNamespace, SimpleNamespace]:
     arena = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=0.01,
         max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
+        clock=lambda: spent_s,
         how=lambda *configs, **options: "baton",
     )  # fmt: skip
-    return arena, SimpleNamespace(profile=a_profile(roots=(a_root(),)), detectable=0.02)
-
-
-def quiet() -> Any:
-    return SimpleNamespace(say=print, part=print, begin=lambda *of: None, record=lambda *of: None)
+    baseline = SimpleNamespace(profile=a_profile(roots=(a_root(),)), detectable=0.02)
+    return a_bench(arena, baseline, settings, end=BUDGET_S)
 
 
 def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome, list[int]]:
@@ -70,11 +72,13 @@ def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome,
         without=lambda config, knob: config.with_({knob: present[knob]}),
     )
     settings = SimpleNamespace(budget_s=BUDGET_S, min_gain=0.02, confidence=0.99, max_memory=None)
-    arena, baseline = a_program()
     confirmation = Confirmation(
-        arena, space, baseline, settings, quiet(), quiet(),  # type: ignore[arg-type]  # stand-ins
-        deadline=BUDGET_S, next_number=1, clock=lambda: spent_s,
-    )  # fmt: skip
+        a_program(settings, spent_s),
+        cast(Any, space),
+        quiet_log(),
+        Batches(cast(Any, settings), cast(Any, None)),
+        1,
+    )
     return confirmation.decide(nominee), learning.nudges
 
 
@@ -92,14 +96,10 @@ def test_without_time_to_ask_a_confirmation_refuses_and_says_so(monkeypatch: pyt
 
 
 def test_the_check_of_a_patched_program_asks_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = {PROGRAM: ORIGINAL}, {PROGRAM: PATCHED}
+    first: dict[str, Value] = {PROGRAM: ORIGINAL}
+    second: dict[str, Value] = {PROGRAM: PATCHED}
     learning = Learning(second)
     monkeypatch.setattr(gate, "learn", learning)
-    arena, baseline = a_program()
-    verifying: Any = SimpleNamespace(
-        settings=SimpleNamespace(budget_s=BUDGET_S), progress=quiet(), began=time.monotonic(),
-        _made=lambda: [SimpleNamespace(knob="channels_last")],
-        result=SimpleNamespace(recommendation=SimpleNamespace(config={"channels_last": "on"})),
-    )  # fmt: skip
-    judged = _Verifying._numbers(verifying, arena, baseline, first, second)  # type: ignore[arg-type]
+    numerics = NumericsGate.open(a_program(SimpleNamespace(budget_s=BUDGET_S), 0.0), first, OVERRUN)
+    judged = numerics.judge(numerics.learn(second), ["channels_last"], {"channels_last": "on"})
     assert judged.verdict == "within_noise" and learning.nudges == [1]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from builders import a_profile, a_root
+from confirmation_builder import a_bench
 
-from advisor.stages.numerics import Numerics, NumericsCheck
+from advisor.stages.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate
 from advisor.tuners.comparing import gate
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -41,7 +42,7 @@ def checked(
     monkeypatch.setattr(gate, "learn", learn)
     arena: Any = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="workload")), step_s=0.01,
-        max_steps=None,
+        max_steps=None, clock=lambda: 0.0,
     )  # fmt: skip
     space: Any = SimpleNamespace(
         present=PRESENT,
@@ -50,9 +51,8 @@ def checked(
     )
     baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)))
     settings: Any = SimpleNamespace(budget_s=100.0)
-    quiet: Any = SimpleNamespace(say=lambda text: None)
-    check = NumericsCheck(arena, space, baseline, settings, left_s, quiet, clock=lambda: 0.0)
-    return check.run(Configuration(nominee))
+    bench = a_bench(arena, baseline, settings, end=left_s)
+    return NumericsCheck(NumericsGate.open(bench, PRESENT, OVERRUN), space).run(Configuration(nominee))
 
 
 def test_what_is_changed_beside_a_batch_is_judged_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

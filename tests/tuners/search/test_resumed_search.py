@@ -22,7 +22,7 @@ from advisor.result.document import PlannedRun, ResultData
 from advisor.stages.searched import _as_begun
 from advisor.stages.standing import standing
 from advisor.stages.study import Study, measured_of
-from advisor.stages.trials import Keeping
+from advisor.stages.trials import TrialLog
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store
 from advisor.tuners.comparing.measure import Decision, Estimate
@@ -80,13 +80,13 @@ class Part:
         with ExitStack() as stack:
             study = Study.open(settings, stack, print)
             measured = study.join(profile, CHOICES, print)
-            keeping = Noting(
+            log = Noting(
                 PlainProgress(StringIO()), lambda: 0.0, math.inf, study.store, study.name, space.present,
                 measured=measured,
             )  # fmt: skip
-            keeping.launched, keeping.left = self.tried[-1], survived
+            log.launched, log.left = self.tried[-1], survived
             search = Search(
-                cast(Any, ScriptedArena(speed)), space, profile, study.optuna(self.step_s), keeping, math.inf,
+                cast(Any, ScriptedArena(speed)), space, profile, study.optuna(self.step_s), log, math.inf,
                 max_trials=self.trials, measured=measured, next_number=study.next_number(),
             )  # fmt: skip
             with suppress(Killed):  # what a dead process would have left is in the store
@@ -95,7 +95,7 @@ class Part:
 
 
 @dataclass
-class Noting(Keeping):
+class Noting(TrialLog):
     launched: list[Configuration] = field(default_factory=list)
     left: float = math.inf
 
@@ -213,16 +213,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def stored(store: Store, instances: list[list[float]], **trial: Any) -> Measured:
     """The cache after trial 1 has confirmed with these processes."""
-    keeping = Keeping(PlainProgress(StringIO()), lambda: 0.0, 0.0, store, "train", PRESENT)
+    log = TrialLog(PlainProgress(StringIO()), lambda: 0.0, 0.0, store, "train", PRESENT)
     store.begin("train", 1, CHANGED, "confirm")
     for ratios in instances:
-        keeping.keep_instance(1, CHANGED, ratios)
+        log.keep_instance(1, CHANGED, ratios)
     contribution = Estimate(0.1, 0.05, 0.15, 0.99, 8, 1)
-    keeping.keep_contributions(1, CHANGED, {"amp": contribution})
+    log.keep_contributions(1, CHANGED, {"amp": contribution})
     store.record("train", a_trial(1, config=dict(CHANGED), stage="confirm", **trial))
     found = measured_of(store.finished("train"), store.comparisons("train"))
-    assert found.instances == keeping.measured.instances
-    assert found.contributions == keeping.measured.contributions == {CHANGED: {"amp": contribution}}
+    assert found.instances == log.measured.instances
+    assert found.contributions == log.measured.contributions == {CHANGED: {"amp": contribution}}
     return found
 
 

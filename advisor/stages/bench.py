@@ -1,0 +1,181 @@
+"""What a program is measured on: its launcher, what its unchanged run showed, the arena of comparisons."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.base.errors import TargetError
+from advisor.base.settings import Clock, Progress, Settings, Value
+from advisor.profiles.facts.profile import Profile
+from advisor.stages.baseline import Baseline, run_baseline, target_error
+from advisor.stages.diagnosis import Diagnosis
+from advisor.stages.launching import Caller, open_launcher
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.memory_duel import MemoryArena
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import Interrupted
+from advisor.tuners.space.memory_model import limited
+from advisor.tuners.space.space import build_space
+from advisor.tuners.supervision.failures import TrialFailed
+
+Launching = Callable[[Settings, Path, Caller], AbstractContextManager[Launcher]]  # as ``open_launcher``
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Starts a program and compares its settings.
+
+    Attributes:
+        settings: What is run, the budget, and what is fixed.
+        began: When the budget began, by the clock of the arena.
+    """
+
+    settings: Settings
+    caller: Caller
+    launcher: Launcher
+    arena: Arena
+    began: float
+
+    @property
+    def progress(self) -> Progress:
+        """Is told what happens."""
+        return self.caller.progress
+
+    @property
+    def clock(self) -> Clock:
+        """Seconds, monotonic."""
+        return self.arena.clock
+
+    @property
+    def deadline(self) -> float:
+        """When the budget ends, by the clock."""
+        return self.began + self.settings.budget_s
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since the budget began."""
+        return self.clock() - self.began
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the budget ends."""
+        return self.settings.budget_s - self.spent_s
+
+    def start(self) -> Running:
+        """A fresh process of the program with nothing changed but what is fixed."""
+        return self.launcher.start(0, self.settings.fixed, {})
+
+    def diagnosis(
+        self, deadline: float, config: Mapping[str, Value] | None = None, **options: Any
+    ) -> Diagnosis:
+        """A close look at the program, as it is or under a configuration.
+
+        Args:
+            deadline: By the clock; no further stage begins then.
+            config: Of every knob; ``None`` for the program as it is.
+            options: Of ``Diagnosis``.
+        """
+        start = self.start if config is None else lambda: self.arena.start(config, 0)
+        return Diagnosis(start, self.arena, deadline, self.progress, self.clock, **options)
+
+
+@dataclass(frozen=True)
+class MeasuredBench(Bench):
+    """One on which the program has run unchanged: the arena knows what comparisons of it need."""
+
+    baseline: Baseline
+
+    @property
+    def profile(self) -> Profile:
+        """What is known of the program as it is."""
+        return self.baseline.profile
+
+    def learn(self, profile: Profile) -> None:
+        """Take up what is known of the program from now on, and so its own setting of every knob.
+
+        Raises:
+            UsageError: A knob that was named or fixed does not exist or cannot apply.
+        """
+        settings = self.settings
+        space = build_space(
+            KNOBS, limited(profile, settings.max_memory), named=settings.knobs, fixed=settings.fixed
+        )
+        self.baseline.profile, self.arena.present = profile, space.own
+        if self.baseline.session is not None:
+            self.baseline.session.settle(space.own)
+
+
+@contextmanager
+def open_bench(
+    settings: Settings,
+    folder: Path,
+    caller: Caller,
+    *,
+    began: float,
+    arena: Callable[..., Arena] | None = None,
+    launching: Launching = open_launcher,
+    clock: Clock = time.monotonic,
+) -> Iterator[Bench]:
+    """Open a launcher and an arena for the target of ``settings``.
+
+    Args:
+        settings: What is run and for how long, and what is fixed.
+        folder: For logs of processes; private to the user.
+        caller: Is told what happens, and may stop.
+        began: When the run began, by the clock; waiting for the device does not count.
+        arena: Makes the arena, as the class does; by default that of the objective.
+        launching: Opens the launcher.
+        clock: Seconds, monotonic, by which the budget is spent.
+
+    Raises:
+        TrialFailed: A workload cannot be loaded.
+        Interrupted: The user asked to stop.
+        EnvironmentProblem: Another tuner has the device for longer than the budget.
+    """
+    with launching(settings, folder, caller) as launcher:
+        launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
+        kind = arena or (MemoryArena if settings.objective == "memory" else Arena)
+        made = kind(launcher, KNOBS, {}, fixed_warmup=settings.warmup, clock=clock)
+        yield Bench(settings, caller, launcher, made, began + launcher.waited_s)
+
+
+def run_unchanged(bench: Bench) -> MeasuredBench:
+    """Run the program on a bench with nothing changed but what is fixed.
+
+    Raises:
+        TargetError: It fails, has no training step, or ends too early.
+        UsageError: The budget is below one run of it, or a fixed knob does not act.
+        Interrupted: The user asked to stop.
+    """
+    bench.progress.say("running it unchanged")
+    baseline = run_baseline(bench.launcher, bench.arena, bench.settings)
+    baseline.teach(bench.arena)
+    measured = MeasuredBench(bench.settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline)
+    measured.learn(baseline.profile)
+    return measured
+
+
+@contextmanager
+def failures_told(command: str, interrupted: str, of: Diagnosis | None = None) -> Iterator[None]:
+    """Tell failures of the unchanged program as the user's own.
+
+    Args:
+        command: Of advisor, for hints.
+        interrupted: Before what an interrupt came.
+        of: Has the process whose last words say more.
+
+    Raises:
+        TargetError: The program failed, or the user interrupted.
+    """
+    try:
+        yield
+    except TrialFailed as failed:
+        session = None if of is None else of.session
+        raise target_error(failed.failure, session, command) from None
+    except Interrupted:
+        raise TargetError(f"interrupted before {interrupted}", code="interrupted") from None

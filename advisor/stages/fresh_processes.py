@@ -1,0 +1,136 @@
+"""Measurements in fresh processes, one after the other while the budget lasts; and pairs that confirm."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from advisor.base.settings import Value
+from advisor.stages.bench import Bench
+from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.measure import MIN_INSTANCES, Decision, confirm
+from advisor.tuners.comparing.retrying import undisturbed
+from advisor.tuners.supervision.failures import Failure
+
+
+class Timed(Protocol):
+    """What one measurement gives."""
+
+    @property
+    def seconds(self) -> float:
+        """That it took, starts included."""
+
+
+T = TypeVar("T", bound=Timed)
+
+
+@dataclass
+class FreshProcesses:
+    """Decides whether one more measurement can be begun; takes those anew that something disturbed.
+
+    Attributes:
+        overrun_s: What may be taken beyond the budget for the first ``least`` measurements.
+        expected_s: Seconds of the first measurement.
+        disturbed: What cut measurements off.
+    """
+
+    bench: Bench
+    overrun_s: float
+    least: int = MIN_INSTANCES
+    expected_s: float = 0.0
+    disturbed: list[str] = field(default_factory=list)
+    # of two processes that start together the second takes less
+    _last_s: deque[float] = field(default_factory=lambda: deque(maxlen=2))
+
+    def measure(
+        self, index: int, once: Callable[[], T], cut_off: Callable[[Failure], None] = lambda failure: None
+    ) -> T | None:
+        """One more measurement; ``None`` when it is too late for that.
+
+        Args:
+            index: How many there are already.
+            once: Measures, in processes that it starts.
+            cut_off: Is told of every failure after which it is taken anew.
+
+        Raises:
+            TrialFailed: It failed by itself, or was cut off twice.
+        """
+        end = self.bench.deadline + (self.overrun_s if index < self.least else 0.0)
+
+        def late() -> bool:
+            return self.bench.clock() + max(self._last_s, default=self.expected_s) > end
+
+        def note(failure: Failure) -> None:
+            self.disturbed.append(failure.message)
+            cut_off(failure)
+
+        measured = undisturbed(once, late, note)
+        if measured is not None:
+            self._last_s.append(measured.seconds)
+        return measured
+
+
+@dataclass
+class FreshPairs:
+    """Two configurations in pairs of fresh processes, their roles swapped in every other pair.
+
+    Attributes:
+        how: The way in which they are compared.
+        quads: Of one pair.
+        number: Of the trial.
+        told: What the progress says of a pair, before its number.
+    """
+
+    processes: FreshProcesses
+    first: Mapping[str, Value]
+    second: Mapping[str, Value]
+    how: str
+    quads: int
+    told: str
+    number: int = 0
+
+    def confirm(
+        self,
+        log_ratios: Callable[[Duel], Sequence[float]],
+        *,
+        min_gain: float,
+        earlier: Sequence[Sequence[float]] = (),
+        cut_off: Callable[[Failure], None] = lambda failure: None,
+    ) -> tuple[Decision, list[list[float]]]:
+        """Measure pairs until ``confirm`` of ``comparing.measure`` decides, or the budget ends.
+
+        Args:
+            log_ratios: Keeps a pair, and says what counts of it.
+            min_gain: Relative gain that is asked for.
+            earlier: Log ratios by pair that are there already.
+            cut_off: As of ``FreshProcesses.measure``.
+
+        Returns:
+            The decision and all log ratios.
+
+        Raises:
+            TrialFailed: As of ``FreshProcesses.measure``, or by ``log_ratios``.
+        """
+        bench = self.processes.bench
+
+        def duel(swapped: bool) -> Duel:
+            return bench.arena.duel(
+                self.first,
+                self.second,
+                how=self.how,
+                quads=self.quads,
+                swapped=swapped,
+                number=self.number,
+                followed=not swapped,
+            )
+
+        def instance(index: int) -> Sequence[float] | None:
+            bench.progress.part(f"{self.told} {index + 1}")
+            pair = self.processes.measure(index, lambda: duel(index % 2 == 1), cut_off)
+            return None if pair is None else log_ratios(pair)
+
+        level = bench.settings.confidence
+        try:
+            return confirm(instance, min_gain=min_gain, level=level, earlier=earlier)
+        finally:
+            bench.arena.ahead.drop()
