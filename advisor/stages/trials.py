@@ -17,9 +17,7 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.trial.messages import Slot, TrialOutcome
 
 # What is stored and shown as it was measured, under the same name.
-AS_MEASURED = (Trial.model_fields.keys() & TrialRecord.__dataclass_fields__.keys()) - {
-    "against_baseline", "config",
-}  # fmt: skip
+AS_MEASURED = (Trial.model_fields.keys() & TrialRecord.__dataclass_fields__.keys()) - {"against_baseline"}
 WIDEST = 20.0  # log ratio; an interval without an upper end is written as this
 
 
@@ -113,7 +111,6 @@ def as_trial(record: TrialRecord, sampled: bool) -> Trial:
     losses, ranks = outcome.losses if outcome is not None else (), _ranks(outcome)
     return Trial(
         **{name: getattr(record, name) for name in AS_MEASURED},
-        config=dict(record.config),
         step_ms=step_interval(record.slots) if record.slots else None,
         throughput=rate(record.slots, sampled) if record.slots else None,
         goodput=_goodput(record, sampled),

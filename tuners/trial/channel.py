@@ -83,6 +83,6 @@ def decode(line: bytes) -> Message:
         NotAMessage: It is none.
     """
     try:
-        return cast(Message, msgspec.convert(json.loads(line), ANY, str_keys=True))
+        return cast(Message, msgspec.convert(json.loads(line), ANY, strict=False, str_keys=True))
     except (ValueError, msgspec.ValidationError) as error:
         raise NotAMessage(f"not a message: {error}") from None

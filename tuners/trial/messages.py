@@ -394,7 +394,7 @@ class TrialOutcome(Message, frozen=True):
         """The outcome a trial left, or ``None`` when there is none that can be read."""
         try:
             with path.open("rb") as stream:
-                return msgspec.convert(json.loads(stream.read(MAX_OUTCOME)), cls)
+                return msgspec.convert(json.loads(stream.read(MAX_OUTCOME)), cls, strict=False)
         except (OSError, ValueError, msgspec.ValidationError):
             return None
 

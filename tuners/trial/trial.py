@@ -215,7 +215,7 @@ class Trial:
             unanswered=tuple(self.run.unanswered()) if self.clock.steps else (),
             steps=self.clock.steps,
             startup_s=self._startup_s,
-            compile=msgspec.convert(self.compiling.summary(), Compiled),
+            compile=msgspec.convert(self.compiling.summary(), Compiled, strict=False),
             losses=tuple(self.watch.losses()) if imported else (),
             grad_norms=tuple(self.watch.grad_norms()) if imported else (),
             peak_bytes=peak_bytes(),
