@@ -20,7 +20,7 @@ from advisor.tuners.comparing.measure import Estimate, between
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
-from advisor.tuners.launching.session import Session
+from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.search.race import DUEL_QUADS
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot
@@ -51,7 +51,7 @@ class Bench:
     arena: Arena
     profile: Profile
     start_s: float = 0.0
-    _shared: Session | None = None
+    _shared: Running | None = None
 
     def diagnosed(self) -> Profile:
         """The full profile, from a process of its own; ends the shared one before."""
@@ -129,9 +129,9 @@ class Bench:
             (session, session), (default, cell.config), LIVE_QUADS
         )
         seconds = time.monotonic() - began
-        return _filled(cell, [ratios], [seconds], slots, message["refused"])
+        return _filled(cell, [ratios], [seconds], slots, message.refused)
 
-    def _session(self, default: Config) -> Session:
+    def _session(self, default: Config) -> Running:
         if self._shared is None or not self._shared.alive:
             began = time.monotonic()
             self._shared = self.arena.start(default, 0)
@@ -147,12 +147,12 @@ class Bench:
                 default, cell.config, how=cell.how, quads=DUEL_QUADS, swapped=index % 2 == 1
             )
             outcome = duel.second_outcome
-            if outcome is not None and outcome["compile"]["failures"]:
-                raise TrialFailed(Failure("compile_fell_back", outcome["compile"]["failures"][0]))
+            if outcome is not None and outcome.compile.failures:
+                raise TrialFailed(Failure("compile_fell_back", outcome.compile.failures[0]))
             instances.append(duel.log_ratios)
             seconds.append(duel.seconds)
             slots += duel.second
-            refused = duel.second_message.get("refused", {})
+            refused = duel.second_message.refused
             if refused:
                 break
         return _filled(cell, instances, seconds, slots, refused)

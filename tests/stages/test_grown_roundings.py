@@ -1,5 +1,6 @@
 """Whoever judges numbers asks how far roundings grow before a change of rounding is refused."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -30,12 +31,12 @@ BUDGET_S = 1000.0
 class Learning:
     """Stands in for ``gate.learn``: recorded losses; ``candidate`` is what is changed."""
 
-    def __init__(self, candidate: dict[str, Any]) -> None:
+    def __init__(self, candidate: Mapping[str, Value]) -> None:
         self._candidate = candidate
         self.nudges: list[int] = []
 
     def __call__(
-        self, arena: Any, config: dict[str, Any], steps: int = 0, seed_offset: int = 0, nudge: int = 0
+        self, arena: Any, config: Mapping[str, Value], steps: int = 0, seed_offset: int = 0, nudge: int = 0
     ) -> gate.Learning:
         losses = OTHER_SEED if seed_offset else BASELINE
         if nudge:

@@ -299,7 +299,9 @@ def test_proposing_and_storing_stay_quick_with_as_many_trials_as_are_supported(s
 
     def seconds(count: int) -> float:
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
-        known = {name: optuna.distributions.CategoricalDistribution(of) for name, of in choices.items()}
+        known: dict[str, optuna.distributions.BaseDistribution] = {
+            name: optuna.distributions.CategoricalDistribution(of) for name, of in choices.items()
+        }
         study.add_trials(
             optuna.trial.create_trial(
                 params={name: number // 8**place % 8 for place, name in enumerate(choices)},
