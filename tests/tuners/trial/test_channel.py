@@ -65,6 +65,12 @@ def test_a_loss_that_is_no_number_stays_so(ends: tuple[socket.socket, Channel]) 
     assert isinstance(told, TrialOutcome) and math.isnan(told.losses[0]) and told.losses[1] == 1.0
 
 
+def test_a_whole_number_may_come_as_a_float_and_text_stays_text(ends: tuple[socket.socket, Channel]) -> None:
+    ours, channel = ends
+    ours.sendall(b'{"message": "SlotMeasured", "cpu_ns": 3.0, "refused": {"amp": "1"}}\n')
+    assert channel.receive(5.0) == SlotMeasured(cpu_ns=3, refused={"amp": "1"})
+
+
 @pytest.mark.parametrize(
     "line", [b"{", b"[]", b'{"message": "Sing"}', b'{"message": "FirstStep", "startup_s": "long"}']
 )
