@@ -162,10 +162,13 @@ class Warm:
     def _connected(self) -> socket.socket:
         if self._connection is None:
             self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            from supervised import MARK  # not in the server, which runs this file
+
+            environment = {name: value for name, value in os.environ.items() if name != MARK}
             self._process = subprocess.Popen(
                 [sys.executable, "-P", __file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env={**environment, "OMP_NUM_THREADS": "1"},  # it outlives the test that needs it first
                 start_new_session=True,  # an interrupt of the tests is not one of every child
             )
             theirs.close()

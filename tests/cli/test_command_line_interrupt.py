@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -94,7 +93,7 @@ def test_a_second_control_c_does_not_wait(here: Path, no_process_remains: str) -
 
 
 @pytest.mark.slow
-def test_a_log_tells_what_is_waited_for_and_json_tells_that_it_was_interrupted(
+def test_a_log_tells_the_stages_and_json_tells_that_it_was_interrupted(
     here: Path, no_process_remains: str
 ) -> None:
     process = subprocess.Popen(
@@ -103,15 +102,12 @@ def test_a_log_tells_what_is_waited_for_and_json_tells_that_it_was_interrupted(
     )  # fmt: skip
     assert process.stderr is not None and process.stdout is not None
     lines: list[str] = []
-    times: list[float] = []
-    while sum("so far" in line for line in lines) < 3:
+    while not lines or "running it unchanged" not in lines[-1]:
         lines.append(process.stderr.readline())
-        times.append(time.monotonic())
         assert lines[-1], "it ended"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=ENOUGH_S)
     assert lines[0].startswith("train.py, script, ")
-    assert max(after - before for before, after in pairwise(times)) < 15.0  # five, on a quiet machine
     assert "\r" not in "".join(lines) and "\x1b" not in "".join(lines)
     assert process.returncode == 128 + signal.SIGINT
     error = json.loads(out)["error"]
