@@ -39,6 +39,9 @@ from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.search import Search, StoppedBy
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
+from advisor.tuners.supervision.failures import DISRUPTIONS
+
+DISTURBED = "other processes disturbed every trial; a quieter machine or a longer --budget tells more"
 
 
 def tune(
@@ -233,13 +236,16 @@ class _Tuning:
         bench, study = self.bench, self.study
         for effect in side_effects(bench.launcher):
             bench.caller.warn(effect)
+        tried = [trial for trial in self.trials.trials if trial.number > 0]
+        all_failed = bool(tried) and all(trial.state == "failed" for trial in tried)
+        if all_failed and all(trial.cause == "interference" for trial in tried):
+            self.outcome.reason = DISTURBED
         not_tried = [*self.space.not_tried, *self.search.not_tried]
         result = self._standing(self._result(self.outcome, not_tried), self.outcome)
         study.save(result)
         if bench.settings.out is not None:
             write_report(result, bench.settings.out)
-        tried = [trial for trial in result.trials if trial.number > 0]
-        if tried and all(trial.state == "failed" and trial.cause != "killed" for trial in tried):
+        if all_failed and not any(trial.cause in DISRUPTIONS for trial in tried):
             raise NoValidTrial.of_causes(
                 [str(trial.cause) for trial in tried],
                 study.name,

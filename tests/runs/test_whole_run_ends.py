@@ -59,6 +59,15 @@ def test_what_was_cut_off_from_outside_is_measured_again(cause: Cause, tmp_path:
     assert run.result.recommendation.config == {"num_workers": 2}
 
 
+def test_other_load_alone_leaves_the_program_as_it_is(tmp_path: Path) -> None:
+    loaded = Effect(above(num_workers=0), fails=Failure("interference", "other load"))
+    run = replayed(Program([loaded]), tmp_path, knobs=workers(0, 1, 2))
+    assert {trial.cause for trial in run.result.trials} == {None, "interference"}
+    recommended = run.result.recommendation
+    assert recommended.verdict == "keep" and recommended.speedup.estimate > 0
+    assert recommended.reason.startswith("other processes disturbed every trial")
+
+
 def test_a_trial_that_hangs_costs_its_deadline_and_no_more(tmp_path: Path) -> None:
     hangs = Effect(where(num_workers=2), fails=Failure("timeout", "no answer for 60 s"), takes_s=60.0)
     faster = Effect(where(num_workers=1), step=0.6)
