@@ -152,7 +152,6 @@ def run_unchanged(bench: Bench) -> MeasuredBench:
         UsageError: The budget is below one run of it, or a fixed knob does not act.
         Interrupted: The user asked to stop.
     """
-    bench.progress.say("running it unchanged")
     baseline = run_baseline(bench.launcher, bench.arena, bench.settings)
     baseline.teach(bench.arena)
     measured = MeasuredBench(bench.settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline)
