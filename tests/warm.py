@@ -198,6 +198,7 @@ def _serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run behind a shell
             connection.close()
             for descriptor in (woken, wakes, *statuses.values(), descriptors[2]):
                 os.close(descriptor)
