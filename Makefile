@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 # Two OpenMP threads collapse when another process is busy; only tests about threads use more.
 TEST_ENV := OMP_NUM_THREADS=1
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
-QUICK := not planted and not faults
+QUICK := not planted and not faults and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all planted planted-record faults oracle check lint format types layers bench docs clean
+.PHONY: help install demo test test-all long planted planted-record faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -28,11 +28,14 @@ demo: $(READY) ## run the main job on the ResNet-18 example; leaves demo-report/
 	$(BIN)/advisor tune examples/resnet18_fashion.py --budget 3m --out demo-report
 
 # First two tests at a time; those that assert what they measured have the machine to themselves afterwards.
-test: $(READY) ## run the tests (about 40 minutes)
+test: $(READY) ## run the tests (about 25 minutes)
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)"
 
-test-all: test planted faults ## everything: the tests, planted programs live, injected faults
+test-all: test long planted faults ## everything: the tests, long ones, planted programs live, injected faults
+
+long: $(READY) ## the tests that measure real programs for minutes (about 5 minutes)
+	$(PYTEST) -q -m long
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted

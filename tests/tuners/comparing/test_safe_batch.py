@@ -292,7 +292,7 @@ workload = Workload(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("no_process_remains")
 def test_a_real_workload_gets_a_batch_that_fits_where_twice_of_it_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,7 +69,7 @@ def test_live_knobs_of_a_program_without_the_steps_of_two_quads_are_compared_by_
     assert arena.how(*arms) == LIVE
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_program_of_a_few_dozen_steps_with_evaluations_is_tuned(tmp_path: Path, warm: Warm) -> None:
     program = EVALUATED.replace("EPOCHS", str(EPOCHS)).replace("STEPS", str(STEPS))
     (tmp_path / "train.py").write_text(program)

@@ -30,7 +30,7 @@ for epoch in range(10000):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("no_process_remains")
 def test_a_batch_that_is_far_too_small_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
