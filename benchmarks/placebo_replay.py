@@ -32,8 +32,8 @@ from advisor.report.progress import PlainProgress
 from advisor.stages.baseline import FLOOR, run_baseline
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirmation import Confirmation
-from advisor.stages.confirmation_plan import instance_quads, reserve_s
+from advisor.stages.confirming.confirmation import Confirmation
+from advisor.stages.confirming.confirmation_plan import instance_quads, reserve_s
 from advisor.stages.launching import Caller
 from advisor.stages.search_plan import SEARCH_SHARE
 from advisor.stages.trials import TrialLog

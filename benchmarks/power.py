@@ -29,7 +29,7 @@ from typing import Any
 
 from advisor.base.settings import Settings, TargetRequest
 from advisor.stages.baseline import FLOOR, run_baseline, start_at_once
-from advisor.stages.confirmation_plan import instance_quads
+from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.tuners.comparing.duel import LIVE, Arena
 from advisor.tuners.comparing.measure import LOOKS, between, confirm, median
 from advisor.tuners.knob import Value

@@ -17,10 +17,10 @@ from advisor.stages.assemble import _planned, _recommendation
 from advisor.stages.baseline import Baseline
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirmation import Confirmation
+from advisor.stages.confirming.confirmation import Confirmation
+from advisor.stages.confirming.longer_run import LongerRun
+from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.launching import Caller
-from advisor.stages.longer_run import LongerRun
-from advisor.stages.outcome import Outcome
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import WINDOWS, Duel
@@ -102,7 +102,7 @@ def confirmed(
 
     monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
     monkeypatch.setattr(
-        "advisor.stages.confirmation.run_longer",
+        "advisor.stages.confirming.confirmation.run_longer",
         lambda arena, config, *of: LongerRun(30, peak_bytes, 0.0, declining(config, refused_later)),
     )
     arena = SimpleNamespace(

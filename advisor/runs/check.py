@@ -22,8 +22,8 @@ from advisor.result.stored_step import LEAST_PROCESSES
 from advisor.runs.regression import check_memory, check_step, is_contended, undisturbed
 from advisor.stages.baseline import COLLAPSE, SHORT_DROP, target_error, too_short
 from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
+from advisor.stages.confirming.fresh_processes import FreshProcesses
 from advisor.stages.first_line import first_line
-from advisor.stages.fresh_processes import FreshProcesses
 from advisor.stages.launching import Caller, request_digest
 from advisor.stages.result_findings import phases_ms
 from advisor.tuners.comparing.duel import HOPELESS, SLOT_LIMIT_S

@@ -24,14 +24,14 @@ from advisor.stages import assemble
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.closer_look import look_again, look_closely
-from advisor.stages.confirmation import Confirmation
-from advisor.stages.confirmation_plan import reserve_s
+from advisor.stages.confirming.confirmation import Confirmation
+from advisor.stages.confirming.confirmation_plan import reserve_s
+from advisor.stages.confirming.outcome import Outcome
+from advisor.stages.confirming.standing import open_confirmation, standing
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, open_launcher, side_effects
-from advisor.stages.outcome import Outcome
 from advisor.stages.search_plan import how_long, planned_search
 from advisor.stages.searched import searched_space
-from advisor.stages.standing import open_confirmation, standing
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
 from advisor.tuners.launching.launch import StuckProcess

@@ -27,10 +27,10 @@ from advisor.result.wording import gain_of
 from advisor.result.words import GAINS
 from advisor.runs.stand_in import write_stand_in
 from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
-from advisor.stages.confirmation_plan import instance_quads
-from advisor.stages.fresh_processes import FreshPairs, FreshProcesses
+from advisor.stages.confirming.confirmation_plan import instance_quads
+from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
+from advisor.stages.confirming.numerics import NumericsGate
 from advisor.stages.launching import Caller, open_launcher
-from advisor.stages.numerics import NumericsGate
 from advisor.stages.trials import as_ratio
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import BATON, WINDOWS, Arena

@@ -29,12 +29,12 @@ from advisor.result.header import header_of_run, target_of
 from advisor.result.stored_step import LEAST_PROCESSES, over_processes
 from advisor.result.words import STOPPED
 from advisor.rules import RULES
-from advisor.stages import unconfirmed
 from advisor.stages.baseline import Baseline
 from advisor.stages.batch_size import NAMES as OF_THE_BATCH
 from advisor.stages.batch_size import Batches
+from advisor.stages.confirming import unconfirmed
+from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.guidance import with_outcomes
-from advisor.stages.outcome import Outcome
 from advisor.stages.planned import planned_run
 from advisor.stages.result_findings import as_data, phases_ms, profile_summary, replays
 from advisor.stages.trials import as_loss, as_ratio, rate, spread, step_interval

@@ -2,7 +2,7 @@
 
 from advisor.profiles.facts.profile import Profile
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.outcome import Outcome
+from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.launching.session import Interrupted, SessionEnded
 from advisor.tuners.supervision.failures import TrialFailed
 

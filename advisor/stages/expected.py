@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from advisor.base.durations import write_duration
-from advisor.stages.confirmation_plan import END_S
+from advisor.stages.confirming.confirmation_plan import END_S
 from advisor.tuners.comparing.duel import BATON, LIVE, Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.search.race import DUEL_QUADS

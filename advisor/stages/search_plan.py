@@ -8,7 +8,7 @@ from advisor.base.settings import MAX_TRIALS
 from advisor.stages import expected
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirmation_plan import reserve_s
+from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.guidance import priorities
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog

@@ -11,7 +11,7 @@ from advisor.report.files import render_html, render_markdown, render_text
 from advisor.result.document import Recommendation
 from advisor.stages.assemble import _recommendation
 from advisor.stages.batch_size import Batches
-from advisor.stages.outcome import Outcome
+from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.space.configuration import Configuration

@@ -17,8 +17,8 @@ from advisor.stages import batch_size as batches_module
 from advisor.stages import larger_batch
 from advisor.stages.assemble import _proposals
 from advisor.stages.batch_size import Batches
+from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.larger_batch import BatchAdvice, Batching, expected_s
-from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.batch_throughput import Measured
 from advisor.tuners.comparing.duel import Arena

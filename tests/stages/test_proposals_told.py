@@ -8,8 +8,8 @@ import pytest
 from advisor.base.settings import Settings, TargetRequest
 from advisor.stages.assemble import _proposals
 from advisor.stages.batch_size import Batches
+from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.larger_batch import BatchAdvice
-from advisor.stages.outcome import Outcome
 from advisor.tuners.comparing.batch_throughput import Measured
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.space.configuration import Configuration

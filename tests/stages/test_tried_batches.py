@@ -12,7 +12,7 @@ from advisor.base.settings import Progress, Settings, TargetRequest
 from advisor.result.document import Trial
 from advisor.stages.assemble import _proposals
 from advisor.stages.batch_size import Batches
-from advisor.stages.outcome import Outcome
+from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.tried_batches import tried_batches
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.goodput import NoiseScale

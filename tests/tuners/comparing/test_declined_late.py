@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confirmation_builder import STEP_S, confirmed, some_settings
 
-from advisor.stages.outcome import Outcome
+from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.search import ablate

@@ -19,8 +19,8 @@ from test_search import ScriptedArena
 from advisor.base.settings import MAX_TRIALS, Settings, TargetRequest
 from advisor.report.progress import PlainProgress
 from advisor.result.document import PlannedRun, ResultData
+from advisor.stages.confirming.standing import standing
 from advisor.stages.searched import _as_begun
-from advisor.stages.standing import standing
 from advisor.stages.study import Study, measured_of
 from advisor.stages.trials import TrialLog
 from advisor.storage.storage_url import parse_storage

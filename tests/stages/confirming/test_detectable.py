@@ -7,8 +7,8 @@ import pytest
 
 from advisor.stages.assemble import _detectable, _over_processes
 from advisor.stages.baseline import Baseline
-from advisor.stages.confirmation import _step_s
-from advisor.stages.outcome import Outcome
+from advisor.stages.confirming.confirmation import _step_s
+from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing.measure import Decision, Estimate
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.trial.messages import Slot, SlotMeasured

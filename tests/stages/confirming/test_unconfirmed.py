@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from advisor.stages import unconfirmed
+from advisor.stages.confirming import unconfirmed
 from advisor.tuners.comparing.measure import Estimate, confirm
 
 

@@ -11,9 +11,9 @@ from confirmation_builder import a_bench, quiet_log
 from advisor.runs.verify import ORIGINAL, OVERRUN, PATCHED, PROGRAM
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirmation import Confirmation
-from advisor.stages.numerics import NumericsGate
-from advisor.stages.outcome import Outcome
+from advisor.stages.confirming.confirmation import Confirmation
+from advisor.stages.confirming.numerics import NumericsGate
+from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.standby import Ahead
 from advisor.tuners.knob import Value

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from advisor.stages.compile_cost import break_even_steps
-from advisor.stages.longer_run import LongerRun
+from advisor.stages.confirming.compile_cost import break_even_steps
+from advisor.stages.confirming.longer_run import LongerRun
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.measure import Decision, Estimate
 from advisor.tuners.space.configuration import Configuration

@@ -4,7 +4,7 @@ import math
 
 from advisor.base.settings import Settings
 from advisor.stages.baseline import Baseline
-from advisor.stages.longer_run import TIMES
+from advisor.stages.confirming.longer_run import TIMES
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import MIN_INSTANCES, planned_quads

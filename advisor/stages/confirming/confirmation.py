@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.result import wording
-from advisor.stages import unconfirmed
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.clock_ratios import cpu_log_ratios, wall_log_ratios
-from advisor.stages.compile_cost import break_even_steps
-from advisor.stages.confirmation_plan import instance_quads
-from advisor.stages.fresh_processes import FreshPairs, FreshProcesses
-from advisor.stages.longer_run import TIMES, run_longer, usual_steps
-from advisor.stages.numerics import OVERRUN, NumericsCheck, NumericsGate
-from advisor.stages.outcome import Outcome
+from advisor.stages.confirming import unconfirmed
+from advisor.stages.confirming.clock_ratios import cpu_log_ratios, wall_log_ratios
+from advisor.stages.confirming.compile_cost import break_even_steps
+from advisor.stages.confirming.confirmation_plan import instance_quads
+from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
+from advisor.stages.confirming.longer_run import TIMES, run_longer, usual_steps
+from advisor.stages.confirming.numerics import OVERRUN, NumericsCheck, NumericsGate
+from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import (

@@ -7,7 +7,7 @@ import pytest
 from confirmation_builder import COMPILE_S, STEP_S, confirmed, some_settings
 
 from advisor.result import wording
-from advisor.stages.compile_cost import break_even_steps
+from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.search import ablate

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.stages.longer_run import TIMES, LongerRun, run_longer, usual_steps
+from advisor.stages.confirming.longer_run import TIMES, LongerRun, run_longer, usual_steps
 from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher

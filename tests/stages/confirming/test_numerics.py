@@ -9,7 +9,7 @@ import pytest
 from builders import a_profile, a_root
 from confirmation_builder import a_bench
 
-from advisor.stages.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate
+from advisor.stages.confirming.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate
 from advisor.tuners.comparing import gate
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
