@@ -1,8 +1,8 @@
-"""A training script whose step wastes a known part of its time; ``benchmarks.time_to_verdict`` sets how much.
+"""A training script whose step wastes a known part of its time; ``planted_cells`` says how much.
 
-What a step does on purpose is time of the processor or of the clock, not work, so that a share that is wasted is
-the same on every machine: it waits for items, lets anomaly detection look at operations deep in the call stack,
-touches pages of memory that is given back at once, and thinks.
+What a step does on purpose is time of the processor or of the clock, not work, so that the share that is
+wasted is the same on every machine: it waits for items, lets anomaly detection look at operations deep in the
+call stack, touches pages of memory that is given back at once, and thinks.
 """
 
 import argparse
@@ -95,6 +95,7 @@ def fastest(function: Callable[[], None]) -> float:
 
 
 def main() -> None:
+    """Train, or tell what things cost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--start", type=float, default=0.0, help="seconds until the data is there")
     parser.add_argument("--wait", type=float, default=0.0, help="seconds for which a batch waits for items")
@@ -106,6 +107,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--calibrate", action="store_true", help="only tell what things cost")
     options = parser.parse_args()
+    torch.set_num_threads(1)  # two would wait for each other, for a time that nobody knows
     if options.calibrate:
         json.dump(calibrate(), sys.stdout)
         return
