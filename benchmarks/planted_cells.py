@@ -3,13 +3,17 @@
 A cell is called ``KIND/START/STEP``, in seconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
 STARTS_S = (2, 20, 60)
 STEPS_S = (0.02, 0.5, 2)
 SLOW_START = "slow_start"
+SAMPLE = 1000  # tensors or pages of which the cost is measured first
+
+
+Cost = Callable[[str, int], tuple[float, float]]  # of an option and a count: slow and fast seconds
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ class Kind:
 
 KINDS = {
     "loader": Kind(4.0, ("num_workers", "in_memory_cache"), 5),
-    "live": Kind(1.5, ("detect_anomaly",), 5),
-    "small": Kind(1.1, ("detect_anomaly",), 10),
+    "live": Kind(1.5, ("optimizer_implementation",), 5),
+    "small": Kind(1.1, ("optimizer_implementation",), 10),
     "restart": Kind(1.3, ("malloc",), 8, in_time=False),
 }
 STARTUPS, STEPS = 5, 100  # of which a verdict may take the time
@@ -48,11 +52,11 @@ class Cell:
         """What brings its gain."""
         return FIELD if self.name == SLOW_START else KINDS[self.name.split("/")[0]]
 
-    def arguments(self, costs: Mapping[str, float]) -> list[str]:
+    def arguments(self, cost: Cost) -> list[str]:
         """Of the program.
 
         Args:
-            costs: Seconds of an operation, of a watched one, of a page and of a kept page.
+            cost: Measures the program's ``--tensors`` or ``--pages``.
         """
         if self.name == SLOW_START:
             return ["--start", "18", "--wait", "0.48", "--batch-size", "32", "--steps", "625"]
@@ -61,25 +65,29 @@ class Cell:
         start_and_think = ["--start", start, "--think"]
         if name == "loader":
             return [*start_and_think, f"{step_s / gain:.4f}", "--wait", f"{step_s * (1 - 1 / gain):.4f}"]
-        slow, fast, option = "page_s", "kept_page_s", "--pages"
-        if name in ("live", "small"):
-            slow, fast, option = "watched_operation_s", "operation_s", "--operations"
-        count, think_s = portions(costs[slow], costs[fast], gain, step_s)
+        option = "--pages" if name == "restart" else "--tensors"
+        count, think_s = portions(option, cost, gain, step_s)
         return [*start_and_think, f"{think_s:.4f}", option, str(count)]
 
 
-def portions(slow_s: float, fast_s: float, gain: float, step_s: float) -> tuple[int, float]:
-    """How many slow things a step does, and for how many seconds it thinks, so that fast ones gain so much.
+def portions(option: str, cost: Cost, gain: float, step_s: float) -> tuple[int, float]:
+    """How many slow things a step does, and for how many seconds it thinks, so that it gains so much.
 
-    From count x slow + think = gain x (count x fast + think), about ``step_s`` of which the left side is.
+    From slow + think = gain x (fast + think), the left side being about ``step_s``.
 
     Raises:
-        ValueError: Fast things gain less by themselves.
+        ValueError: What is slow gains less by itself.
     """
-    if slow_s < gain * fast_s:
-        raise ValueError(f"{slow_s:.2g} s against {fast_s:.2g} s gains less than {gain} here")
-    count = max(1, round(step_s * (1 - 1 / gain) / (slow_s - fast_s)))
-    return count, count * (slow_s - gain * fast_s) / (gain - 1)
+    count = SAMPLE
+    for _ in range(2):  # what one costs depends on how many there are
+        slow_s, fast_s = cost(option, count)
+        if slow_s < gain * fast_s:
+            raise ValueError(
+                f"{slow_s:.2g} s against {fast_s:.2g} s for {count} {option[2:]}: gains too little"
+            )
+        count = max(1, round(count * step_s * (1 - 1 / gain) / (slow_s - fast_s)))
+    slow_s, fast_s = cost(option, count)
+    return count, max(0.0, (slow_s - gain * fast_s) / (gain - 1))
 
 
 def chosen(patterns: Sequence[str]) -> list[Cell]:

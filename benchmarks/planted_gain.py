@@ -1,8 +1,7 @@
 """A training script whose step wastes a known part of its time; ``planted_cells`` says how much.
 
-What a step does on purpose is time of the processor or of the clock, not work, so that the share that is
-wasted is the same on every machine: it waits for items, lets anomaly detection look at operations deep in the
-call stack, touches pages of memory that is given back at once, and thinks.
+A step waits for items, updates many small tensors one by one, touches pages of memory that is given back at
+once, and thinks. Nothing of it is work that another machine would share out differently.
 """
 
 import argparse
@@ -10,7 +9,6 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 BEGAN = time.perf_counter()
 
@@ -19,12 +17,9 @@ from torch import Tensor, nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 FEATURES = 16
-FRAMES = (
-    40  # of the call stack below an operation: a layer within layers, which anomaly detection writes down
-)
+SMALL = 8  # floats of a tensor that is updated by itself: calls cost, not what is computed
 BLOCK = 2**24  # floats, 64 MiB: glibc maps blocks above 32 MiB anew each time, however often they are used
 PAGE = 1024  # floats
-T = TypeVar("T")
 
 
 class Items(Dataset[tuple[Tensor, Tensor]]):
@@ -51,16 +46,14 @@ def think(seconds: float) -> None:
         pass
 
 
-def below(frames: int, function: Callable[[Tensor, int], T], hidden: Tensor, count: int) -> T:
-    """Call it from deep in the stack."""
-    return function(hidden, count) if frames == 0 else below(frames - 1, function, hidden, count)
+def small_tensors(count: int) -> list[Tensor]:
+    """As many parameters of their own."""
+    return [torch.zeros(SMALL, requires_grad=True) for _ in range(count)]
 
 
-def chain(hidden: Tensor, count: int) -> Tensor:
-    """As many operations, each of which autograd remembers."""
-    for _ in range(count):
-        hidden = hidden * 1.0
-    return hidden
+def nothing_of(tensors: list[Tensor]) -> Tensor | float:
+    """Zero, for which each of them gets a gradient."""
+    return 0.0 * torch.cat(tensors).sum() if tensors else 0.0
 
 
 def touch(pages: int) -> None:
@@ -69,19 +62,26 @@ def touch(pages: int) -> None:
         torch.empty(BLOCK)[: (pages - first) * PAGE : PAGE] = 0.0
 
 
-def calibrate() -> dict[str, float]:
-    """Seconds of one operation, forward and backward, with and without anomaly detection, and of one page."""
+def calibrate(tensors: int, pages: int) -> dict[str, float]:
+    """Seconds of a step of so many tensors, one by one and fused, and of so many pages."""
 
-    def operations() -> None:
-        below(FRAMES, chain, torch.ones(8, 2, requires_grad=True), 100).sum().backward()
+    def of_tensors(fused: bool) -> float:
+        parameters = small_tensors(tensors)
+        optimizer = torch.optim.AdamW(parameters, fused=fused)
 
-    told = {}
-    for name, detect in (("operation_s", False), ("watched_operation_s", True)):
-        with torch.autograd.set_detect_anomaly(detect):
-            told[name] = fastest(operations) / 100
-    pages = BLOCK // PAGE
-    told["page_s"] = fastest(lambda: touch(pages)) / pages
-    return told
+        def step() -> None:
+            loss = torch.zeros((), requires_grad=True) + nothing_of(parameters)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+        return fastest(step)
+
+    return {
+        "one_by_one_s": of_tensors(fused=False) if tensors else 0.0,
+        "fused_s": of_tensors(fused=True) if tensors else 0.0,
+        "pages_s": fastest(lambda: touch(pages)),
+    }
 
 
 def fastest(function: Callable[[], None]) -> float:
@@ -99,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--start", type=float, default=0.0, help="seconds until the data is there")
     parser.add_argument("--wait", type=float, default=0.0, help="seconds for which a batch waits for items")
-    parser.add_argument("--operations", type=int, default=0, help="watched by anomaly detection")
+    parser.add_argument("--tensors", type=int, default=0, help="small ones, updated one by one")
     parser.add_argument("--pages", type=int, default=0, help="of memory that are touched")
     parser.add_argument("--think", type=float, default=0.0, help="seconds of the processor")
     parser.add_argument("--batch-size", type=int, default=8)
@@ -109,7 +109,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)  # two would wait for each other, for a time that nobody knows
     if options.calibrate:
-        json.dump(calibrate(), sys.stdout)
+        json.dump(calibrate(options.tensors, options.pages), sys.stdout)
         return
 
     time.sleep(max(0.0, options.start - (time.perf_counter() - BEGAN)))
@@ -117,14 +117,12 @@ def main() -> None:
     items = Items(options.steps * options.batch_size, options.wait / options.batch_size)
     loader = DataLoader(items, options.batch_size, shuffle=True)
     model = nn.Sequential(nn.Linear(FEATURES, 32), nn.ReLU(), nn.Linear(32, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    if options.operations:
-        torch.autograd.set_detect_anomaly(True)
+    tensors = small_tensors(options.tensors)
+    optimizer = torch.optim.AdamW([*model.parameters(), *tensors], lr=1e-3)
     for epoch in range(options.epochs):
         total = 0.0
         for features, labels in loader:
-            logits = below(FRAMES, chain, model(features), options.operations)
-            loss = nn.functional.cross_entropy(logits, labels)
+            loss = nn.functional.cross_entropy(model(features), labels) + nothing_of(tensors)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -54,32 +54,33 @@ def main() -> None:
     )
     options = parser.parse_args()
     rows: list[dict[str, Any]] = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
-    costs: dict[str, float] = {}
     for repeat in range(options.repeats):
         for cell in chosen(options.cells):
             key = {"label": options.label, "cell": cell.name, "repeat": repeat, "loaded": options.neighbour}
             if any(key.items() <= row.items() for row in rows):
                 continue
-            costs = costs or calibrated()
             with neighbour(options.neighbour):
-                told = tuned(cell, cell.arguments(costs), options.advisor, options.budget)
+                told = tuned(cell, cell.arguments(measured), options.advisor, options.budget)
             rows.append({**key, "budget": options.budget, **told})
             print(line(rows[-1]), flush=True)
             write(options.out, rows)
     print(table(rows))
 
 
-def calibrated() -> dict[str, float]:
-    """Seconds of what the program does, on this machine; pages also where freed memory is kept."""
+def measured(option: str, count: int) -> tuple[float, float]:
+    """Seconds of so many tensors or pages in the program as it is, and with the planted change."""
 
-    def of(variables: Mapping[str, str]) -> dict[str, float]:
-        command = [sys.executable, str(PROGRAM), "--calibrate"]
+    def costs(variables: Mapping[str, str]) -> dict[str, float]:
+        command = [sys.executable, str(PROGRAM), "--calibrate", option, str(count)]
         environment = {**os.environ, **variables}
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
-        costs: dict[str, float] = json.loads(done.stdout)
-        return costs
+        told: dict[str, float] = json.loads(done.stdout)
+        return told
 
-    return {**of({}), "kept_page_s": of(TUNED)["page_s"]}
+    if option == "--pages":
+        return costs({})["pages_s"], costs(TUNED)["pages_s"]
+    told = costs({})
+    return told["one_by_one_s"], told["fused_s"]
 
 
 @dataclass
