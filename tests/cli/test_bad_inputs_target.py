@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bad_inputs import SECRET, TRAINING, Row, assert_quick, assert_refused, go_to
-from command_line import contents, say
+from bad_inputs import SECRET, TRAINING, Row, assert_quick, assert_refused
+from command_line import contents, go_to, say
 from warm import Warm
 
 MODEL = "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n"
@@ -101,7 +101,7 @@ ROWS |= {
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    return go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
