@@ -24,8 +24,8 @@ $(READY): pyproject.toml setup.cfg constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[postgres]' --group dev
 	touch $@
 
-demo: $(READY) ## run the main job on the ResNet-18 example; leaves demo-report/
-	$(BIN)/advisor tune examples/resnet18_fashion.py --budget 3m --out demo-report
+demo: $(READY) ## run the main job on an ordinary script (3 minutes); leaves demo-report/
+	$(BIN)/advisor tune examples/photo_classifier.py --budget 3m --out demo-report
 
 # First two tests at a time; those that assert what they measured have the machine to themselves afterwards.
 test: $(READY) ## run the tests (about 25 minutes)

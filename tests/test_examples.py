@@ -15,6 +15,7 @@ from advisor.workloads.workload import Workload
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = {
     "slow_storage.py": ["--epochs", "3", "--images", "320"],
+    "photo_classifier.py": ["--epochs", "3", "--photos", "160"],
     "tiny_gpt.py": ["--steps", "21", "--batch-size", "4"],
     "gan.py": ["--epochs", "2", "--images", "512"],
     "mlp_nothing_to_gain.py": ["--steps", "21"],
@@ -29,7 +30,9 @@ def losses(warm: Warm, script: str, folder: Path, *args: str) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["slow_storage.py", "tiny_gpt.py", "mlp_nothing_to_gain.py"])
+@pytest.mark.parametrize(
+    "script", ["slow_storage.py", "photo_classifier.py", "tiny_gpt.py", "mlp_nothing_to_gain.py"]
+)
 def test_the_loss_of_a_script_falls(warm: Warm, script: str, tmp_path: Path) -> None:
     seen = losses(warm, script, tmp_path, *SCRIPTS[script])
     assert len(seen) == 3

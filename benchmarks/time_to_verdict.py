@@ -1,0 +1,203 @@
+"""How many launches and seconds until a gain that is there is confirmed? Tunes scripts with a planted fault.
+
+    python -m benchmarks.time_to_verdict
+    python -m benchmarks.time_to_verdict --cells 'loader/*' slow_start
+    python -m benchmarks.time_to_verdict --advisor ../old/.venv/bin/advisor --label before
+
+The cells are those of ``planted_cells.py``, the program is ``planted_gain.py``, tuned by the command line as
+a user would, with the whole space of settings. The verdict counts from the moment at which a confirmation of
+the planted change stood in the study, and launches are those until then; a run may go on searching. Runs that
+the file of results has are not made again. Wants a machine that does nothing else.
+"""
+
+import argparse
+import json
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.tuners.knobs.malloc import TUNED
+from benchmarks.conditions import conditions
+from benchmarks.planted_cells import KINDS, USUAL, Cell, chosen
+from benchmarks.record_series import neighbour
+from benchmarks.verdict_table import line, table
+
+PROGRAM = Path(__file__).parent / "planted_gain.py"
+RESULTS = Path(__file__).parent / "results" / "time_to_verdict.json"
+POLL_S = 0.2
+MIN_GAIN = 1.02  # advisor's own default: a confirmation ends above it
+GIVEN_UP = 4.0  # times the budget, after which a run is ended
+
+
+def main() -> None:
+    """Run what is not there yet, write and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cells", nargs="+", default=list(USUAL), help="names, or patterns of all cells")
+    parser.add_argument("--advisor", type=Path, default=Path(sys.executable).with_name("advisor"))
+    parser.add_argument("--label", default="after", help="of the version that --advisor is")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--budget", default="10m")
+    parser.add_argument("--neighbour", action="store_true", help="keep one CPU busy meanwhile")
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, help="JSON, written after every run, with a table beside it"
+    )
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
+    costs: dict[str, float] = {}
+    for repeat in range(options.repeats):
+        for cell in chosen(options.cells):
+            key = {"label": options.label, "cell": cell.name, "repeat": repeat, "loaded": options.neighbour}
+            if any(key.items() <= row.items() for row in rows):
+                continue
+            costs = costs or calibrated()
+            with neighbour(options.neighbour):
+                told = tuned(cell, cell.arguments(costs), options.advisor, options.budget)
+            rows.append({**key, "budget": options.budget, **told})
+            print(line(rows[-1]), flush=True)
+            write(options.out, rows)
+    print(table(rows))
+
+
+def calibrated() -> dict[str, float]:
+    """Seconds of what the program does, on this machine; pages also where freed memory is kept."""
+
+    def of(variables: Mapping[str, str]) -> dict[str, float]:
+        command = [sys.executable, str(PROGRAM), "--calibrate"]
+        environment = {**os.environ, **variables}
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+        costs: dict[str, float] = json.loads(done.stdout)
+        return costs
+
+    return {**of({}), "kept_page_s": of(TUNED)["page_s"]}
+
+
+@dataclass
+class Watch:
+    """Looks into the study of a run from outside: when was which confirmation there, after how many launches.
+
+    Attributes:
+        folder: Holds ``studies.db`` and, beside it, a folder for each launch.
+        knobs: One of them must be part of the change that was confirmed.
+    """
+
+    folder: Path
+    knobs: tuple[str, ...]
+    verdict: dict[str, Any] | None = None
+
+    def look(self, seconds: float) -> None:
+        """Keep the first confirmation of a planted change; ``seconds`` have passed since the command."""
+        if self.verdict is not None:
+            return
+        launches = self.launches
+        trials = self.trials()
+        present = trials[0]["config"] if trials else {}
+        for trial in trials:
+            ratio = trial["against_baseline"]
+            if trial["stage"] != "confirm" or trial["state"] != "complete" or ratio is None:
+                continue
+            if ratio["low"] > MIN_GAIN and any(trial["config"].get(k) != present.get(k) for k in self.knobs):
+                self.verdict = {
+                    "seconds": round(seconds, 1),
+                    "launches": launches,
+                    "ratio": ratio["estimate"],
+                }
+                return
+
+    @property
+    def launches(self) -> int:
+        """Processes of the program that were started so far."""
+        return sum(path.name.isdigit() for path in self.folder.glob("studies/*/*"))
+
+    def trials(self) -> list[dict[str, Any]]:
+        """Those that ended, as the study has them."""
+        file = self.folder / "studies.db"
+        if not file.exists():
+            return []
+        try:
+            with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=5)) as connection:
+                rows = connection.execute(
+                    "select data from advisor_trials where finished order by number"
+                ).fetchall()
+        except sqlite3.OperationalError:  # its tables are being made
+            return []
+        return [json.loads(data) for (data,) in rows]
+
+
+def tuned(cell: Cell, arguments: Sequence[str], advisor: Path, budget: str) -> dict[str, Any]:
+    """One run of the command line, told as a row."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = folder / PROGRAM.name
+        program.write_text(PROGRAM.read_text())
+        report = folder / "report"
+        command = [
+            str(advisor.absolute()), "tune", program.name, "--budget", budget, "--out", str(report),
+            "--storage", f"sqlite:///{folder}/studies.db", "--quiet", "--", *arguments,
+        ]  # fmt: skip
+        watch = Watch(folder, cell.kind.knobs)
+        with (folder / "stderr.txt").open("w") as errors:
+            began = time.perf_counter()
+            process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors)
+            while process.poll() is None:
+                time.sleep(POLL_S)
+                watch.look(time.perf_counter() - began)
+                if time.perf_counter() - began > GIVEN_UP * seconds_of(budget):
+                    process.terminate()
+                    process.wait()
+        took = time.perf_counter() - began
+        watch.look(took)
+        row = {"arguments": list(arguments), "verdict_reached": watch.verdict, "seconds": round(took, 1)}
+        if not (report / "result.json").exists():
+            return {**row, "failed": (folder / "stderr.txt").read_text()[-1000:], "launches": watch.launches}
+        return {**row, **found(json.loads((report / "result.json").read_text()), watch.launches)}
+
+
+def seconds_of(budget: str) -> float:
+    """Of a duration as the command line takes it, such as ``90s`` or ``10m``."""
+    return float(budget[:-1]) * {"s": 1, "m": 60, "h": 3600}[budget[-1]]
+
+
+def found(result: Mapping[str, Any], launched: int) -> dict[str, Any]:
+    """What a result says; an early version counted its launches nowhere else than in folders."""
+    advice, baseline = result["recommendation"], result["baseline"]
+    starts = [trial["startup_s"] for trial in result["trials"] if trial["startup_s"]]
+    return {
+        "launches": result["target"].get("launches") or launched,
+        "startup_s": round(statistics.median(starts), 2) if starts else None,
+        "step_ms": round(baseline["step_ms"]["estimate"], 2),
+        "verdict": advice["verdict"],
+        "reason": advice.get("reason"),
+        "speedup": {end: round(advice["speedup"][end], 3) for end in ("estimate", "low", "high")},
+        "changes": {change["knob"]: change["to"] for change in advice["changes"]},
+        "trials": len(result["trials"]),
+        "stopped_by": result["budget"]["stopped_by"],
+    }
+
+
+def write(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The rows with the machine, and the table beside them."""
+    taken = conditions()
+    document = {
+        "conditions": taken,
+        "kinds": {name: asdict(kind) for name, kind in KINDS.items()},
+        "rows": rows,
+    }
+    file.write_text(json.dumps(document, indent=1) + "\n")
+    told = f"{taken['cpu']}, {taken['cpus_allowed']} CPUs, torch {taken['torch']}, Python {taken['python']}"
+    text = f"# Launches and seconds to a confirmed verdict\n\n{told}; {taken['taken']}.\n\n{table(rows)}\n"
+    file.with_suffix(".md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
