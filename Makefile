@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 # Two OpenMP threads collapse when another process is busy; only tests about threads use more.
 TEST_ENV := OMP_NUM_THREADS=1
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
-QUICK := not planted and not faults and not long
+QUICK := not planted and not faults and not long and not browsers
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all long planted planted-record faults oracle check lint format types layers bench docs clean
+.PHONY: help install demo test test-all long browsers planted planted-record faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -32,10 +32,13 @@ test: $(READY) ## run the tests (about 25 minutes)
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)"
 
-test-all: test long planted faults ## everything: the tests, long ones, planted programs live, injected faults
+test-all: test long browsers planted faults ## everything: the tests, long ones, browsers, planted programs live, injected faults
 
 long: $(READY) ## the tests that measure real programs for minutes (about 5 minutes)
 	$(PYTEST) -q -m long
+
+browsers: $(READY) ## drive reports of every kind in a Chromium: accessibility, tables, paper (about 3 minutes)
+	$(PYTEST) -q -m browsers
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted

@@ -325,7 +325,7 @@ class ReplayedSession(Session):
         return TrialOutcome(
             state, applied=self.last.applied, refused=self.last.refused, steps=self._made,
             startup_s=self.startup_s, losses=self._losses, grad_norms=(1.0,) * self._made,
-            peak_bytes=round(self._peak), compile=Compiled(compiled, once, once, once),
+            peak_bytes=round(self._peak), compile=Compiled(compiled, once),
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Launches and seconds to a verdict: planted shares add up, studies are read from outside, goals judged."""
+"""Launches and seconds to a verdict: shares add up, a study is read from outside, goals are judged."""
 
 import json
 import sqlite3

@@ -156,8 +156,8 @@ class HostFacts:
 class RankFacts:
     """One process of a distributed run; times per step in milliseconds.
 
-    ``communication_ms`` is all collective time, ``exposed_ms`` what no compute overlaps. ``allreduces`` is
-    per update, ``parameters_reduced`` the bytes per update over the bytes of all parameters.
+    ``communication_ms`` is all collective time, ``exposed_ms`` what no compute overlaps.
+    ``parameters_reduced`` are the bytes per update over the bytes of all parameters.
     ``duplicate_share`` is the share of its samples that another rank delivered in the same epoch.
     """
 
@@ -170,7 +170,6 @@ class RankFacts:
     input_wait_ms: float = 0.0
     wait_ms: float = 0.0
     communication_bytes: int | None = None
-    allreduces: float | None = None
     parameters_reduced: float | None = None
     backend: str | None = None
     device_tensors: bool | None = None

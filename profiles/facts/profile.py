@@ -160,7 +160,6 @@ class RootFacts:
     convolution_dimensions: tuple[int, ...] = ()
     has_batch_norm: bool = False
     has_dropout: bool = False
-    has_recurrent: bool = False
     repeated_blocks: int = 0
     takes_4d_input: bool | None = None
     already_compiled: bool = False
@@ -194,7 +193,6 @@ class OptimizerFacts:
     differentiable: bool = False
     sparse_gradients: bool = False
     closure: bool = False
-    group_count: int = 1
     parameters: int | None = None
     parameter_bytes: int | None = None
     state_bytes: int | None = None
@@ -215,7 +213,7 @@ class OptimizerFacts:
 class RunFacts:
     """How the loop runs: what ticks, in which order, under which flags, and for how long.
 
-    Seconds of ``evaluation_s``, ``save_s``, ``logging_s`` and ``gc_s`` are those since the first step,
+    Seconds of ``evaluation_s``, ``save_s`` and ``gc_s`` are those since the first step,
     as is ``wall_s``, the time that the program itself ran since then. ``*_every`` are steps between two
     of a kind, ``None`` before two were seen. ``steps_total`` is the planned length where it is known,
     ``launch_steps`` how many one launch of the program makes, where that came to its own end.
@@ -228,7 +226,6 @@ class RunFacts:
     """
 
     clock: str = "optimizer"
-    optimizer_sequence: str = "0"
     period: int = 1
     backwards_per_step: float = 1.0
     samples_per_step: float | None = None
@@ -257,7 +254,6 @@ class RunFacts:
     saves: int = 0
     save_every: float | None = None
     save_location: Location | None = None
-    logging_s: float = 0.0
     log_calls_per_step: float = 0.0
     log_location: Location | None = None
     gc_s: float = 0.0

@@ -9,7 +9,7 @@ from advisor.profiles.facts.profile import Profile
 
 PROFILE = TypeAdapter(Profile)
 
-VERSION = 1
+VERSION = 2
 """Of what ``as_json`` returns; it rises where a fact is removed, renamed, or gets another unit or default."""
 
 

@@ -109,7 +109,6 @@ class Gap:
     ms: float
     during: str = ""
     location: Location | None = None
-    after_sync: bool = False
 
 
 @dataclass(frozen=True)

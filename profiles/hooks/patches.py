@@ -27,17 +27,6 @@ class Patch:
         self.original: Any = None
         self.replacement: Any = None
 
-    @property
-    def label(self) -> str:
-        """The attribute's name as a user would write it, such as ``torch.save``."""
-        owner = getattr(self._owner, "__qualname__", None) or self._owner.__name__
-        return f"{owner}.{self._name}"
-
-    @property
-    def overwritten(self) -> bool:
-        """Whether another tool has put something else there since."""
-        return self.installed and vars(self._owner).get(self._name) is not self.replacement
-
     def install(self) -> None:
         """Put the wrapper in place."""
         self._own = self._name in vars(self._owner)
@@ -48,7 +37,7 @@ class Patch:
 
     def remove(self) -> None:
         """Put back what was there; what another tool has put over ours stays."""
-        if self.installed and not self.overwritten:
+        if self.installed and vars(self._owner).get(self._name) is self.replacement:
             if self._own:
                 setattr(self._owner, self._name, self.original)
             else:

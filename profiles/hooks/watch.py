@@ -193,16 +193,6 @@ class Watch:
         """Every DataLoader constructed so far, with what it was asked for and what it got."""
         return list(self._loaders.records)
 
-    def missing_patches(self) -> list[str]:
-        """Taps that another tool has replaced since: what they see may be incomplete."""
-        patches = [
-            *self._seeds.patches, *self._loaders.patches, *self._losses.patches, *self._losses.scaler.patches,
-            *self._optimizers.patches, *self._saves.patches, *self._roots.classes.values(),
-            *self._debugging.patches, *self._transfers.patches,
-        ]  # fmt: skip
-        lost = ["torch.optim step hooks"] if self._optimizers.hooks_lost else []
-        return lost + [patch.label for patch in patches if patch.overwritten]
-
     def profile(self, machine: Machine, target_kind: str) -> Profile:
         """Everything seen so far; phases are left to whoever collects the steps.
 
@@ -278,13 +268,11 @@ class Watch:
         import torch
 
         steps = self._optimizers.updates if self._optimizers.seen else self._losses.backwards
-        sequence, period = repeating(self._optimizers.sequence)
         loader = self._loaders.training()
         samples, source = self._samples(loader, steps)
         return RunFacts(
             clock=self._clock.kind or "optimizer",
-            optimizer_sequence=sequence,
-            period=period,
+            period=period_of(self._optimizers.sequence),
             backwards_per_step=self._losses.backwards / steps if steps else 1.0,
             samples_per_step=samples,
             sample_source=source,
@@ -300,7 +288,6 @@ class Watch:
             steps_seen=self._clock.steps,
             epoch_s=None if loader is None else loader.epoch_s,
             wall_s=self._wall_s(),
-            logging_s=self._logs.seconds,
             log_calls_per_step=self._logs.calls_per_step,
             log_location=self._logs.location,
             **self._roots.evaluations.facts(),
@@ -325,17 +312,13 @@ class Watch:
         return (self._roots.samples / steps, "root") if self._roots.samples else (None, None)
 
 
-def repeating(sequence: list[int]) -> tuple[str, int]:
-    """The shortest part that repeats throughout, and how often the first optimizer updates in it.
+def period_of(sequence: list[int]) -> int:
+    """How often the first optimizer (0) updates in the shortest part of ``sequence`` that repeats throughout.
 
-    ``010101`` is ``01`` with period 1, five updates of the first to one of the second ``000001`` with
-    period 5. Positions above 9 are written as 9.
+    Taking turns (0, 1, 0, 1) it is 1, with five updates of the first to one of the second 5.
     """
-    if not sequence:
-        return "0", 1
-    text = "".join(str(min(position, 9)) for position in sequence)
-    length = next(n for n in range(1, len(text) + 1) if text[n:] == text[:-n] or n == len(text))
-    return text[:length], max(1, text[:length].count("0"))
+    length = next((n for n in range(1, len(sequence)) if sequence[n:] == sequence[:-n]), len(sequence))
+    return max(1, sequence[:length].count(0))
 
 
 def _conv_precision() -> str:

@@ -265,7 +265,6 @@ def _largest(timeline: _Timeline) -> tuple[Gap, ...]:
             ms=float(length[at]) / 1000,
             during=_name(timeline.calls, covering),
             location=timeline.calls.place(covering[0]) if covering else None,
-            after_sync=bool(timeline.wait_before[at] >= 0),
         )
         for at in np.argsort(-length, kind="stable")[:MOST_GAPS].tolist()
         for covering in [_covering(timeline.calls, float(gaps.begin[at] + gaps.end[at]) / 2)]

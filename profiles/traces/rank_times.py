@@ -34,7 +34,6 @@ class Communication:
     end_us: Times
     computing: Union
     bytes: int | None
-    reductions: int
     backend: str
     on_device: bool
 
@@ -101,7 +100,6 @@ def communication_of(calls: Calls) -> Communication | None:
         end_us=end,
         computing=computing,
         bytes=_bytes(trace, trace.detail[rows].tolist()),
-        reductions=sum("allreduce" in name.lower().replace("_", "") for name in names),
         backend="nccl" if names[0].startswith("nccl") else names[0].partition(":")[0],
         on_device=bool(len(device_rows)),
     )
@@ -138,7 +136,6 @@ def _facts(calls: Calls, found: Communication | None, rank: int, wait_us: float)
         input_wait_ms=calls.per_step_ms(loading.length),
         wait_ms=calls.per_step_ms(wait_us),
         communication_bytes=None if found is None or found.bytes is None else found.bytes // steps.count,
-        allreduces=0.0 if found is None else found.reductions / steps.count,
         backend=None if found is None else found.backend,
         device_tensors=_device_tensors(calls, found),
         step_series_ms=tuple(((steps.end_us - steps.begin_us) / 1000).tolist()) if steps.exact else (),

@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,15 +47,6 @@ class Row:
     lay: Callable[[Path], None] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     quick: bool = True
-
-
-def go_to(folder: Path, logs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder, with logs elsewhere and no settings in the environment."""
-    monkeypatch.setattr(tempfile, "tempdir", str(logs))
-    monkeypatch.chdir(folder)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
-    return folder
 
 
 def tune(*words: str) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 import os
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from advisor.cli import main
+from advisor.stages.device_lock import FOLDER_VARIABLE
 
 HEAVY = ("torch", "optuna", "scipy")
 LIBRARIES = ("Traceback", "pydantic", "sqlalchemy", "click.exceptions", "site-packages")
@@ -25,6 +27,20 @@ class Said:
     def blocks(self) -> int:
         """How many errors were told."""
         return len(re.findall(r"^error:", self.err, re.MULTILINE))
+
+
+def go_to(folder: Path, monkeypatch: pytest.MonkeyPatch, logs: Path | None = None) -> Path:
+    """Work in a folder without settings in the environment, with logs in ``logs``.
+
+    Locks of devices stay where those of the test are: other runs on this machine are not waited for.
+    """
+    monkeypatch.chdir(folder)
+    if logs is not None:
+        monkeypatch.setattr(tempfile, "tempdir", str(logs))
+    for name in list(os.environ):
+        if name == "WORLD_SIZE" or (name.startswith("ADVISOR_") and name != FOLDER_VARIABLE):
+            monkeypatch.delenv(name)
+    return folder
 
 
 def say(capsys: pytest.CaptureFixture[str], *arguments: str) -> Said:

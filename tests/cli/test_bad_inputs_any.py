@@ -7,7 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from bad_inputs import TRAINING, go_to
+from bad_inputs import TRAINING
+from command_line import go_to
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from result_builder import a_result
@@ -28,7 +29,7 @@ often = settings(
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "train.py").write_text(TRAINING)
     (tmp_path / "good.json").write_text(a_result().to_json())
-    return go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    return go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
 
 
 def answered(*words: str) -> bool:

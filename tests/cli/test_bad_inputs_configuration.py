@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bad_inputs import TRAINING, Row, assert_quick, assert_refused, go_to, tune
-from command_line import contents, say
+from bad_inputs import TRAINING, Row, assert_quick, assert_refused, tune
+from command_line import contents, go_to, say
 
 UNTOLD = ("must hold", "TOMLDecodeError", "validation error")
 
@@ -70,7 +70,7 @@ ROWS |= {
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    return go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)

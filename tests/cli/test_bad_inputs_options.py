@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from applied_builder import PROGRAM, a_change, a_result_for
-from bad_inputs import TRAINING, Row, assert_quick, assert_refused, go_to, lay_out, tune
+from bad_inputs import TRAINING, Row, assert_quick, assert_refused, lay_out, tune
 from builders import a_machine
-from command_line import say
+from command_line import go_to, say
 from result_builder import MACHINE, a_profile_result, a_result
 
 from advisor.base.errors import AdvisorError
@@ -193,7 +193,7 @@ ROWS |= {
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    return go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)

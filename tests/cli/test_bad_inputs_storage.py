@@ -5,8 +5,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from bad_inputs import SECRET, Row, assert_quick, assert_refused, go_to, tune
-from command_line import contents, say
+from bad_inputs import SECRET, Row, assert_quick, assert_refused, tune
+from command_line import contents, go_to, say
 
 from advisor.base.errors import UsageError
 from advisor.storage.storage_error import problem
@@ -71,7 +71,7 @@ ROWS = {
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    return go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bad_inputs import SECRET, TRAINING, Row, assert_quick, assert_refused, go_to
-from command_line import contents, say
+from bad_inputs import SECRET, TRAINING, Row, assert_quick, assert_refused
+from command_line import contents, go_to, say
+from warm import Warm
 
 MODEL = "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n"
 FILES: dict[str, str | bytes] = {
@@ -100,7 +101,7 @@ ROWS |= {
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    return go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
@@ -197,13 +198,11 @@ RUNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "options", "told"), RUNS.values(), ids=RUNS)
 def test_a_script_that_cannot_be_measured_is_told_in_its_own_words(
-    here: Path, source: str, options: tuple[str, ...], told: tuple[str, ...]
+    here: Path, warm: Warm, source: str, options: tuple[str, ...], told: tuple[str, ...]
 ) -> None:
     (here / "train.py").write_text(source)
     words = ["tune", "train.py", "--budget", "60s", *options, "--format", "json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", *words], cwd=here, capture_output=True, text=True, check=False
-    )
+    done = warm.run("-m", "advisor", *words, cwd=here)
     assert done.returncode == 3, done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("error:")]) == 1
     for text in told:

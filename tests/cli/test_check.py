@@ -1,17 +1,15 @@
 """What ``advisor check`` takes, prints, writes and refuses before it runs anything."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from check_builder import a_check, a_failed_check
-from command_line import HEAVY, assert_told_once, contents, say
+from command_line import HEAVY, assert_told_once, contents, go_to, say
 from result_builder import a_profile_result, a_result
 
 from advisor.cli.commands.check import show
@@ -26,10 +24,7 @@ TRAINING = "import torch\nmodel = torch.nn.Linear(1, 1)\nfor _ in range(9):\n   
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("logs")))
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
     (tmp_path / "train.py").write_text(TRAINING)
     (tmp_path / "b.py").write_text(TRAINING)
     machine = replace(read_machine(), torch=torch_build()[0])

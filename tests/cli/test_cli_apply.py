@@ -1,15 +1,13 @@
 """What ``advisor apply`` takes, prints, writes, takes back and refuses."""
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 from applied_builder import PROGRAM, a_change, a_result_for
-from command_line import HEAVY, assert_told_once, contents, say
+from command_line import HEAVY, assert_told_once, contents, go_to, say
 from result_builder import a_keep, a_profile_result, a_ratio, an_adopted
 
 from advisor.cli.commands import apply
@@ -23,10 +21,7 @@ AFTER = PROGRAM.replace("shuffle=True", "shuffle=True, num_workers=2")
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("logs")))
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
     file = tmp_path / "train.py"
     file.write_text(PROGRAM)
     write_report(a_result_for(file, WORKERS, FREEZE), tmp_path / "report")

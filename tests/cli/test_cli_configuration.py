@@ -1,19 +1,16 @@
 """Where settings may come from, which source wins, and what is read when one cannot be used."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import assert_told_once, say
+from command_line import assert_told_once, go_to, say
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
+    go_to(tmp_path, monkeypatch)
     (tmp_path / "train.py").write_text("import torch\n")
     return tmp_path
 

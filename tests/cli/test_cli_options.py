@@ -1,15 +1,13 @@
 """What options take, and what is read when they do not."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
-from command_line import assert_told_once, say
+from command_line import assert_told_once, go_to, say
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,10 +24,7 @@ def lay_out(folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("logs")))
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
     lay_out(tmp_path)
     return tmp_path
 

@@ -6,13 +6,12 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from command_line import assert_told_once, contents, say
+from command_line import assert_told_once, contents, go_to, say
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from result_builder import a_profile_result, a_result
@@ -54,10 +53,7 @@ def write_trace(path: Path, **arguments: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("logs")))
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
     texts = {
         "train.py": TRAINING, "b.py": TRAINING, "net.py": MODEL, "broken.py": "x = = 1\n", "a.ipynb": "{}",
         "notes.json": "{}", "words.json": "hello", "empty.json": "", "list.json": '{"traceEvents": 7}',

@@ -2,17 +2,15 @@
 
 import importlib.util
 import json
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from builders import a_machine
-from command_line import HEAVY, assert_told_once, contents, say
+from command_line import HEAVY, assert_told_once, contents, go_to, say
 from result_builder import a_profile_result, a_result
 
 from advisor.base.errors import AdvisorError, NoValidTrial, TargetError, UsageError
@@ -31,10 +29,7 @@ STUDY = "train"
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("logs")))
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
     return tmp_path
 
 

@@ -14,8 +14,8 @@ import termios
 from pathlib import Path
 
 import pytest
-from bad_inputs import TRAINING, go_to
-from command_line import HEAVY, contents, say
+from bad_inputs import TRAINING
+from command_line import HEAVY, contents, go_to, say
 from result_builder import a_keep, a_profile_result, a_result
 
 from advisor.cli import AVAILABLE, SHORT_HELP, Commands, main
@@ -26,7 +26,7 @@ from advisor.storage.store import Store
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    go_to(tmp_path, tmp_path_factory.mktemp("logs"), monkeypatch)
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
     (tmp_path / "train.py").write_text(TRAINING)
     (tmp_path / "profile.json").write_text(a_profile_result().to_json())
     (tmp_path / "keep.json").write_text(a_keep().to_json())

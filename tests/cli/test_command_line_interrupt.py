@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from supervised import marked, until
 
+from advisor.stages.device_lock import FOLDER_VARIABLE
+
 ENOUGH_S = 60.0
 WAITS = "import time\ntime.sleep(600)\n"
 STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{WAITS}"
@@ -21,8 +23,9 @@ STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{WAIT
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") and "TEST" not in name]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.startswith("ADVISOR_") and "TEST" not in name and name != FOLDER_VARIABLE:
+            monkeypatch.delenv(name)
     (tmp_path / "train.py").write_text(WAITS)
     return tmp_path
 

@@ -1,15 +1,13 @@
 """What ``advisor compare`` takes, prints and refuses."""
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 from builders import a_machine
-from command_line import HEAVY, assert_told_once, contents, say
+from command_line import HEAVY, assert_told_once, contents, go_to, say
 from result_builder import MACHINE, a_keep, a_profile_result, a_result
 
 from advisor.report.files import write_report
@@ -20,10 +18,7 @@ from advisor.storage.store import Store
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("logs")))
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("ADVISOR_") or name == "WORLD_SIZE"]:
-        monkeypatch.delenv(name)
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
     write_report(a_result(), tmp_path / "old")
     (tmp_path / "new.json").write_text(a_keep().to_json())
     (tmp_path / "copy.json").write_text(a_result().to_json())

@@ -136,7 +136,7 @@ def a_stored_notebook() -> list[Any]:
     return [cell for cell in cells if cell.cell_type == "code"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example_notebook_runs_in_a_real_kernel(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLE, as_version=4)
     for cell in notebook.cells:

@@ -144,7 +144,7 @@ def test_an_interrupt_before_there_is_a_result_is_told_in_one_line(kernel: Kerne
 def test_an_interrupt_returns_the_partial_result_and_the_kernel_lives(kernel: Kernel) -> None:
     states = "print(hash(str([model.state_dict(), sgd.state_dict(), torch.get_rng_state().sum()])))"
     before = kernel.run(states)
-    kernel.start('result = advisor.tune(**given, budget="10m")')  # with few knobs it may be over too soon
+    kernel.start('result = advisor.tune(**given, budget="1m")')  # with few knobs it may be over too soon
     kernel.wait_for("trial ")
     kernel.manager.interrupt_kernel()
     kernel.finish()

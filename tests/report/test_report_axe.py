@@ -9,7 +9,7 @@ from browser import BROWSER, browser_of, opened
 from report_pages import write
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
+pytestmark = [pytest.mark.browsers, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
 
 WANTED = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],

@@ -16,7 +16,7 @@ from browser import BROWSER, Opened, browser_of, opened
 from report_pages import KINDS, write
 
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
+pytestmark = [pytest.mark.browsers, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
 
 COLOURS = {"light": "rgb(255, 255, 255)", "dark": "rgb(13, 17, 23)"}
 SHAPE = """() => ({

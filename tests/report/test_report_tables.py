@@ -11,7 +11,7 @@ from report_pages import KINDS, write
 from advisor.result.document import ResultData, Trial
 
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
+pytestmark = [pytest.mark.browsers, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
 
 ROWS = "[...document.querySelectorAll('table[data-filters~=stage] tbody tr')].filter(r => !r.hidden)"
 MOST_MS = {"load": 10_000, "sort": 2_000}  # ten times what is wanted, for a machine that does much else

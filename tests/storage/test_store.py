@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from result_builder import a_result
+from supervised import until
+from warm import Warm
 
 from advisor.base.errors import EnvironmentProblem, NoValidTrial, UsageError
 from advisor.profiles.facts.machine import Machine
@@ -289,9 +291,9 @@ with Store.open(parse_storage("sqlite:///.advisor/studies.db"), create=True, war
 
 
 @pytest.mark.slow
-def test_many_processes_start_at_once_on_nothing(url: StorageUrl, tmp_path: Path) -> None:
-    begin = str(time.time() + 6)
-    processes = [run_python(START, f"s{n}", begin, folder=tmp_path) for n in range(8)]
+def test_many_processes_start_at_once_on_nothing(url: StorageUrl, warm: Warm) -> None:
+    begin = str(time.time() + 3)
+    processes = [warm.start("-c", START, f"s{n}", begin) for n in range(8)]
     ended = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
     assert [code for _, code in ended] == [0] * 8, ended
     with opened(url) as store:
@@ -316,16 +318,15 @@ with Store.open(parse_storage("sqlite:///.advisor/studies.db"), create=True, war
 
 
 @pytest.mark.slow
-def test_no_acknowledged_trial_is_lost_when_the_writer_is_killed(url: StorageUrl, tmp_path: Path) -> None:
+def test_no_acknowledged_trial_is_lost_when_the_writer_is_killed(url: StorageUrl, warm: Warm) -> None:
     with opened(url) as store:
         store.create_study("train", CONTRACT)
     acknowledged: set[int] = set()
     for attempt in range(8):
-        writer = run_python(WRITE, folder=tmp_path)
-        assert writer.stdout is not None
-        acknowledged.add(int(writer.stdout.readline()))
+        writer = warm.start("-c", WRITE)
+        until(lambda: "\n" in writer.said()[0], 30.0)  # noqa: B023  used at once
         time.sleep(0.013 * attempt)
-        os.kill(writer.pid, signal.SIGKILL)
+        writer.kill()
         acknowledged |= {int(line) for line in writer.communicate()[0].splitlines() if line.isdigit()}
         with sqlite3.connect(url.path or "") as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

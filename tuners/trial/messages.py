@@ -230,10 +230,9 @@ class SlotMeasured(Message, frozen=True):
 
 
 class Facts(Message, frozen=True):
-    """What the hooks have seen, and the losses of all updates; taps that another tool has replaced."""
+    """What the hooks have seen, and the losses of all updates."""
 
     profile: Profile
-    missing_patches: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
     ranks: "tuple[Facts, ...]" = ()
 
@@ -277,7 +276,6 @@ class Recorded(Message, frozen=True):
     wall_ns: tuple[int, ...]
     flags: tuple[tuple[str, ...], ...]
     phases_ns: tuple[dict[str, int], ...]
-    writing_s: float
     ranks: "tuple[Recorded, ...]" = ()
 
 
@@ -320,9 +318,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
     Attributes:
         seconds: Spent.
-        count: Compilations.
-        frames: Of Python that were seen.
-        compiled: Frames that were compiled.
+        compiled: Frames of Python that were compiled.
         graphs: Made.
         breaks: Places at which a graph was broken.
         recompiles: After warm-up.
@@ -330,8 +326,6 @@ class Compiled(msgspec.Struct, frozen=True):
     """
 
     seconds: float = 0.0
-    count: int = 0
-    frames: int = 0
     compiled: int = 0
     graphs: int = 0
     breaks: int = 0

@@ -165,12 +165,10 @@ class Recording:
     def finish(self) -> Recorded:
         """Stop and write the trace."""
         self._clock.annotator = None
-        began = time.perf_counter()
         self._recorder.stop()
         return Recorded(
             path=str(self._path),
             wall_ns=tuple(self._wall_ns),
             flags=tuple(self._flags),
             phases_ns=tuple(self._phases_ns),
-            writing_s=time.perf_counter() - began,
         )

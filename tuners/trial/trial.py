@@ -199,7 +199,7 @@ class Trial:
     def _facts(self) -> Facts:
         kind = "script" if self._spec.target.kind in ("script", "module") else "workload"
         profile = self.watch.profile(read_machine(), kind)
-        return Facts(profile, tuple(self.watch.missing_patches()), tuple(self.watch.losses()))
+        return Facts(profile, tuple(self.watch.losses()))
 
     def _finish(self, state: Literal["ended", "stopped", "failed"], failure: Failure | None) -> None:
         """Leave the outcome, then the process: no ``finally``, ``atexit`` or last checkpoint runs."""

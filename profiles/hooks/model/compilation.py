@@ -31,7 +31,6 @@ class Compiling:
         self._late = 0
         self._late_seconds = 0.0
         self.seconds = 0.0
-        self.count = 0
         self._dynamo_seen = False
         self._armed = False
 
@@ -50,17 +49,12 @@ class Compiling:
         self._armed = False
 
     def summary(self) -> dict[str, Any]:
-        """Seconds spent, compilations, frames seen and compiled, graphs, breaks, why frames fell back."""
+        """Seconds spent, frames compiled, graphs, breaks, why frames fell back."""
         facts = self.facts()
         if facts is None:
-            return {
-                "seconds": 0.0, "count": 0, "frames": 0, "compiled": 0, "graphs": 0, "breaks": 0,
-                "recompiles": 0, "failures": [],
-            }  # fmt: skip
+            return {}
         return {
             "seconds": facts.seconds,
-            "count": self.count,
-            "frames": facts.frames,
             "compiled": facts.compiled,
             "graphs": facts.graphs,
             "breaks": len(facts.breaks),
@@ -113,7 +107,6 @@ class Compiling:
         self._depth += 1
         if self._depth == 1:
             self._began = time.perf_counter()
-            self.count += 1
             self._on_change(True)
 
     def _end(self, arguments: Any) -> None:

@@ -24,7 +24,6 @@ class _Parts:
     grouped_convolutions: int = 0
     batch_norm: bool = False
     dropout: bool = False
-    recurrent: bool = False
     compiled: bool = False
     scripted: bool = False
     repeated: int = 0
@@ -63,7 +62,6 @@ def root_facts(root: "Module") -> RootFacts:
         convolution_dimensions=tuple(sorted(parts.dimensions)),
         has_batch_norm=parts.batch_norm,
         has_dropout=parts.dropout,
-        has_recurrent=parts.recurrent,
         repeated_blocks=parts.repeated,
         already_compiled=parts.compiled,
         scripted=parts.scripted,
@@ -121,7 +119,6 @@ def _read(name: str, module: "Module", parts: _Parts) -> None:
             parts.channels_last = bool(parts.channels_last) or _is_channels_last(module.weight)
     parts.batch_norm |= isinstance(module, _BatchNorm)
     parts.dropout |= isinstance(module, _DropoutNd) and module.p > 0
-    parts.recurrent |= isinstance(module, (nn.RNNBase, nn.RNNCellBase))
     parts.dropout |= isinstance(module, nn.RNNBase) and module.dropout > 0
     parts.scripted |= isinstance(module, jit.ScriptModule)
     parts.compiled |= _is_compiled(module)

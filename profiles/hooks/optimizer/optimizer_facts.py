@@ -48,7 +48,6 @@ def optimizer_facts(optimizer: "Optimizer", closure: bool = False) -> OptimizerF
         differentiable=bool(group.get("differentiable", False)),
         sparse_gradients=any(gradient.is_sparse for gradient in gradients(optimizer)),
         closure=closure,
-        group_count=len(optimizer.param_groups),
     )
 
 

@@ -129,16 +129,6 @@ class Optimizers:
         self._handles = []
 
     @property
-    def hooks_lost(self) -> bool:
-        """Whether someone has cleared torch's global step hooks."""
-        from torch.optim import optimizer
-
-        return bool(self._handles) and (
-            self._handles[0].id not in optimizer._global_optimizer_pre_hooks
-            or self._handles[1].id not in optimizer._global_optimizer_post_hooks
-        )
-
-    @property
     def known(self) -> "list[Optimizer]":
         """Those that have updated, in the order of their first updates."""
         return [record.optimizer for record in self._records.values()]

@@ -170,7 +170,6 @@ def watched(job: dict[str, Any], report: Path) -> None:
         ],
         "losses": watch.losses(),
         "grad_norms": watch.grad_norms(),
-        "missing": watch.missing_patches(),
         "asked": [record.facts().num_workers for record in watch.loaders()],
         "effective": [record.effective for record in watch.loaders()],
         "applied": sorted(run.applied),

@@ -150,11 +150,7 @@ def test_of_two_optimizers_the_losses_of_the_first_are_kept(folder: Path) -> Non
 
 def test_the_order_of_optimizers_gives_the_period(folder: Path) -> None:
     runs = [seen(folder, name)["profile"]["run"] for name in ("gan", "wgan", "short")]
-    assert [(run["optimizer_sequence"], run["period"]) for run in runs] == [
-        ("01", 1),
-        ("000001", 5),
-        ("0", 1),
-    ]
+    assert [run["period"] for run in runs] == [1, 5, 1]
 
 
 def test_gradient_norms_are_kept_per_update(folder: Path) -> None:
@@ -248,10 +244,6 @@ def test_the_programs_own_scaler_autocast_and_skipped_update_are_seen(folder: Pa
 def test_an_update_left_by_an_exception_does_not_stop_the_clock(folder: Path) -> None:
     assert "caught" in printed(folder, "catches_everything-bare")
     assert len(seen(folder, "catches_everything")["steps"]) == 19
-
-
-def test_nothing_was_overwritten(folder: Path) -> None:
-    assert {name: seen(folder, name)["missing"] for name in NAMES} == {name: [] for name in NAMES}
 
 
 def test_the_script_reads_its_own_arguments(folder: Path) -> None:

@@ -27,7 +27,7 @@ class Paper:
 
     def ask(self, command: Record, answer: type[Recorded], wait_s: float) -> Recorded:
         self.windows += 1
-        return Recorded(f"{self.windows}", (), (), (), 0.0)
+        return Recorded(f"{self.windows}", (), (), ())
 
 
 def chosen(session: Paper, *, max_steps: int | None = None) -> tuple[int, float]:

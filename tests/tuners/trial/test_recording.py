@@ -63,7 +63,6 @@ def test_steps_with_something_between_them_are_left_out_of_the_parts() -> None:
         wall_ns=(2_000_000, 50_000_000, 4_000_000),
         flags=((), ("evaluation",), ()),
         phases_ns=({"forward": 1_000_000}, {"forward": 9_000_000, "backward": 1}, {"forward": 2_000_000}),
-        writing_s=0.0,
     )
     phases = phases_of_recorded(recorded)
     assert (phases.step_ms, phases.forward_ms, phases.backward_ms) == pytest.approx((3.0, 1.5, 0.0))
