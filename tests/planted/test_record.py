@@ -17,6 +17,7 @@ from advisor.profiles.facts.rates import Rates
 
 DEBUGGING = next(path for path in FAULTS if path.stem.startswith("debug_mode"))
 AMP = next(path for path in FAULTS if path.stem.startswith("amp_unused"))
+BFLOAT16 = next(path for path in CLEAN if path.stem == "bfloat16_transformer")
 QUIET = a_profile(
     run=RunFacts(debug=("anomaly",)), host=HostFacts(other_cpus=0.0), window=a_window(), rates=Rates()
 )
@@ -48,6 +49,10 @@ def a_result(*rules: str, state: str = "opportunity", bf16: float = 2.0, **field
         (AMP, a_result("amp_unused", kind="headroom"), ""),
         (AMP, a_result(bf16=0.1), ""),
         (AMP, a_result("input_bound", bf16=0.1), "high waste input_bound: much time"),
+        (BFLOAT16, a_result(), ""),
+        (BFLOAT16, a_result("amp_without_gain"), "high waste amp_without_gain: much time"),
+        (BFLOAT16, a_result("amp_without_gain", bf16=0.1), ""),
+        (BFLOAT16, a_result(bf16=0.1), "nothing"),
     ],
 )
 def test_what_is_wrong_with_what_was_said(path: Path, result: dict[str, Any], wrong: str) -> None:
