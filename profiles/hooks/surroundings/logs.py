@@ -25,7 +25,6 @@ class Logs:
     their time is left where it falls.
 
     Attributes:
-        seconds: Spent since the first step.
         calls: That showed or wrote something, since the first step.
     """
 
@@ -40,7 +39,6 @@ class Logs:
         self._shown = False
         self._places: Counter[Location] = Counter()
         self._imported: list[Patch] = []
-        self.seconds = 0.0
         self.calls = 0
         self.patches = [
             Patch(builtins, "print", self._timing(shows=True)),
@@ -126,7 +124,6 @@ class Logs:
         shown, self._shown, self._inside = self._shown, False, False
         if self._clock.first_tick_ns is None:
             return
-        self.seconds += spent_ns / 1e9
         self.calls += shown
         place = user_location()
         if place is not None:
