@@ -20,10 +20,18 @@ import torch._dynamo  # at the first update torch would import it in each child
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import Machine
+from advisor.profiles.hooks.patches import Patch
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.watch import Watch
 
 MACHINE = Machine(cpus_allowed=1, physical_cores=1, memory_bytes=0, shm_bytes=0, torch_default_threads=1)
+
+
+def overwritten() -> list[str]:
+    """Attributes of which a patch that is in place is no longer the value."""
+    patches = [each for each in gc.get_objects() if type(each) is Patch and each.installed]
+    assert patches
+    return [patch._name for patch in patches if vars(patch._owner).get(patch._name) is not patch.replacement]
 
 
 class Change:
@@ -164,6 +172,7 @@ def watched(job: dict[str, Any], report: Path) -> None:
     watch.install()
     run_script(job["script"], job.get("args", []))
     seen = {
+        "missing": overwritten(),
         "profile": dataclasses.asdict(watch.profile(MACHINE, "script")),
         "steps": [
             step._asdict() | {"flags": sorted(step.flags), "phases_ns": step.phases_ns} for step in steps

@@ -246,6 +246,10 @@ def test_an_update_left_by_an_exception_does_not_stop_the_clock(folder: Path) ->
     assert len(seen(folder, "catches_everything")["steps"]) == 19
 
 
+def test_nothing_was_overwritten(folder: Path) -> None:
+    assert {name: seen(folder, name)["missing"] for name in NAMES} == {name: [] for name in NAMES}
+
+
 def test_the_script_reads_its_own_arguments(folder: Path) -> None:
     text, result = changed(folder, "own_arguments", "Events", args=["--steps", "3"])
     assert len(text.splitlines()) == len(result["steps"]) == 3

@@ -74,6 +74,23 @@ def test_removing_puts_back_everything_that_was_replaced() -> None:
     assert len(steps) == 3  # the second optimizer is not the one that closes steps
 
 
+def test_what_another_tool_has_put_over_a_tap_stays() -> None:
+    before = torch.save
+    watch, _ = a_watch()
+    watch.install()
+    ours = torch.save
+
+    def theirs(*args: Any, **kwargs: Any) -> None:
+        ours(*args, **kwargs)
+
+    try:
+        torch.save = theirs
+        watch.remove()
+        assert vars(torch)["save"] is theirs
+    finally:
+        torch.save = before
+
+
 def test_removing_before_any_step_puts_back_everything() -> None:
     before = state()
     watch, _ = a_watch()
