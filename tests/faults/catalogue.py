@@ -98,7 +98,7 @@ CASES = (
           "tuners/search/test_search.py::test_a_larger_value_of_what_ran_out_of_memory_is_not_tried")),
     Case("F17", "a leak that ends memory late", "the winner is run longer and refused with the cause",
          (f"{STUDIES}test_a_winner_whose_memory_ends_later_is_not_recommended",
-          "stages/test_longer_run.py::test_memory_that_ends_after_the_usual_steps_is_found_out")),
+          "stages/confirming/test_longer_run.py::test_memory_that_ends_after_the_usual_steps_is_found_out")),
     Case("F18", "CUDA error: device-side assert", "`device_error`", (TRIALS,)),
     Case("F19", "SIGSEGV, SIGBUS, SIGILL", "`crash_signal`, named",
          (TRIALS, f"{LAUNCH}test_a_crash_is_named_by_its_signal")),
