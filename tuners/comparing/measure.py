@@ -166,9 +166,9 @@ def moderated(instances: Sequence[Sequence[float]], level: float) -> Estimate:
     """Interval over pairs of processes, whose spread is known before: a moderated t-interval.
 
     The variance between pairs is a scaled inverse chi-square variable whose degrees of freedom and typical
-    value were learnt from recorded programs, relative to the spread within a pair where that is known; the pairs
-    seen here add theirs (Smyth 2004, "Linear models and empirical Bayes methods", section 3). So two pairs
-    have an interval that covers, and many hardly depend on what was recorded.
+    value were learnt from recorded programs, relative to the spread within a pair where that is known; the
+    pairs seen here add theirs (Smyth 2004, "Linear models and empirical Bayes methods", section 3). So two
+    pairs have an interval that covers, and many hardly depend on what was recorded.
 
     Args:
         instances: Log ratios by pair, at least one.
