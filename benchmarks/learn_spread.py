@@ -3,9 +3,9 @@
     python -m benchmarks.learn_spread
 
 Every series is compared with itself in fresh pairs, in every way of comparing. The variances between pairs
-are taken as draws of a scaled inverse chi-square distribution, whose two figures follow from mean and variance of
-their logarithms (Smyth 2004, "Linear models and empirical Bayes methods", section 6.2): once for the variance
-itself, once for its ratio to the squared standard error within a pair.
+are taken as draws of a scaled inverse chi-square distribution, whose two figures follow from mean and
+variance of their logarithms (Smyth 2004, "Linear models and empirical Bayes methods", section 6.2): once
+for the variance itself, once for its ratio to the squared standard error within a pair.
 """
 
 import json
