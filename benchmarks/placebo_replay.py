@@ -6,7 +6,7 @@
 A replay is the baseline with its A/A comparison, the search over three knobs that change nothing, and the
 confirmation of what the search nominates; see ``benchmarks/replayed.py`` for what stands in for processes.
 It is made three times: with knobs that are compared live, by process pairs, and over whole windows. Beside
-it stands how often the intervals of ``within`` and ``between`` cover the truth, a ratio of 1.
+it stands how often the intervals of ``within`` and ``moderated`` cover the truth, a ratio of 1.
 
 All replays share the few processes that were recorded: bounds speak of these, on that machine. Intervals
 by bootstrap take 20 quads, which series of 16 seconds a process hold.
@@ -38,7 +38,7 @@ from advisor.stages.launching import Caller
 from advisor.stages.search_plan import SEARCH_SHARE
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import BATON, LIVE, WINDOWS
-from advisor.tuners.comparing.measure import BLOCK, LOOKS, MIN_INSTANCES, Estimate, between, within
+from advisor.tuners.comparing.measure import BLOCK, LOOKS, MIN_INSTANCES, Estimate, moderated, within
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs.placebo import Placebo
 from advisor.tuners.search.search import Search
@@ -183,10 +183,10 @@ def cover(program: Program, seed: int) -> Iterator[Covering]:
         quads = instance_quads(arena, settings)
         instances = [
             arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
-            for index in range(LOOKS[2])
+            for index in range(LOOKS[-1])
         ]
-        for count in (LOOKS[0], LOOKS[2]):
-            intervals = [between(instances[:count], level) for level in LEVELS]
+        for count in (LOOKS[0], LOOKS[2], LOOKS[-1]):
+            intervals = [moderated(instances[:count], level) for level in LEVELS]
             yield from _covering(f"between, {count} instances", how, program.loaded, intervals)
 
 

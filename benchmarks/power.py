@@ -31,7 +31,7 @@ from advisor.base.settings import Settings, TargetRequest
 from advisor.stages.baseline import FLOOR, run_baseline, start_at_once
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.tuners.comparing.duel import LIVE, Arena
-from advisor.tuners.comparing.measure import LOOKS, between, confirm, median
+from advisor.tuners.comparing.measure import LOOKS, confirm, median, moderated
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
@@ -51,7 +51,7 @@ from benchmarks.replayed import Clock, Program, ReplayLauncher
 
 RESULTS = Path(__file__).parent / "results" / "power.json"
 SCRIPT = Path(__file__).parent / "workloads_power.py"
-SHARES = (0.0, 0.02, 0.05, 0.10, 0.30)
+SHARES = (0.0, 0.03, 0.05, 0.10, 0.30, 1.0, 3.0)
 KNOB, PRESENT, CHANGED = "gc_freeze", "off", "manual"
 BUDGET_S = 180.0  # of the run whose confirmation this is
 REPEATS, REPLAYS = 5, 1000
@@ -109,7 +109,7 @@ def find(
     decision, collected = confirm(instance, min_gain=settings.min_gain, level=level)
     arena.ahead.drop()
     looks = [stop for stop in LOOKS if stop <= len(collected)]
-    detected = [ends[stop - 1] for stop in looks if between(collected[:stop], level).low > 0]
+    detected = [ends[stop - 1] for stop in looks if moderated(collected[:stop], level).low > 0]
     return Found(
         verdict=decision.verdict,
         ratio=decision.estimate.ratio,
@@ -182,6 +182,7 @@ def _row(share: float, loaded: bool, rows: Sequence[Found]) -> dict[str, Any]:
         "median_seconds_to_detection": median(seen) if seen else None,
         "median_quads": median([row.quads for row in rows]),
         "median_instances": median([row.instances for row in rows]),
+        "p90_instances": sorted(row.instances for row in rows)[math.ceil(0.9 * len(rows)) - 1],
     }
 
 

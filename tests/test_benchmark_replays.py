@@ -89,14 +89,14 @@ def test_a_planted_slowdown_is_detected_and_a_lack_of_one_cannot_be_recommended(
     assert [row["recommendable"] for row in rows] == [0.0, 1.0]
     assert rows[0]["detected"] <= 0.1 and rows[1]["detected"] == 1.0
     assert rows[1]["median_ratio"] == pytest.approx(1.3, rel=0.02)
-    assert rows[1]["median_seconds"] >= 6 * 2.0  # six starts at least
+    assert rows[1]["median_seconds"] >= 2 * 2.0  # two starts at least
 
 
 def test_intervals_over_processes_cover_what_those_of_one_process_cannot(biased: Program) -> None:
     coverings = [each for seed in range(20) for each in cover(biased, seed)]
     shares = {(row["interval"], row["how"], row["level"]): row["covered"] for row in coverage(coverings)}
     assert shares["between, 6 instances", "baton", 0.99] >= 0.85
-    assert shares["between, 11 instances", "windows", 0.99] >= 0.85
+    assert shares["between, 12 instances", "windows", 0.99] >= 0.85
     assert shares["within, t-interval", "live", 0.99] >= 0.85
 
 

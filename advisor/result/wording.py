@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from advisor.base.errors import clean
 from advisor.result.document import Interval, Noise, Rate, Ratio, Recommendation, ResultData, Trial, Value
 from advisor.result.words import CAUSES, GAINS, NUMERICS
-from advisor.tuners.comparing.measure import MIN_INSTANCES
+from advisor.tuners.comparing.measure import LOOKS
 from advisor.tuners.space.configuration import Configuration
 
 MIB = 2**20
@@ -256,15 +256,15 @@ def sentence(result: ResultData) -> str:
 
 
 def is_unfinished(result: ResultData) -> bool:
-    """Whether the last confirmation needs more processes: too few ran, or they are for it but not surely."""
+    """Whether the last confirmation needs more pairs: no look decided, or they are for it but not surely."""
     confirmed = [trial for trial in result.trials if trial.stage == "confirm" and trial.state != "failed"]
     if result.recommendation.verdict == "change" or not confirmed:
         return False
-    ratio = confirmed[-1].against_baseline
-    if ratio is None or ratio.instances < MIN_INSTANCES:
+    ratio, least = confirmed[-1].against_baseline, 1 + result.min_gain
+    if ratio is None or (ratio.instances < LOOKS[-1] and ratio.low <= least < ratio.high):
         return True
     found = result.recommendation
-    return found.speedup.low > 1 + result.min_gain and not found.reason.startswith(UNPAID)
+    return found.speedup.low > least and not found.reason.startswith(UNPAID)
 
 
 def headline(result: ResultData) -> str:

@@ -227,7 +227,7 @@ def test_live_objects_are_changed_and_taken_up_again_from_python() -> None:
 )
 def test_a_study_that_is_not_named_after_its_target_is_taken_up_by_its_name(study: str, said: str) -> None:
     target = a_result().target.model_copy(update={"path": "runs/train.py"})
-    unsure = a_trial(10, a_ratio(1.1, 1.03, 1.2, instances=2), stage="confirm")
+    unsure = a_trial(10, a_ratio(1.1, 0.98, 1.2, instances=2), stage="confirm")
     assert said in next_step(a_keep(target=target, study=study, trials=[unsure]))
 
 

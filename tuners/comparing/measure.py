@@ -4,18 +4,36 @@ All comparisons are in log ratios ``log(time of A / time of B)`` per unit of wor
 B is faster. A quad is A B B A; its log ratio is free of linear drift.
 """
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import stdev
+from functools import cache
+from pathlib import Path
+from statistics import stdev, variance
 from typing import Literal
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 BLOCK = 5  # quads resampled together: neighbouring quads are correlated
 BOOTSTRAP_ROUNDS = 1000
-MIN_INSTANCES = 6  # fewer processes give intervals that do not cover (measurement.md, section 3)
-LOOKS = (6, 8, 11, 15, 20)  # instances at which a confirmation may end
-TOTAL_LEVEL = 0.002  # one-sided, over all looks together
+LOOKS = (
+    2,
+    4,
+    6,
+    8,
+    12,
+)  # pairs at which a confirmation may end; even, so that both orders of roles count alike
+MIN_INSTANCES = LOOKS[0]
+TOTAL_LEVEL = 0.002  # one-sided, over all looks together (Bonferroni)
+SHARES = (
+    0.5,
+    0.125,
+    0.125,
+    0.125,
+    0.125,
+)  # of it, by look: the first has what large effects are confirmed by
+SPREAD = Path(__file__).with_name("spread.json")  # between processes, as ``benchmarks.learn_spread`` found it
+LEAST_INSIDE = 3  # quads of each pair that tell the spread within it
 MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
 
 
@@ -137,6 +155,46 @@ def between(instances: Sequence[Sequence[float]], level: float) -> Estimate:
     return Estimate(mean, mean - half, mean + half, level, quads, len(medians))
 
 
+def within_variance(instances: Sequence[Sequence[float]]) -> float | None:
+    """Mean squared standard error of the pairs' means; ``None`` where a pair has too few quads to tell."""
+    if any(len(quads) < LEAST_INSIDE for quads in instances):
+        return None
+    return sum(variance(quads) / len(quads) for quads in instances) / len(instances) or None
+
+
+def moderated(instances: Sequence[Sequence[float]], level: float) -> Estimate:
+    """Interval over pairs of processes, whose spread is known before: a moderated t-interval.
+
+    The variance between pairs is a scaled inverse chi-square variable whose degrees of freedom and typical
+    value were learnt from recorded programs, relative to the spread within a pair where that is known; the
+    pairs seen here add theirs (Smyth 2004, "Linear models and empirical Bayes methods", section 3). So two
+    pairs have an interval that covers, and many hardly depend on what was recorded.
+
+    Args:
+        instances: Log ratios by pair, at least one.
+        level: Two-sided confidence.
+    """
+    from scipy.stats import t
+
+    medians = [median(quads) for quads in instances]
+    count = len(medians)
+    inside, known = within_variance(instances), _learnt()
+    prior = known["plain" if inside is None else "relative"]
+    freedom = prior["freedom"] + count - 1
+    mean = sum(medians) / count
+    squares = prior["freedom"] * prior["variance"] * (inside or 1.0) + sum(
+        (each - mean) ** 2 for each in medians
+    )
+    half = float(t.ppf(0.5 + level / 2, freedom)) * math.sqrt(squares / freedom / count)
+    return Estimate(mean, mean - half, mean + half, level, sum(map(len, instances)), count)
+
+
+@cache
+def _learnt() -> dict[str, dict[str, float]]:
+    found = json.loads(SPREAD.read_text())
+    return {name: found[name] for name in ("plain", "relative")}
+
+
 def smallest_detectable(sigma: float, quads: int, level: float = 0.99, power: float = 0.8) -> float:
     """The smallest relative difference that ``quads`` quads of spread ``sigma`` would show.
 
@@ -194,7 +252,13 @@ class Decision:
     estimate: Estimate
 
 
-def look(instances: Sequence[Sequence[float]], min_gain: float, level: float, final: bool) -> Decision:
+def look(
+    instances: Sequence[Sequence[float]],
+    min_gain: float,
+    level: float,
+    final: bool,
+    share: float = SHARES[-1],
+) -> Decision:
     """One planned look of a confirmation.
 
     Confirmed when the one-sided test at this look's share of the total level excludes "no gain", the
@@ -206,10 +270,11 @@ def look(instances: Sequence[Sequence[float]], min_gain: float, level: float, fi
         min_gain: Relative gain that must be exceeded.
         level: Two-sided confidence of the reported interval.
         final: No further look will follow.
+        share: Of the total level.
     """
-    shown = between(instances, level)
+    shown = moderated(instances, level)
     threshold = math.log1p(min_gain)
-    strict = between(instances, 1 - 2 * TOTAL_LEVEL / len(LOOKS))
+    strict = moderated(instances, 1 - 2 * TOTAL_LEVEL * share)
     if strict.low > 0 and shown.low > threshold and _same_sign(instances):
         return Decision("confirmed", shown)
     if final or shown.high < threshold:
@@ -240,13 +305,13 @@ def confirm(
         The decision and all log ratios. Without the instances of the first look nothing is confirmed.
     """
     collected = [list(values) for values in earlier]
-    for stop in LOOKS:
+    for stop, share in zip(LOOKS, SHARES, strict=True):
         while len(collected) < stop:
             values = instance(len(collected))
             if values is None:
                 return _unfinished(collected, min_gain, level), collected
             collected.append(list(values))
-        decision = look(collected[:stop], min_gain, level, final=stop == LOOKS[-1])
+        decision = look(collected[:stop], min_gain, level, final=stop == LOOKS[-1], share=share)
         if decision.verdict != "continue":
             return decision, collected
     raise AssertionError("the last look always decides")
@@ -257,9 +322,9 @@ def decided(instances: Sequence[Sequence[float]], *, min_gain: float, level: flo
 
     Args as of ``look``.
     """
-    for stop in LOOKS:
+    for stop, share in zip(LOOKS, SHARES, strict=True):
         if stop <= len(instances):
-            decision = look(instances[:stop], min_gain, level, final=stop == LOOKS[-1])
+            decision = look(instances[:stop], min_gain, level, final=stop == LOOKS[-1], share=share)
             if decision.verdict != "continue":
                 return decision
     return None
@@ -272,12 +337,9 @@ def _same_sign(instances: Sequence[Sequence[float]]) -> bool:
 
 
 def _unfinished(collected: Sequence[Sequence[float]], min_gain: float, level: float) -> Decision:
-    if len(collected) < 2:
-        values = collected[0] if collected else [0.0]
-        centre = median(values)
-        wide = Estimate(centre, centre - 1, centre + 1, level, len(values), len(collected))
-        return Decision("rejected", wide)
-    return Decision("rejected", between(collected, level))
+    if not collected:
+        return Decision("rejected", Estimate(0.0, -1.0, 1.0, level, 1, 0))
+    return Decision("rejected", moderated(collected, level))
 
 
 def _t_half_width(values: Sequence[float], level: float) -> float:

@@ -19,9 +19,9 @@ from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import (
     MIN_INSTANCES,
-    between,
     instance_spread,
     median,
+    moderated,
     with_instance_bias,
 )
 from advisor.tuners.mechanisms.compiling import compiles
@@ -218,9 +218,9 @@ class Confirmation:
             raise
         outcome.decision = decision
         if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):
-            outcome.cpu = between(cpu, level)
+            outcome.cpu = moderated(cpu, level)
         if len(wall) >= MIN_INSTANCES and self._for_memory:
-            outcome.time = between(wall, level)
+            outcome.time = moderated(wall, level)
         spread = instance_spread(collected)
         if spread is not None:  # one process has measured them
             outcome.contributions = {

@@ -7,12 +7,13 @@ from advisor.stages.baseline import Baseline
 from advisor.stages.confirming.longer_run import TIMES
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.measure import MIN_INSTANCES, planned_quads
+from advisor.tuners.comparing.measure import planned_quads
 
 INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
 INSTANCE_S = (0.5, 2.0)  # its bounds
 LONG_QUAD_S = 2.0  # beyond this, instances make do with fewer quads
 MIN_QUADS, MAX_QUADS = 3, 12
+PAIRS = 6  # of a small effect, over which its quads are spread; larger ones need fewer
 RESERVE_SHARE = 0.7
 END_S = 0.3  # to end a process tree
 LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
@@ -24,7 +25,7 @@ def instance_quads(arena: Arena, settings: Settings) -> int:
     wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
     slot_s = arena.steps() * arena.step_s
     least = MIN_QUADS if arena.quad_s < LONG_QUAD_S else 1 if arena.quad_s > 2 * LONG_QUAD_S else 2
-    planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / MIN_INSTANCES)
+    planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / PAIRS)
     return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
 
 
@@ -38,5 +39,5 @@ def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
     gate_s = 5 * (launch + min(gate.STEPS, 10) * arena.step_s)
     reduction_s = 2 * launch + 16 * slot
     longer_s = TIMES / 2 * instance  # one of its two arms
-    needed_s = MIN_INSTANCES * instance + gate_s + reduction_s + longer_s
+    needed_s = PAIRS * instance + gate_s + reduction_s + longer_s
     return min(RESERVE_SHARE * settings.budget_s, needed_s)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from advisor.result import wording
 from advisor.stages.trials import as_ratio
-from advisor.tuners.comparing.measure import MIN_INSTANCES, Decision, Estimate
+from advisor.tuners.comparing.measure import LOOKS, Decision, Estimate
 
 
 def measured(decision: Decision | None) -> Estimate | None:
@@ -36,8 +36,9 @@ def why(described: str, decision: Decision, min_gain: float, disturbed: Sequence
             f"{described} gave {found.ratio[0]:.2f}x in one process: the budget ended before there were more"
         )
     told = f"{described}: {wording.short_ratio(as_ratio(found))}"
-    if found.instances < MIN_INSTANCES:
-        return f"{told}; the budget ended before the confirmation was complete"
-    if found.low > math.log1p(min_gain):  # one look of several asks for more than the interval shows
+    threshold = math.log1p(min_gain)
+    if found.low > threshold:  # one look of several asks for more than the interval shows
         return f"{told}; the budget ended before there were enough processes to be sure"
+    if found.instances < LOOKS[-1] and found.high > threshold:
+        return f"{told}; the budget ended before the confirmation was complete"
     return f"{told}; not above the {wording.percent(min_gain)} that are asked for beyond noise"

@@ -30,15 +30,14 @@ def test_one_process_gives_a_ratio_without_an_interval() -> None:
 
 def test_two_processes_that_disagree_determine_nothing() -> None:
     assert told([-0.2] * 3, [0.4] * 3) == (
-        "amp=bf16: not determined: too few comparable slots; the budget ended before the confirmation was "
-        "complete"
+        "amp=bf16: no clear difference (0.2 to 7.6); the budget ended before the confirmation was complete"
     )
 
 
 def test_a_gain_of_which_the_first_look_is_not_sure_is_no_lack_of_gain() -> None:
     spread = [[math.log(gain)] * 3 for gain in (1.08, 1.34, 1.10, 1.36, 1.16, 1.30)]
     said = told(*spread)
-    assert said.startswith("amp=bf16: 1.22x (1.03 to 1.44)")
+    assert said.startswith("amp=bf16: 1.2x (1.1 to 1.4)")
     assert said.endswith("; the budget ended before there were enough processes to be sure")
 
 

@@ -1,5 +1,6 @@
 """Statistics of interleaved timing."""
 
+import json
 import math
 import random
 
@@ -14,6 +15,7 @@ from advisor.tuners.comparing.measure import (
     decided,
     instance_spread,
     look,
+    moderated,
     planned_quads,
     quad_log_ratio,
     settled,
@@ -102,8 +104,8 @@ def test_a_gain_seen_in_one_order_of_roles_only_is_not_confirmed() -> None:
 
 
 def test_without_the_instances_of_the_first_look_nothing_is_confirmed() -> None:
-    decision, collected = confirm(lambda index: [0.5] if index < 3 else None, min_gain=0.02, level=0.99)
-    assert (decision.verdict, len(collected)) == ("rejected", 3)
+    decision, collected = confirm(lambda index: [0.5] if index < 1 else None, min_gain=0.02, level=0.99)
+    assert (decision.verdict, len(collected)) == ("rejected", 1)
 
 
 def test_the_smallest_detectable_difference_follows_the_planning_rule() -> None:
@@ -164,7 +166,7 @@ def test_a_confirmation_that_was_made_needs_no_further_process() -> None:
     """Also where processes came after the look that made it."""
     earlier = [[0.1], [0.11], [0.1], [0.09], [0.1], [0.1], [0.3], [-0.2]]
     decision, collected = confirm(lambda index: None, min_gain=0.02, level=0.99, earlier=earlier)
-    assert decision.verdict == "confirmed" and decision.estimate.instances == 6
+    assert decision.verdict == "confirmed" and decision.estimate.instances == 4
     assert collected == earlier
     assert decided(earlier, min_gain=0.02, level=0.99) == decision
 
@@ -194,3 +196,34 @@ def test_the_last_look_always_decides() -> None:
     noisy = [[0.03 * (-1) ** index + 0.02] for index in range(LOOKS[-1])]
     found = decided(noisy, min_gain=0.02, level=0.99)
     assert found is not None and found.verdict == "rejected"
+
+
+def test_two_pairs_have_an_interval_that_covers_over_programs_as_they_were_recorded() -> None:
+    """Spreads are drawn as they were learnt; a t-interval of two is many times as wide."""
+    generator = random.Random(4)
+    prior = json.loads(measure.SPREAD.read_text())["plain"]
+    held = 0
+    for _ in range(2000):
+        chi_square = generator.gammavariate(prior["freedom"] / 2, 2.0)
+        spread = math.sqrt(prior["freedom"] * prior["variance"] / chi_square)
+        shown = moderated([[generator.gauss(0.1, spread)] for _ in range(2)], 0.95)
+        held += shown.low <= 0.1 <= shown.high
+    assert 0.93 <= held / 2000 <= 0.97
+
+
+def test_what_a_study_saw_outweighs_what_was_recorded() -> None:
+    calm, wild = (
+        [[0.1 + 0.001 * (-1) ** at] for at in range(12)],
+        [[0.1 + 0.3 * (-1) ** at] for at in range(12)],
+    )
+    narrow, wide = moderated(calm, 0.99), moderated(wild, 0.99)
+    assert narrow.high - narrow.low < 0.1 < 0.4 < wide.high - wide.low
+
+
+def test_a_spread_within_pairs_widens_two_that_agree() -> None:
+    quiet, loud = [[0.29, 0.30, 0.31]] * 2, [[0.0, 0.30, 0.60]] * 2
+    assert moderated(loud, 0.99).low < 0 < moderated(quiet, 0.99).low
+
+
+def test_the_shares_of_the_looks_spend_the_level_once() -> None:
+    assert len(measure.SHARES) == len(LOOKS) and sum(measure.SHARES) == 1

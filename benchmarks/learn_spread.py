@@ -1,0 +1,86 @@
+"""How much do pairs of processes differ? Learns from all recorded series what a confirmation may expect.
+
+    python -m benchmarks.learn_spread
+
+Every series is compared with itself in fresh pairs, in every way of comparing. The variances between pairs
+are taken as draws of a scaled inverse chi-square distribution, whose two figures follow from mean and
+variance of their logarithms (Smyth 2004, "Linear models and empirical Bayes methods", section 6.2): once
+for the variance itself, once for its ratio to the squared standard error within a pair.
+"""
+
+import json
+import math
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from advisor.base.settings import Settings, TargetRequest
+from advisor.stages.baseline import FLOOR
+from advisor.stages.confirming.confirmation_plan import instance_quads
+from advisor.tuners.comparing.measure import SPREAD, median, within_variance
+from benchmarks.placebo_replay import BASE, BUDGET_S, CANDIDATE, PLACEBOS, series_in
+from benchmarks.record_series import SERIES, read
+from benchmarks.replayed import Clock, Program, ReplayLauncher
+
+PAIRS = 300
+
+
+def pairs(program: Program) -> Iterator[list[list[float]]]:
+    """Log ratios of ``PAIRS`` pairs of the program with itself, for each way of comparing."""
+    settings = Settings(target=TargetRequest(kind="script", name=program.name), budget_s=BUDGET_S)
+    for how, knobs in PLACEBOS.items():
+        launcher = ReplayLauncher(program, Clock(), random.Random(f"learn {how}"))
+        arena = launcher.arena(knobs)
+        arena.step_s, arena.sigma, arena.threads = program.step_s, FLOOR, program.threads
+        quads = instance_quads(arena, settings)
+        yield [
+            arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
+            for index in range(PAIRS)
+        ]
+
+
+def prior(variances: Sequence[float]) -> dict[str, float]:
+    """Degrees of freedom and typical value of a scaled inverse chi-square distribution (equations 14 and 15).
+
+    Each variance is taken as known: it comes from hundreds of pairs.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import digamma, polygamma
+
+    logs = [math.log(each) for each in variances]
+    mean = sum(logs) / len(logs)
+    spread = sum((each - mean) ** 2 for each in logs) / (len(logs) - 1)
+    half = float(brentq(lambda x: polygamma(1, x) - spread, 1e-3, 1e6))
+    typical = math.exp(mean + float(digamma(half)) - math.log(half))
+    return {"freedom": round(2 * half, 2), "variance": float(f"{typical:.3g}")}
+
+
+def learn(folder: Path = SERIES) -> dict[str, Any]:
+    """The figures, and what they come from."""
+    plain, relative = list[float](), list[float]()
+    paths = series_in(folder)
+    for path in paths:
+        for found in pairs(Program(read(path))):
+            medians = [median(each) for each in found]
+            variance = sum(each**2 for each in medians) / len(medians)  # the truth is 0
+            plain.append(variance)
+            inside = within_variance(found)
+            if inside is not None:
+                relative.append(variance / inside)
+    return {
+        "learnt_by": "python -m benchmarks.learn_spread",
+        "series": [path.name for path in paths],
+        "pairs": PAIRS,
+        "plain": prior(plain),
+        "relative": prior(relative),
+    }
+
+
+def main() -> None:
+    """Learn and write."""
+    SPREAD.write_text(json.dumps(learn(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
