@@ -99,9 +99,10 @@ class Looping:
         nudge_seed: int = 0,
     ) -> None:
         knobs: dict[str, AnyKnob] = {**KNOBS, "wrong": Wrong(), nudge.NAME: nudge.Nudge()}
-        self.run = Run(knobs, present, Refused)
+        self._present = {**present, nudge.NAME: 0}
+        self.run = Run(knobs, self._present, Refused)
         self.run.configure({**(config or present), **({nudge.NAME: nudge_seed} if nudge_seed else {})})
-        self._present = dict(present)
+
         self._updates = updates
         self._program = program
         self._commands: queue.Queue[Any] = queue.Queue()

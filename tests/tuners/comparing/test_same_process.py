@@ -113,12 +113,13 @@ def test_one_process_and_fresh_ones_come_to_the_same_verdicts(name: str) -> None
     candidates: Candidates = [
         ({"set_to_none": "off"}, Semantics.EXACT, "identical"),
         ({"optimizer_implementation": "fused"}, Semantics.ROUNDING, "right"),
-        ({"amp": "bf16"}, Semantics.PRECISION, "within_noise"),
         ({"wrong": "scaled"}, Semantics.ROUNDING, "drifts"),
         ({"wrong": "overflow"}, Semantics.ROUNDING, "drifts"),
         ({"wrong": "faster"}, Semantics.ROUNDING, "drifts"),
     ]
-    if name != "lstm" and name != "conv":
+    if name != "lstm":  # of which there is no bf16 on every CPU
+        candidates.append(({"amp": "bf16"}, Semantics.PRECISION, "within_noise"))
+    if name in ("mlp with dropout", "amsgrad"):
         candidates.append(({"wrong": "no_dropout"}, Semantics.ROUNDING, "drifts"))
     expected = [(str(changed), wanted) for changed, _, wanted in candidates]
     assert judged_anew(PROGRAMS[name], candidates) == expected
@@ -156,7 +157,7 @@ def test_the_program_goes_on_as_if_nothing_had_happened() -> None:
                 session.go(1)
             session.go(30)
         seen[checked] = losses
-    assert len(seen[True]) > len(seen[False]) == 32
+    assert len(seen[True]) > len(seen[False]) == 33
     assert seen[True][-30:] == seen[False][-30:]
 
 
