@@ -100,7 +100,7 @@ class SameProcess:
 
     def release(self) -> None:
         """Let the program go on from the kept state."""
-        if self.session.alive and self.host_bytes:
+        if not isinstance(self.session, RankGroup) and self.session.alive and self.host_bytes:
             self.session.tell(ReleaseState())
             self.host_bytes = 0
 

@@ -150,7 +150,7 @@ class KeptState:
             if len(thing) > MOST_ENTRIES:
                 continue
             known.add(id(thing))  # what holds it is held below: its identity is not used again
-            if kind in MAPPINGS:
+            if isinstance(thing, dict) and kind in MAPPINGS:
                 self._mappings.append((thing, dict(thing)))
                 things += [*thing.keys(), *thing.values()]
             elif kind in SEQUENCES:
@@ -217,7 +217,7 @@ def _reachable_generators() -> list[Any]:
 
     numpy = sys.modules.get("numpy")
     kinds: tuple[type, ...] = (torch.Generator, random.Random)
-    own = {id(each) for each in (torch.default_generator, random._inst, *torch.cuda.default_generators)}  # type: ignore[attr-defined]
+    own = {id(each) for each in (torch.default_generator, random._inst, *torch.cuda.default_generators)}
     if numpy is not None:
         kinds += numpy.random.Generator, numpy.random.RandomState
         own.add(id(numpy.random.mtrand._rand))
