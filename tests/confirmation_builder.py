@@ -50,7 +50,9 @@ def some_settings(objective: Objective, **options: Any) -> Settings:
 def a_baseline(run: RunFacts | None = None) -> Baseline:
     """Steps of ``STEP_S``; of the rest only what a confirmation and a result read."""
     profile = a_profile(loader=a_loader(dataset_length=1000), roots=(a_root(),), run=run or RunFacts())
-    known = SimpleNamespace(profile=profile, detectable=0.02, step_s=STEP_S, aa=within([0.0] * 8, 0.99))
+    known = SimpleNamespace(
+        profile=profile, session=None, detectable=0.02, step_s=STEP_S, aa=within([0.0] * 8, 0.99)
+    )
     return cast(Baseline, known)
 
 
@@ -109,7 +111,7 @@ def confirmed(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=STEP_S,
         threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
         how=lambda *configs, **options: WINDOWS, queue_depth=lambda config: 0,
-        window_steps=lambda config: (3, 5), clock=lambda: next(seconds or iter([0.0])),
+        timed=False, window_steps=lambda config: (3, 5), clock=lambda: next(seconds or iter([0.0])),
     )  # fmt: skip
     present = EAGER if nominee is None else EAGER.with_({"amp": "off"})
     space = Space(present, present, {}, [], a_baseline(run).profile, named)

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from builders import a_rich_profile
 
@@ -27,7 +27,19 @@ from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Answer, Session, SessionEnded
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Compiled, Facts, Message, Slot, SlotMeasured, TrialOutcome
+from advisor.tuners.supervision.limits import Limits
+from advisor.tuners.trial.messages import (
+    Compiled,
+    Facts,
+    KeepState,
+    Message,
+    Relearn,
+    Relearned,
+    Slot,
+    SlotMeasured,
+    StateKept,
+    TrialOutcome,
+)
 from advisor.tuners.trial.spec import Target
 
 Config = Mapping[str, Value]
@@ -84,6 +96,7 @@ class Program:
         noise: Spread of a step's time, in logarithms.
         between: Spread of that of a whole process.
         steps: After which it ends by itself.
+        repeats: Its state can be kept, and steps repeated from it.
         seed: Of the noise.
         failed: How often each effect has made a process fail.
     """
@@ -95,6 +108,7 @@ class Program:
     noise: float = 0.01
     between: float = 0.002
     steps: int | None = None
+    repeats: bool = True
     seed: int = 0
     profile: Profile = field(default_factory=a_rich_profile)
     failed: dict[Effect, int] = field(default_factory=dict)
@@ -244,9 +258,37 @@ class ReplayedSession(Session):
         profile = replace(self._of.program.profile, memory=memory)
         return Facts(profile, losses=self._losses)
 
+    @property
+    def limits(self) -> Limits:
+        return self._of.limits
+
+    def tell(self, command: Message) -> None:
+        """Nothing that is not answered changes a model."""
+
     def ask(self, command: Message, answer: type[Answer], wait_s: float) -> Answer:
-        """A model has nothing to look at closely."""
+        """A model can repeat its steps from a kept state; it has nothing to look at closely."""
+        if isinstance(command, KeepState) and self._of.program.repeats:
+            self._step()
+            return cast(Answer, StateKept(None, PEAK_BYTES // 8))
+        if isinstance(command, KeepState):
+            return cast(Answer, StateKept("its state is not kept"))
+        if isinstance(command, Relearn):
+            return cast(Answer, self._relearned(command))
         raise TrialFailed(Failure("environment", f"a replayed program cannot {type(command).__name__}"))
+
+    def _relearned(self, command: Relearn) -> Relearned:
+        """The first losses once more, as a fresh process would have them under the same configuration."""
+        kept, self._config = self._config, {**self._config, **command.config}
+        for _ in range(command.steps):
+            self._step()
+        losses = self._losses_of(command.steps, command.seed, command.nudge)
+        refused = dict(each.refuses for each in self._effects if each.refuses is not None)
+        self._config = kept
+        steps = command.steps
+        return Relearned(
+            losses, (1.0,) * steps, ("optimizer",) * steps, ((),) * steps, None, refused, (),
+            round(self._peak),
+        )  # fmt: skip
 
     def settle(self, present: Config) -> None:
         self._present = dict(present)
@@ -317,8 +359,11 @@ class ReplayedSession(Session):
     def _losses(self) -> tuple[float, ...]:
         """Of the first steps: they fall, and differ with the seed, by a rounding, and by what is wrong."""
         seed, nudge = self._options.get("seed_offset", 0), self._options.get("nudge", 0)
+        return self._losses_of(self._made, seed, nudge)
+
+    def _losses_of(self, steps: int, seed: int, nudge: int) -> tuple[float, ...]:
         off = 1.0 + sum(effect.loss for effect in self._effects) + 1e-3 * seed + 1e-7 * nudge
-        return tuple(2.3 * 0.98**step * off for step in range(self._made))
+        return tuple(2.3 * 0.98**step * off for step in range(steps))
 
     def _outcome_of(self, state: Literal["ended", "stopped"]) -> TrialOutcome:
         compiled, once = self._compile_s, int(self._compile_s > 0)

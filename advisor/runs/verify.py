@@ -212,6 +212,7 @@ class _Verifying:
         self, bench: MeasuredBench, first: Mapping[str, Value], second: Mapping[str, Value]
     ) -> gate.Verdict:
         numerics = NumericsGate.open(bench, first, OVERRUN)
+        numerics.prepare(second)
         try:
             learned = numerics.learn(second)
         except TrialFailed as failed:

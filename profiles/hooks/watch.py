@@ -9,6 +9,7 @@ from advisor.profiles.facts.profile import Profile, RootFacts, RunFacts
 from advisor.profiles.hooks.loading.cached_batch import CachedBatch
 from advisor.profiles.hooks.loading.loader_record import LoaderRecord
 from advisor.profiles.hooks.loading.loaders import Loaders
+from advisor.profiles.hooks.loading.recorded_batches import RecordedBatches
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.model.discovery import dynamo_at_work
 from advisor.profiles.hooks.model.roots import Roots
@@ -52,6 +53,7 @@ class Watch:
 
     Attributes:
         record_grad_norms: Set before ``install`` to keep the gradient norm of each update.
+        batches: Stand in for those of the training loader.
         memory: Told where a watched window begins and ends, and of its steps.
     """
 
@@ -91,6 +93,7 @@ class Watch:
         self._sampler = Sampler(clock)
         self._synced: tuple[SyncPoint, ...] | None = None
         self._hotspots: tuple[HotSpot, ...] = ()
+        self.batches = RecordedBatches(self._loaders)
         self.memory = MemoryWatch(clock, self._parameters, lambda: self._optimizers.known)
         self._omissions = self._offered()
         self.default_threads: int | None = None
@@ -188,6 +191,24 @@ class Watch:
     def grad_norms(self) -> list[float]:
         """Total gradient norm before each update of the first optimizer, if recording was asked for."""
         return [float(norm) for norm in self._optimizers.norms]
+
+    def optimizers(self) -> "list[Optimizer]":
+        """Those that have updated, in the order of their first updates."""
+        return self._optimizers.known
+
+    def begin_record(self, updates: int) -> None:
+        """Record losses and gradient norms of the next ``updates`` updates apart; at a step border."""
+        optimizers = self._optimizers
+        self._earlier = self._losses.begin_record(updates), optimizers.norms, optimizers.norm_limit
+        optimizers.record_norms([], updates)
+
+    def end_record(self) -> tuple[list[float], list[float]]:
+        """The losses and gradient norms since ``begin_record``; earlier records go on."""
+        found = self.losses(), self.grad_norms()
+        losses, norms, limit = self._earlier
+        self._losses.end_record(losses)
+        self._optimizers.record_norms(norms, limit)
+        return found
 
     def loaders(self) -> list[LoaderRecord]:
         """Every DataLoader constructed so far, with what it was asked for and what it got."""

@@ -141,7 +141,10 @@ class Growth:
 
     def add(self, losses: Sequence[float]) -> None:
         """Count one more run; a loss that is not finite is infinitely far, a missing one counts nothing."""
-        each = [distance if math.isfinite(distance) else math.inf for distance in _each(self._losses, losses)]
+        each = [
+            distance if math.isfinite(distance) else math.inf
+            for distance in relative_each(self._losses, losses)
+        ]
         self.mean = max(self.mean, sum(each) / max(1, len(each)))
         reached = list(accumulate(each + [0.0] * (len(self.apart) - len(each)), max))
         self.apart = list(map(max, self.apart, reached))
@@ -287,7 +290,7 @@ def _against_nudged(
     16 bits none is moved), and where roundings grow so fast that not even the first update can be told from
     them. A mistake in what later steps alone do is told only down to what roundings have grown to by then.
     """
-    apart = _each(baseline.losses, candidate)
+    apart = relative_each(baseline.losses, candidate)
     if max(apart) <= CLOSE:
         return fixed
     growth = Growth(baseline, len(apart))
@@ -354,14 +357,15 @@ def widest(semantics: Sequence[Semantics]) -> Semantics:
 
 
 def _distance(first: Sequence[float], second: Sequence[float]) -> float:
-    differences = _each(first, second)
+    differences = relative_each(first, second)
     if not differences:
         return 0.0
     finite = [difference for difference in differences if math.isfinite(difference)]
     return sum(finite) / len(finite) if finite else math.inf
 
 
-def _each(first: Sequence[float], second: Sequence[float]) -> list[float]:
+def relative_each(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """Relative difference of each pair, as far as both go."""
     return [_relative(a, b) for a, b in zip(first, second, strict=False)]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from advisor.profiles.facts.profile import Profile
+from advisor.profiles.hooks.surroundings.memory import free_host_bytes
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.session import SessionEnded
@@ -133,16 +134,6 @@ def largest_safe_batch(
         clock=clock,
     )
     return probing.run(present)
-
-
-def free_host_bytes() -> int:
-    """What a new process can have of the memory of this machine and its cgroup."""
-    import psutil
-
-    from advisor.profiles.hooks.surroundings.memory import host_limit
-
-    limit, used_share = host_limit()
-    return min(int(limit * (1 - used_share)), int(psutil.virtual_memory().available))
 
 
 @dataclass

@@ -39,14 +39,18 @@ from advisor.tuners.trial.messages import (
     Facts,
     Failed,
     FirstStep,
+    KeepState,
     MeasureSlot,
     Message,
     Phase,
     Present,
+    Relearn,
+    ReleaseState,
     Stop,
     TellFacts,
     TrialOutcome,
 )
+from advisor.tuners.trial.relearning import Relearning
 from advisor.tuners.trial.slot import SlotTask, cuda_in_use
 from advisor.tuners.trial.spec import TrialSpec
 from advisor.tuners.trial.tasks import Task
@@ -78,6 +82,7 @@ class Trial:
         self.run.configure(config)
         self.clock = Clock(self._on_step)
         self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
+        self._relearning = Relearning(self.run, lambda: self.watch)
         self.writes = Writes(ignored=[Path(spec.folder)])
 
     @cached_property
@@ -176,6 +181,8 @@ class Trial:
                 self._channel.send(self._facts())
             case Stop():
                 self._finish("stopped", None)
+            case KeepState() | Relearn() | ReleaseState():
+                return self._relearning.carry_out(command)
             case _:
                 from advisor.tuners.trial.diagnosing import carry_out
 

@@ -128,8 +128,11 @@ class Confirmation:
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
-        gate = NumericsGate.open(self.bench, self.space.present, OVERRUN)
-        found = NumericsCheck(gate, self.space).run(winner)
+        gate = NumericsGate.open(self.bench, self.space.present, OVERRUN, self.bench.baseline.session)
+        try:
+            found = NumericsCheck(gate, self.space).run(winner)
+        finally:
+            gate.close()
         outcome.reference, outcome.numerics = gate.reference, found.verdicts
         outcome.winner_peaks = found.peaks
         outcome.rejected.update(found.rejected)

@@ -2,13 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from advisor.stages.bench import MeasuredBench
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.retrying import once_more
+from advisor.tuners.comparing.same_process import CannotRepeat, SameProcess, switchable
 from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
+from advisor.tuners.supervision.failures import TrialFailed
 
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 MIN_LEARNING_STEPS = 3
@@ -38,73 +44,212 @@ class Numerics:
 
 
 @dataclass(frozen=True)
+class Yardstick:
+    """Runs of the program as it is, beside which those of a candidate are held.
+
+    Attributes:
+        reference: Losses of the program as it is, and their noise.
+        nudged: How far roundings grow in it.
+        loader_is_live: Batches come from the program's own loader, not from recorded or fixed ones.
+    """
+
+    reference: gate.Reference
+    nudged: gate.Nudged
+    loader_is_live: bool
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A few steps of a candidate, and what they are to be held against."""
+
+    learning: gate.Learning
+    yardstick: Yardstick
+
+
+@dataclass
 class NumericsGate:
-    """Judges the first steps of a candidate beside those of the program as it is.
+    """Judges a few steps of a candidate beside those of the program as it is.
+
+    In one process, where that can be switched to the candidate and has proven that its loop repeats itself
+    (``tuners/comparing/same_process.py``); else in fresh processes, whose first steps are compared.
 
     Attributes:
         steps: That are compared.
-        reference: Losses of the program as it is, and their noise.
-        nudged: How far roundings grow in it.
+        base: The configuration of the program as it is.
+        overrun: Share of the budget beyond its end, until which growing roundings are looked at.
+        running: A process of the program that runs already, if there is one. It is not ended here.
+        why_fresh: Why numbers could not be compared in one process; empty while they can.
     """
 
     bench: MeasuredBench
     steps: int
-    reference: gate.Reference
-    nudged: gate.Nudged
+    base: Mapping[str, Value]
+    overrun: float
+    running: Running | None = None
+    why_fresh: str = ""
+    _process: SameProcess | None = None
+    _own: Running | None = None  # that was started for this
+    _latest: Yardstick | None = None
 
     @classmethod
-    def open(cls, bench: MeasuredBench, base: Mapping[str, Value], overrun: float) -> "NumericsGate":
-        """Run the first steps of the program as it is.
+    def open(
+        cls,
+        bench: MeasuredBench,
+        base: Mapping[str, Value],
+        overrun: float,
+        running: Running | None = None,
+    ) -> "NumericsGate":
+        """Decide how many steps are compared; nothing is run before it is needed."""
+        return cls(bench, learning_steps(bench), base, overrun, running)
 
-        Args:
-            bench: Runs them.
-            base: The configuration of the program as it is.
-            overrun: Share of the budget beyond its end, until which growing roundings are looked at.
+    def close(self) -> None:
+        """Let the process that ran before go on, and end the one that was started for this."""
+        if self._process is not None:
+            self._process.release()
+        if self._own is not None:
+            self._own.kill()
+
+    @property
+    def reference(self) -> gate.Reference:
+        """Losses of the program as it is, beside which a candidate was held last."""
+        return (self._latest or self._fresh).reference
+
+    def prepare(self, config: Mapping[str, Value]) -> Yardstick:
+        """Run the program as it is, beside which a candidate will be held.
 
         Raises:
             TrialFailed: It failed, or was disrupted twice.
         """
-        steps, arena, settings = learning_steps(bench), bench.arena, bench.settings
-        bench.progress.say(f"comparing the numbers of the first {steps} steps")
-        reference = once_more(lambda: gate.reference(arena, base, steps))
-        nudged = gate.Nudged(
-            lambda seed: gate.learn(arena, base, steps, nudge=seed).losses,
-            affordable=lambda: bench.clock() < bench.deadline + overrun * settings.budget_s,
-        )
-        return cls(bench, steps, reference, nudged)
+        return (self._inside if self._can_switch_to(config) else None) or self._fresh
 
-    def learn(self, config: Mapping[str, Value]) -> gate.Learning:
-        """The first steps of a candidate.
+    def learn(self, config: Mapping[str, Value]) -> Learned:
+        """A few steps of a candidate.
 
         Raises:
             TrialFailed: It failed, or was disrupted twice.
         """
-        return once_more(lambda: gate.learn(self.bench.arena, config, self.steps))
+        inside = self._inside if self._can_switch_to(config) else None
+        learning = None if inside is None else self._in_process(config)
+        if inside is None or learning is None:
+            self._latest = self._fresh
+            learning = once_more(lambda: gate.learn(self.bench.arena, config, self.steps))
+        else:
+            self._latest = inside
+        return Learned(learning, self._latest)
 
-    def judge(
-        self, learned: gate.Learning, changed: Sequence[str], config: Mapping[str, Value]
-    ) -> gate.Verdict:
-        """What is to be said of the first steps of a candidate.
+    def judge(self, learned: Learned, changed: Sequence[str], config: Mapping[str, Value]) -> gate.Verdict:
+        """What is to be said of a few steps of a candidate.
+
+        What drifts in one process is believed once the program as it is still repeats itself there: else
+        the steps of fresh processes are judged.
 
         Args:
             learned: What ``learn`` gave.
             changed: The knobs that make it another program.
             config: Their values, and those of the others.
+
+        Raises:
+            TrialFailed: It had to be run in a fresh process, and failed there.
         """
+        verdict = self._judge(learned, changed, config)
+        process = self._process
+        if verdict.verdict != "drifts" or process is None or learned.yardstick is not self._inside:
+            return verdict
+        if process.still_repeats():
+            return verdict
+        self._leave("the loop does not repeat itself any more")
+        return self._judge(self.learn(config), changed, config)
+
+    def _judge(self, learned: Learned, changed: Sequence[str], config: Mapping[str, Value]) -> gate.Verdict:
         draws = gate.own_draws(
             changed,
             has_dropout=any(root.has_dropout for root in self.bench.profile.roots),
-            loader_is_live=self.bench.launcher.target.kind in ("script", "module"),
+            loader_is_live=learned.yardstick.loader_is_live,
         )
         knobs = self.bench.arena.knobs
         return gate.judge(
-            self.reference,
-            learned.losses,
+            learned.yardstick.reference,
+            learned.learning.losses,
             gate.widest([knobs[name].meaning(config) for name in changed]),
             own_draws=draws,
-            norms=learned.grad_norms,
-            nudged=self.nudged,
+            norms=learned.learning.grad_norms,
+            nudged=learned.yardstick.nudged,
         )
+
+    def _can_switch_to(self, config: Mapping[str, Value]) -> bool:
+        """Whether a process can; one that runs, or that spares the runs of fresh ones."""
+        if not switchable(self.bench.arena.knobs, self.base, config):
+            return False
+        runs = self._process is not None or (self.running is not None and self.running.alive)
+        return runs or "_fresh" not in vars(self)
+
+    def _in_process(self, config: Mapping[str, Value]) -> gate.Learning | None:
+        """A candidate's steps in the one process; ``None`` where a fresh one has to tell."""
+        assert self._process is not None
+        try:
+            learning = self._process.learn(config)
+        except CannotRepeat as reason:
+            self._leave(str(reason))
+            return None
+        except TrialFailed as failed:
+            self._leave(failed.failure.message)
+            return None
+        limit = memory_limit(self.bench.profile, self.bench.settings.max_memory)
+        # the peak is that of all runs in this process: too much of it may be another one's
+        return learning if limit is None or learning.peak_bytes <= limit else None
+
+    def _leave(self, reason: str) -> None:
+        """Go on in fresh processes."""
+        self.close()
+        self._process, self.why_fresh = None, reason
+        self.__dict__["_inside"] = None  # the cached answer
+        self.bench.progress.say(f"comparing numbers in fresh processes: {reason}")
+
+    @cached_property
+    def _inside(self) -> Yardstick | None:
+        """The runs of the program as it is in one process; ``None`` where that cannot be."""
+        arena, progress = self.bench.arena, self.bench.progress
+        if not arena.timed:
+            self.why_fresh = "each run's memory is compared"
+            return None
+        progress.say(f"comparing the numbers of {self.steps} steps in one process")
+        try:
+            self._process = SameProcess(self._session(), self.base, self._whole_periods())
+            reference = self._process.reference()
+        except (CannotRepeat, TrialFailed, SessionEnded) as reason:
+            self._leave(reason.failure.message if isinstance(reason, TrialFailed) else str(reason))
+            return None
+        return Yardstick(reference, gate.Nudged(self._process.nudged, self._affordable), loader_is_live=False)
+
+    def _session(self) -> Running:
+        if self.running is not None and self.running.alive:
+            return self.running
+        self._own = self.bench.arena.start(self.base, 0)
+        self._own.first_step()
+        return self._own
+
+    def _whole_periods(self) -> int:
+        """Steps after which the order of several optimizers has come round."""
+        period = self.bench.arena.period
+        return -(-self.steps // period) * period
+
+    @cached_property
+    def _fresh(self) -> Yardstick:
+        """The runs of the program as it is in fresh processes.
+
+        Raises:
+            TrialFailed: One failed, or was disrupted twice.
+        """
+        arena, base, steps = self.bench.arena, self.base, self.steps
+        self.bench.progress.say(f"comparing the numbers of the first {steps} steps")
+        return Yardstick(
+            once_more(lambda: gate.reference(arena, base, steps)),
+            gate.Nudged(lambda seed: gate.learn(arena, base, steps, nudge=seed).losses, self._affordable),
+            loader_is_live=self.bench.launcher.target.kind in ("script", "module"),
+        )
+
+    def _affordable(self) -> bool:
+        return self.bench.clock() < self.bench.deadline + self.overrun * self.bench.settings.budget_s
 
 
 @dataclass
@@ -177,10 +322,11 @@ class NumericsCheck:
     def _judge(self, config: Configuration, found: Numerics) -> tuple[gate.Verdict, int]:
         """The verdict on one configuration, and its peak of memory in bytes."""
         learned = self.against.learn(config)
-        if learned.compile_s:
-            found.compile_s = max(found.compile_s or 0.0, learned.compile_s)
+        learning = learned.learning
+        if learning.compile_s:
+            found.compile_s = max(found.compile_s or 0.0, learning.compile_s)
         changed = list(config.changed(self.space.present))
-        return self.against.judge(learned, changed, config), learned.peak_bytes
+        return self.against.judge(learned, changed, config), learning.peak_bytes
 
     def _comparable(self, config: Configuration) -> list[str]:
         """Changes that leave what is learnt as it is."""

@@ -29,16 +29,23 @@ class CachedBatch:
         self._loaders = loaders
         self._device = device
         self._size = size
+        self._made: Any = None
 
     def begin(self) -> None:
         """Stand in from the next batch on."""
         if self._loaders.training() is None:
             raise ValueError("no DataLoader feeds the steps")
-        self._loaders.replace_batches(self._make)
+        self._loaders.replace_batches(self._give)
 
     def end(self) -> None:
         """Let the loader fetch again."""
         self._loaders.replace_batches(None)
+        self._made = None
+
+    def _give(self, iterator: Any, fetch: Callable[[], Any]) -> Any:
+        if self._made is None:
+            self._made = self._make(fetch())
+        return self._made
 
     def _make(self, batch: Any) -> Any:
         from torch import Tensor

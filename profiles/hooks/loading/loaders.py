@@ -23,6 +23,8 @@ from advisor.profiles.hooks.user_lines import user_location
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
+StandIn = Callable[[Any, Callable[[], Any]], Any]
+"""Gives a batch, by an iterator and what fetches its next one."""
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 
 
@@ -52,8 +54,7 @@ class Loaders:
         self._credited = 0  # updates after which was asked whose batches they used
         self._constructing = False
         self._probed: Probed | None = None
-        self.stand_in: Callable[[Any], Any] | None = None
-        self._stood_in: Any = None
+        self.stand_in: StandIn | None = None
         self.records: list[LoaderRecord] = []
         self.patches = [
             Patch(DataLoader, "__init__", self._wrap_init),
@@ -352,15 +353,12 @@ class Loaders:
         training = self.training()
         if training is None or record.line != training.line or self.stand_in is None:
             return original(iterator)
-        if self._stood_in is None:
-            self._stood_in = self.stand_in(original(iterator))
-        return self._stood_in
+        return self.stand_in(iterator, lambda: original(iterator))
 
-    def replace_batches(self, stand_in: Callable[[Any], Any] | None) -> None:
-        """Give what ``stand_in`` makes of the next batch in place of all later ones; ``None``: fetch."""
+    def replace_batches(self, stand_in: StandIn | None) -> None:
+        """Give what ``stand_in`` gives in place of the training loader's batches; ``None``: fetch."""
         self.stand_in = stand_in
         self._usual = None
-        self._stood_in = None
 
     def _turn_to(self, record: LoaderRecord) -> None:
         """This loader delivered; maybe another one than the last time."""

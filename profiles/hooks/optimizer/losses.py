@@ -16,6 +16,8 @@ from advisor.profiles.hooks.tensors import scalar
 if TYPE_CHECKING:
     from torch import Tensor
 
+Record = tuple[list[list["Tensor"]], list["Tensor"], int]
+"""Losses of each update, of each backward where there are none, and how many to keep."""
 PENDING_LIMIT = 1024  # backwards kept for one update; no program accumulates more
 CHECKS = 16  # first backwards that are looked at more closely
 
@@ -97,6 +99,28 @@ class Losses:
         if self._first is None:
             return [float(loss) for loss in self._each]
         return [sum(float(loss) for loss in group) for group in self._filed]
+
+    def begin_record(self, updates: int) -> Record:
+        """Record the next ``updates`` updates apart from all before; at a step border.
+
+        Returns:
+            What was recorded before, for ``end_record``.
+        """
+        before = self._filed, self._each, self._limit
+        self._filed, self._each, self._limit = [], [], updates
+        self._resume()
+        return before
+
+    def end_record(self, before: Record) -> None:
+        """Go on with an earlier record; at a step border."""
+        self._filed, self._each, self._limit = before
+        self._resume()
+
+    def _resume(self) -> None:
+        self._outside.clear()
+        self._inside.clear()
+        self.recording = True
+        self.settled = False
 
     def inspect(self, on: bool) -> None:
         """Begin or end reading every loss."""

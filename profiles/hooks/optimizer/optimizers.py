@@ -111,6 +111,11 @@ class Optimizers:
         self._inspecting = on
         self._unsettle()
 
+    def record_norms(self, norms: "list[Tensor]", limit: int) -> None:
+        """Add gradient norms to ``norms`` from now on, until it has ``limit``."""
+        self.norms, self.norm_limit = norms, limit
+        self._unsettle()
+
     def time_updates(self) -> None:
         """Sum the time of updates from now on."""
         self._timed = True

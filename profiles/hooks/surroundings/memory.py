@@ -231,6 +231,14 @@ def host_limit() -> tuple[int, float]:
     return limit, max(0, (_number(CGROUP / "memory.current") or 0) - reclaimable) / limit
 
 
+def free_host_bytes() -> int:
+    """What a process or a copy can have of the memory of this machine and its cgroup."""
+    import psutil
+
+    limit, used_share = host_limit()
+    return min(int(limit * (1 - used_share)), int(psutil.virtual_memory().available))
+
+
 def _in_use() -> int:
     """Bytes in use now: of the device's allocator where there is one, else resident on the host."""
     import torch

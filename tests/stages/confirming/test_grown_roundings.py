@@ -56,9 +56,9 @@ def a_program(settings: SimpleNamespace, spent_s: float) -> MeasuredBench:
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=0.01,
         max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
         clock=lambda: spent_s,
-        how=lambda *configs, **options: "baton",
+        how=lambda *configs, **options: "baton", timed=False,
     )  # fmt: skip
-    baseline = SimpleNamespace(profile=a_profile(roots=(a_root(),)), detectable=0.02)
+    baseline = SimpleNamespace(profile=a_profile(roots=(a_root(),)), session=None, detectable=0.02)
     return a_bench(arena, baseline, settings, end=BUDGET_S)
 
 

@@ -42,7 +42,7 @@ def checked(
     monkeypatch.setattr(gate, "learn", learn)
     arena: Any = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="workload")), step_s=0.01,
-        max_steps=None, clock=lambda: 0.0,
+        max_steps=None, clock=lambda: 0.0, timed=False,
     )  # fmt: skip
     space: Any = SimpleNamespace(
         present=PRESENT,

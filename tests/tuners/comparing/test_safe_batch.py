@@ -9,9 +9,10 @@ import pytest
 from builders import a_gpu_profile, a_loader, a_profile, an_optimizer
 
 from advisor.profiles.facts.profile import MemoryUse, Profile, RunFacts
+from advisor.profiles.hooks.surroundings.memory import free_host_bytes
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.gate import learn
-from advisor.tuners.comparing.safe_batch import SafeBatch, free_host_bytes, largest_safe_batch
+from advisor.tuners.comparing.safe_batch import SafeBatch, largest_safe_batch
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher

@@ -1,0 +1,87 @@
+"""Numbers of changes that one process can switch to cost no launch; others cost fresh processes."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from builders import a_profile, a_root
+from confirmation_builder import a_bench
+from replaying import Effect, Program, ReplayingLauncher, where
+
+from advisor.stages.confirming.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.trial.spec import Target
+
+PRESENT = Configuration({"mkldnn": "on", "set_to_none": "off", "channels_last": "off"})
+WRONG = (Effect(where(set_to_none="on"), loss=0.1), Effect(where(mkldnn="off"), loss=0.1))
+
+
+def checked(
+    folder: Path, program: Program, *, runs: bool = True, **changed: Value
+) -> tuple[Numerics, int, NumericsGate]:
+    """What is found of a nominee, and the launches it took, beside a process that runs or without one."""
+    launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
+    arena = Arena(launcher, KNOBS, PRESENT, step_s=program.step_s, clock=lambda: launcher.now)
+    baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)))
+    settings: Any = SimpleNamespace(budget_s=100.0, max_memory=None)
+    bench = a_bench(arena, baseline, settings, end=1000.0)
+    space: Any = SimpleNamespace(
+        present=PRESENT,
+        complete=lambda changed: Configuration({**PRESENT, **changed}),
+        without=lambda config, knob: config.with_({knob: PRESENT[knob]}),
+    )
+    running = launcher.start(0, PRESENT, PRESENT) if runs else None
+    before = launcher.launches
+    gate = NumericsGate.open(bench, PRESENT, OVERRUN, running)
+    found = NumericsCheck(gate, space).run(PRESENT.with_(changed))
+    gate.close()
+    assert running is None or running.alive, "the process is another's"
+    return found, launcher.launches - before, gate
+
+
+def test_live_changes_are_judged_without_a_launch(tmp_path: Path) -> None:
+    found, launches, gate = checked(tmp_path, Program(), mkldnn="off", set_to_none="on")
+    assert launches == 0 and not gate.why_fresh
+    assert {name: each.verdict for name, each in found.verdicts.items()} == {
+        "": "identical", "mkldnn": "identical", "set_to_none": "identical",
+    }  # fmt: skip
+
+
+def test_of_several_that_drift_each_is_tried_alone_in_the_same_process(tmp_path: Path) -> None:
+    found, launches, _ = checked(tmp_path, Program(effects=WRONG), mkldnn="off", set_to_none="on")
+    assert launches == 0
+    assert found.rejected.keys() == {"mkldnn", "set_to_none"} and found.config == PRESENT
+
+
+def test_without_a_process_that_runs_one_is_started_and_ended(tmp_path: Path) -> None:
+    found, launches, _ = checked(tmp_path, Program(), runs=False, mkldnn="off")
+    assert launches == 1 and found.verdicts[""].verdict == "identical"
+
+
+def test_what_needs_a_restart_is_judged_by_fresh_processes(tmp_path: Path) -> None:
+    found, launches, gate = checked(tmp_path, Program(), channels_last="on")
+    assert launches == 5 and found.verdicts[""].verdict == "identical"
+    assert gate.reference.peaks
+
+
+def test_a_process_that_cannot_repeat_itself_leaves_it_to_fresh_ones(tmp_path: Path) -> None:
+    found, launches, gate = checked(tmp_path, Program(repeats=False), mkldnn="off")
+    assert launches == 5 and gate.why_fresh == "its state is not kept"
+    assert found.verdicts[""].verdict == "identical"
+
+
+def test_a_program_that_ends_meanwhile_leaves_it_to_fresh_ones(tmp_path: Path) -> None:
+    launcher_steps = Program(steps=25)
+    launcher = ReplayingLauncher(Target("module", "train"), tmp_path, program=launcher_steps)
+    session = launcher.start(0, PRESENT, PRESENT)
+    session.first_step()
+    arena = Arena(launcher, KNOBS, PRESENT, step_s=launcher_steps.step_s, clock=lambda: launcher.now)
+    baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)))
+    settings: Any = SimpleNamespace(budget_s=100.0, max_memory=None)
+    gate = NumericsGate.open(a_bench(arena, baseline, settings, end=1000.0), PRESENT, OVERRUN, session)
+    learned = gate.learn(PRESENT.with_({"mkldnn": "off"}))
+    assert gate.judge(learned, ["mkldnn"], PRESENT).verdict == "identical"
+    assert gate.why_fresh == "the program ended" and launcher.launches == 6
