@@ -9,12 +9,14 @@ import optuna
 import pytest
 from builders import a_loader, a_profile, an_optimizer
 
+from advisor.profiles.facts.profile import RunFacts
 from advisor.tuners.comparing.duel import LIVE, Duel
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.measured import Measured
+from advisor.tuners.search.measuring import BudgetSpent
 from advisor.tuners.search.record import TrialRecord
-from advisor.tuners.search.search import BudgetSpent, Search
+from advisor.tuners.search.search import Search
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -30,6 +32,9 @@ class ScriptedArena:
     speed: Any
     knobs: Any = field(default_factory=lambda: KNOBS)
     sigma: float = 0.01
+    step_s: float = 0.01
+    quad_s: float = 0.1
+    at_once: bool = True
     log: str | None = None
     measured: list[dict[str, Value]] = field(default_factory=list)
 
@@ -90,7 +95,8 @@ def a_search(
     speed: Any, choices: dict[str, list[Value]], also: dict[str, Value] | None = None, **options: Any
 ) -> tuple[Search, ScriptedArena, Kept]:
     """A search; every configuration holds what is ``also`` in it, which is not searched."""
-    profile = a_profile(loader=a_loader(), optimizers=(an_optimizer(),))
+    run = RunFacts(num_threads=1)
+    profile = a_profile(loader=a_loader(), optimizers=(an_optimizer(),), run=run)
     present = Configuration({name: values[0] for name, values in choices.items()} | (also or {}))
     space = Space(present, present, choices, [], profile)
     arena, kept = ScriptedArena(speed), Kept()
