@@ -23,7 +23,7 @@ from advisor.rules import RULES
 from advisor.stages import assemble
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
-from advisor.stages.closer_look import look_again, look_closely
+from advisor.stages.closer_look import LOOK_AGAIN_S, look_again, look_closely
 from advisor.stages.confirming.confirmation import Confirmation
 from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.confirming.outcome import Outcome
@@ -42,6 +42,7 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import DISRUPTIONS
 
+OVERRUN = 0.2  # of the budget, by which a run may exceed it at its end
 DISTURBED = "other processes disturbed every trial; a quieter machine or a longer --budget tells more"
 
 
@@ -253,8 +254,12 @@ class _Tuning:
         if self.search.stopped_by == "budget" and len(self.trials.trials) == 1:
             outcome.reason = "the budget left no time to try a change; give a longer --budget"
         self.batches.propose(bench.arena, outcome.config, bench.deadline)
-        self.after, notes = look_again(bench, outcome)
-        self.notes += notes
+        seconds = LOOK_AGAIN_S + 2 * bench.baseline.startup_s
+        if outcome.verdict != "change" or seconds < bench.left_s + OVERRUN * bench.settings.budget_s:
+            self.after, notes = look_again(bench, outcome)
+            self.notes += notes
+        else:
+            self.notes.append("the budget left no time to profile the recommended setting")
         end = bench.deadline - 4 * bench.baseline.startup_s - 40 * bench.arena.step_s
         self.batches.find_largest(bench.arena, bench.profile, outcome.config, end)
 

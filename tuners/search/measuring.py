@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import optuna
 
 FAILURES_IN_A_ROW = 5
-OVERRUN = 2.0  # times the time left, that the last trial may take by its estimate
+OVERRUN = 1.25  # times the time left, that the last trial may take by its estimate
 
 StoppedBy = Literal["budget", "trials", "converged", "failures", "interrupted"]
 
