@@ -36,6 +36,7 @@ from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
 from advisor.tuners.launching.launch import StuckProcess
 from advisor.tuners.launching.session import Interrupted
+from advisor.tuners.search.eligible import is_of_space
 from advisor.tuners.search.measuring import StoppedBy
 from advisor.tuners.search.search import Search
 from advisor.tuners.space.configuration import Configuration
@@ -211,7 +212,11 @@ class _Tuning:
         deadline = bench.deadline - reserve_s(bench.arena, bench.baseline, bench.settings)
         while self.search.stopped_by == "budget" and bench.clock() + bench.baseline.startup_s < deadline:
             best = self.outcome
-            rejected = None if best.verdict == "change" else nominee
+            if not is_of_space(
+                best.config, self.space
+            ):  # a batch beyond it, beside which was searched already
+                return
+            rejected = None if nominee == best.config else nominee
             bench.progress.say("time is left: trying what was not reached")
             nominee = self.search.go_on(best.config, _gain(best), deadline, rejected)
             self.stopped_by = self.search.stopped_by

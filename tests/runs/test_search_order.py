@@ -33,7 +33,7 @@ def changed(run: Replay) -> list[dict[str, Value]]:
     present = run.result.baseline.config
     return [
         {name: value for name, value in trial.config.items() if present.get(name) != value}
-        for trial in run.result.trials if trial.stage in ("screen", "search")
+        for trial in run.result.trials if trial.stage == "screen"
     ]  # fmt: skip
 
 

@@ -210,7 +210,7 @@ class Measuring:
         return self.deadline - self._for_finals_s if found else max(self.deadline, self.latest)
 
     def _can_afford(self, config: Configuration) -> bool:
-        """Whether there is time for a trial; one that would take twice the time left makes way for others.
+        """Whether there is time for a trial; one that would take much more makes way for others.
 
         Raises:
             BudgetSpent: For none.

@@ -50,6 +50,7 @@ class Search(Measuring):
         self.deadline = self.latest = deadline
         self.not_tried = [entry for entry in self.not_tried if entry not in self._too_long]
         self._too_long.clear()
+        self._apart = False
         return self._search()
 
     def _search(self) -> Configuration:
@@ -129,7 +130,8 @@ class Search(Measuring):
 
     def _screen(self, name: str) -> None:
         """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
-        start, best = self.incumbent, None
+        start = self.incumbent
+        best: tuple[float, Configuration] | None = None
         curve = Curve(list(self._values(name, start)))
         for_data = self.arena.knobs[name].acts_on == ("input_wait",)
         try:
@@ -195,6 +197,8 @@ class Search(Measuring):
     def _refine(self) -> None:
         """Joint proposals of Optuna's sampler, until several in a row change nothing."""
         fruitless = 0
+        if len(self.space.choices) < 2:  # its own curve has decided
+            return
         while fruitless < FRUITLESS and self.space.size > len(self._seen):
             proposal = self._asking.propose(self._is_new, self._is_allowed, FRUITLESS - fruitless)
             if proposal is None:
