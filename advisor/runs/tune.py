@@ -212,9 +212,7 @@ class _Tuning:
         deadline = bench.deadline - reserve_s(bench.arena, bench.baseline, bench.settings)
         while self.search.stopped_by == "budget" and bench.clock() + bench.baseline.startup_s < deadline:
             best = self.outcome
-            if not is_of_space(
-                best.config, self.space
-            ):  # a batch beyond it, beside which was searched already
+            if not is_of_space(best.config, self.space):  # beside a batch beyond it was searched already
                 return
             rejected = None if nominee == best.config else nominee
             bench.progress.say("time is left: trying what was not reached")

@@ -54,7 +54,8 @@ class Search(Measuring):
         return self._search()
 
     def _search(self) -> Configuration:
-        self._for_finals_s = FINALS_SHARE * max(0.0, self.deadline - self.clock())
+        left_s = self.deadline - self.clock()
+        self._for_finals_s = FINALS_SHARE * max(0.0, left_s) if math.isfinite(left_s) else 0.0
         explored = -1
         try:
             while explored < len(self._lost):  # what was found beside a lost setting is looked for without it
