@@ -10,16 +10,19 @@ from replaying import Effect, Program, Replay, replayed, where
 
 from advisor.profiles.facts.observed import HostFacts
 from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.recorded import PointwiseChains
 from advisor.tuners.knob import Value
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
+CHAINS = PointwiseChains(2.0, 20.0, ("aten::add", "aten::mul"), bytes_moved=4e6, bytes_fused=2e6)
+SMALL = a_window(an_op(self_ms=30.0), step_ms=37.0, dispatches=200.0, pointwise=CHAINS)
 ITEM_S, REST_S = 0.015, 0.01
 WAITS_S = 32 * ITEM_S
 
 
 def two_cpus(**facts: object) -> Profile:
-    machine = a_machine(cpus_allowed=2, physical_cores=2, torch_default_threads=2)
+    machine = a_machine(bf16_speedup=1.0, cpus_allowed=2, physical_cores=2, torch_default_threads=2)
     run = RunFacts(num_threads=2, samples_per_step=32.0, sample_source="loader", steps_seen=20)
     return replace(a_rich_profile(machine, run=run, host=HostFacts(cpu_per_wall=1.9)), **facts)  # type: ignore[arg-type]  # names of facts
 
@@ -65,7 +68,7 @@ def test_workers_beyond_the_first_winner_are_found_though_each_start_takes_long(
 
 
 def test_no_smaller_number_of_workers_is_looked_at_while_the_largest_still_waits(tmp_path: Path) -> None:
-    run = replayed(slow_start(), tmp_path, budget_s=300.0, knobs={"num_workers": [0, 4, 2, 1, 8]})
+    run = replayed(slow_start(), tmp_path, budget_s=600.0, knobs={"num_workers": [0, 4, 2, 1, 8]})
     assert [each.get("num_workers") for each in changed(run)] == [4, 8]
 
 
@@ -85,7 +88,7 @@ def test_layouts_and_compiling_come_first_on_long_convolutional_steps(tmp_path: 
 def test_a_gain_of_two_percent_by_compiling_does_not_take_the_budget(tmp_path: Path) -> None:
     effects = [Effect(where(execution="compile"), step=0.98)]
     program = Program(
-        effects, step_s=0.037, startup_s=6.0, compile_s=25.0, parts=computing, profile=two_cpus(roots=())
+        effects, step_s=0.037, startup_s=6.0, compile_s=25.0, parts=computing, profile=two_cpus(window=SMALL)
     )
     run = replayed(program, tmp_path, budget_s=240.0)
     assert run.result.recommendation.verdict == "keep"
@@ -95,7 +98,7 @@ def test_a_gain_of_two_percent_by_compiling_does_not_take_the_budget(tmp_path: P
 
 
 def test_what_the_budget_can_tell_is_said_before_the_search(tmp_path: Path) -> None:
-    short = replayed(Program(step_s=10.0, startup_s=20.0), tmp_path / "short", budget_s=300.0)
+    short = replayed(Program(step_s=10.0, startup_s=20.0), tmp_path / "short", budget_s=900.0)
     (told,) = [line for line in short.said if "the budget tells" in line]
     assert "no gain of 20%" in told and "--budget" in told
     long = replayed(Program(), tmp_path / "long", budget_s=300.0)

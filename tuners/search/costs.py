@@ -40,24 +40,27 @@ class Costs:
             return 2 * (self.launch_s + sum(arena.window_steps(arena.present)) * arena.step_s)
         return (1 if arena.at_once else 2) * self.launch_s + PAIR_QUADS * arena.quad_s
 
-    def trial_s(self, incumbent: Mapping[str, Value], config: Mapping[str, Value]) -> float:
+    def trial_s(
+        self, incumbent: Mapping[str, Value], config: Mapping[str, Value], speed: float = 1.0
+    ) -> float:
         """Seconds of one trial, by the way in which its configuration is compared with the incumbent.
 
         Args:
             incumbent: What it is compared with; its window is kept from an earlier trial.
             config: What is tried.
+            speed: Of it over the baseline's, as expected: its own windows take so much less.
         """
         arena = self.arena
         compile_s = COMPILE_S if self._compiles_anew(incumbent, config) else 0.0
         how = arena.how(incumbent, config)
         if how == WINDOWS:
-            return compile_s + self.launch_s + sum(arena.window_steps(config)) * arena.step_s
+            return compile_s + self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
         if how == BATON:
             launches = 1 if arena.at_once else 2
             return compile_s + launches * self.launch_s + DUEL_QUADS * arena.quad_s
         if how == LIVE:
             return compile_s + LIVE_QUADS * arena.quad_s
-        return compile_s + LIVE_QUADS / 2 * sum(arena.window_steps(config)) * arena.step_s
+        return compile_s + LIVE_QUADS / 2 * sum(arena.window_steps(config)) * arena.step_s / speed
 
     def _compiles_anew(self, incumbent: Mapping[str, Value], config: Mapping[str, Value]) -> bool:
         return compiles(config) and any(

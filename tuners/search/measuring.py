@@ -59,6 +59,7 @@ class Measuring:
             nominated, not only measured.
         limit_bytes: Of memory, that a configuration may use.
         startup_s: From starting the program to its first step.
+        least: Log ratio of a gain that the budget could hardly confirm; looks end below it.
     """
 
     arena: Arena
@@ -77,6 +78,7 @@ class Measuring:
     allow_training: bool = False
     limit_bytes: int | None = None
     startup_s: float = 0.0
+    least: float = WORTH
     clock: Callable[[], float] = time.monotonic
     incumbent: Configuration = field(init=False)
     score: float = 0.0
@@ -99,7 +101,7 @@ class Measuring:
 
     def __post_init__(self) -> None:
         self.incumbent = self.space.present
-        self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present)
+        self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present, self.least)
         self._too_much = TooMuch(self.space.present)
         self._asking = Asking(self.study, self.space)
         costs = Costs(self.arena, self.startup_s)
@@ -179,7 +181,7 @@ class Measuring:
                 self._asking.refuse(asked)
             self._refuse(record)
             return None
-        self._waits[config] = record.input_wait
+        self._waits[config] = self._race.input_wait
         record.against_baseline = estimate.shifted(self.score - self.worth(self.incumbent))
         worth = self.worth(config)
         if worth:
@@ -221,7 +223,7 @@ class Measuring:
             raise BudgetSpent("trials")
         if now > until:
             raise BudgetSpent("budget")
-        seconds, left = self._expectations.costs.trial_s(self.incumbent, config), until - now
+        seconds, left = self._expectations.seconds(self.incumbent, config), until - now
         if seconds <= OVERRUN * left:
             return True
         reason = f"a look takes about {write_duration(seconds)}, with {write_duration(left)} left for it"

@@ -9,7 +9,8 @@ from advisor.tuners.search.costs import Costs
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space, largest_share
 
-LEAST_GAIN = 0.005  # log ratio that any knob may bring, against all expectation
+LEAST_GAIN = 0.01  # log ratio that any knob may bring, against all expectation
+HOPE = 0.5  # of what is usual: it is what helps where something helps
 LEAST_S = 0.5  # seconds of a trial, below which the order does not matter
 MOST_SHARE = 0.95  # of the step, that anything may be expected to take away
 PROVEN = 0.1  # share, and log ratio, from which a cure that a finding and its knob agree on comes first
@@ -79,7 +80,13 @@ class Expectations:
         own = self.knobs[name].expected(self.space.profile, value)
         if own is not None:
             return min(math.log(max(own, 1e-3)), _gain(share))
-        return _gain(max(self.priorities.get(name, 0.0), min(self.knobs[name].usual_gain, share)))
+        return _gain(max(self.priorities.get(name, 0.0), HOPE * min(self.knobs[name].usual_gain, share)))
+
+    def seconds(self, incumbent: Configuration, config: Configuration) -> float:
+        """Of a trial: what its knobs promise shortens what it takes itself."""
+        changed = config.changed(self.space.present).items()
+        speeds = [self.knobs[name].expected(self.space.profile, value) or 1.0 for name, value in changed]
+        return self.costs.trial_s(incumbent, config, max(1.0, math.prod(speeds)))
 
     def _proven(self, name: str, values: Sequence[Value]) -> bool:
         found, profile = self.priorities.get(name, 0.0), self.space.profile
@@ -93,7 +100,7 @@ class Expectations:
     def _seconds(self, name: str, values: Sequence[Value], incumbent: Configuration) -> float:
         if not values:
             return LEAST_S
-        return self.costs.trial_s(incumbent, self.space.complete(incumbent.with_({name: values[0]})))
+        return self.seconds(incumbent, self.space.complete(incumbent.with_({name: values[0]})))
 
 
 def _gain(share: float) -> float:

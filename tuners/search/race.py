@@ -37,14 +37,18 @@ class Race:
     Attributes:
         limit_bytes: Of memory, that a candidate with a process of its own may use.
         base: The baseline; a setting that it has, such as a fixed one, is never lost.
+        least: Log ratio below which a gain could not be confirmed: no look is taken to tell it from nothing.
         lost: Settings of the incumbent that declined in the last race, by knob with the reason.
+        input_wait: Share (0 to 1) of the candidate's steps that waited for data in the last race.
     """
 
     arena: Arena
     clock: Callable[[], float] = time.monotonic
     limit_bytes: int | None = None
     base: Configuration = field(default_factory=lambda: Configuration({}))
+    least: float = WORTH
     lost: dict[str, str] = field(default_factory=dict)
+    input_wait: float | None = None
     _shared: tuple[Configuration, Running] | None = None
 
     def adopt(self, config: Configuration, session: Running) -> None:
@@ -116,7 +120,7 @@ class Race:
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
             record.applied = list(duel.second_message.applied)
-            record.input_wait = duel.second_message.input_wait
+            self.input_wait = duel.second_message.input_wait
             record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
             ambiguous = WORTH < median(duel.log_ratios) - bar < CLEAR
             if record.refused or not ambiguous or self.clock() > deadline:
@@ -148,13 +152,13 @@ class Race:
             refuse_collapse((incumbent, config), (first, slots))
             record.slots += slots
             record.applied = list(messages[1].applied)
-            record.input_wait = messages[1].input_wait
+            self.input_wait = messages[1].input_wait
             record.refused = self._refused(incumbent, config, *messages)
             if ratios[0] < HOPELESS or (len(ratios) == 1 and self._is_clear(ratios[0] - bar)):
                 break
             if len(ratios) >= 2:
                 estimate = within(ratios, SCREEN_LEVEL)
-                if record.refused or estimate.high < bar + WORTH or estimate.low > bar + WORTH:
+                if record.refused or estimate.high < bar + self.least or estimate.low > bar + WORTH:
                     break
             if self.clock() > deadline:
                 break
@@ -162,7 +166,8 @@ class Race:
 
     def _is_clear(self, difference: float) -> bool:
         """Whether one quad of long steps decides: a second takes long, and warm-up counts for less."""
-        return self.arena.quad_s > LONG_QUAD_S and abs(difference - WORTH) > SURE * self.arena.sigma
+        surely = SURE * self.arena.sigma
+        return self.arena.quad_s > LONG_QUAD_S and not self.least - surely <= difference <= WORTH + surely
 
     def _live_quads(
         self, incumbent: Configuration, config: Configuration, quads: int, deadline: float

@@ -18,8 +18,7 @@ class TrialRecord:
     """One configuration measured.
 
     ``against_baseline`` is a log ratio; ``step_s`` and ``rate`` come from the trial's own slots.
-    ``efficiency`` is what one sample is worth beside one of the baseline's batch, where that is known, and
-    ``input_wait`` the share (0 to 1) of its steps that waited for data.
+    ``efficiency`` is what one sample is worth beside one of the baseline's batch, where that is known.
     """
 
     number: int
@@ -37,7 +36,6 @@ class TrialRecord:
     refused: dict[str, str] = field(default_factory=dict)
     startup_s: float | None = None
     efficiency: float | None = None
-    input_wait: float | None = None
     log: str | None = None
 
     def begin_again(self, failure: Failure) -> None:
