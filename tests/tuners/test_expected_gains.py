@@ -99,7 +99,7 @@ def test_compiling_gains_by_chains_that_fuse_and_by_calls_of_operators() -> None
 
 def test_a_fused_update_gains_by_the_share_of_updates() -> None:
     profile = a_profile(phases_ms={"optimizer": 4.0})
-    assert OptimizerImplementation().expected(profile, "fused") == pytest.approx(1 / 0.8)
+    assert OptimizerImplementation().expected(profile, "fused") == pytest.approx(1 / 0.72)
     assert OptimizerImplementation().expected(profile, "default") is None
 
 

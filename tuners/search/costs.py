@@ -56,8 +56,7 @@ class Costs:
         if how == WINDOWS:
             return compile_s + self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
         if how == BATON:
-            launches = 1 if arena.at_once else 2
-            return compile_s + launches * self.launch_s + DUEL_QUADS * arena.quad_s
+            return compile_s + 2 * self.launch_s + DUEL_QUADS * arena.quad_s
         if how == LIVE:
             return compile_s + LIVE_QUADS * arena.quad_s
         return compile_s + LIVE_QUADS / 2 * sum(arena.window_steps(config)) * arena.step_s / speed

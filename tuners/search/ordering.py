@@ -13,7 +13,7 @@ LEAST_GAIN = 0.01  # log ratio that any knob may bring, against all expectation
 HOPE = 0.5  # of what is usual: it is what helps where something helps
 LEAST_S = 0.5  # seconds of a trial, below which the order does not matter
 MOST_SHARE = 0.95  # of the step, that anything may be expected to take away
-PROVEN = 0.1  # share, and log ratio, from which a cure that a finding and its knob agree on comes first
+PROVEN = 0.2  # share, and log ratio, from which a cure that a finding and its knob agree on comes first
 MUCH = 4  # times the present number: enough for what depends on it to show
 
 INTERACTING = (
@@ -72,15 +72,17 @@ class Expectations:
         return sorted(values, key=lambda value: self.gain(name, value) < 0)
 
     def gain(self, name: str, value: Value) -> float:
-        """Log ratio to expect: by the profile, else by what findings say, else what is usual.
+        """Log ratio to expect: by the profile and what findings say, else what is usual.
 
         It is no more than the share of the step that the knob can act on, by which a finding is measured.
         """
         share = self._share(name)
         own = self.knobs[name].expected(self.space.profile, value)
         if own is not None:
-            return min(math.log(max(own, 1e-3)), _gain(share))
-        return _gain(max(self.priorities.get(name, 0.0), HOPE * min(self.knobs[name].usual_gain, share)))
+            if own <= 1:
+                return math.log(own)
+            return min(max(math.log(own), _gain(self.priorities.get(name, 0.0))), _gain(share))
+        return _gain(max(self.priorities.get(name, 0.0), min(HOPE * self.knobs[name].usual_gain, share)))
 
     def seconds(self, incumbent: Configuration, config: Configuration) -> float:
         """Of a trial: what its knobs promise shortens what it takes itself."""

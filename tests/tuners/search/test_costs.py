@@ -23,10 +23,9 @@ def test_a_live_knob_costs_its_quads_however_long_a_start_takes() -> None:
     assert known.trial_s(PRESENT, PRESENT.with_({"amp": "bf16"})) == LIVE_QUADS * known.arena.quad_s
 
 
-@pytest.mark.parametrize(("at_once", "launches"), [(True, 1), (False, 2)])
-def test_a_knob_of_a_process_costs_the_start_of_two(at_once: bool, launches: int) -> None:
-    known = costs(at_once=at_once)
-    expected = launches * known.launch_s + DUEL_QUADS * known.arena.quad_s
+def test_a_knob_of_a_process_costs_the_start_of_two() -> None:
+    known = costs()
+    expected = 2 * known.launch_s + DUEL_QUADS * known.arena.quad_s
     assert known.trial_s(PRESENT, PRESENT.with_({"malloc": "libc-tuned"})) == pytest.approx(expected)
 
 
