@@ -69,6 +69,7 @@ def with_advisor(arena: GridArena, seed: int) -> Reached:
         reached,
         deadline=math.inf,
         priorities=grid.priorities,
+        startup_s=grid.start_s,
         clock=lambda: arena.now,
     )
     search.run(GridSession())

@@ -95,6 +95,7 @@ class Program:
         compile_s: Added to that where it is compiled.
         noise: Spread of a step's time, in logarithms.
         between: Spread of that of a whole process.
+        parts: Shares of a step (0 to 1) that its phases take, by name; ``input_wait`` is one of them.
         steps: After which it ends by itself.
         repeats: Its state can be kept, and steps repeated from it.
         seed: Of the noise.
@@ -107,6 +108,7 @@ class Program:
     compile_s: float = 20.0
     noise: float = 0.01
     between: float = 0.002
+    parts: Callable[[Config], Mapping[str, float]] = lambda config: {}
     steps: int | None = None
     repeats: bool = True
     seed: int = 0
@@ -244,6 +246,10 @@ class ReplayedSession(Session):
         refused = dict(each.refuses for each in self._effects if each.refuses is not None)
         self.last = SlotMeasured(
             tuple(round(1e9 * each) for each in spent),
+            phases_ns={
+                name: round(1e9 * share * sum(spent))
+                for name, share in self._of.program.parts(self._config).items()
+            },
             applied=tuple(name for name in self._changed if name not in refused),
             refused=refused,
         )

@@ -51,7 +51,8 @@ class Knob(Generic[V]):
         acts_on: Parts of ``StepPhases`` that it can shorten at all; empty when unknown. Their share
             of the step bounds the gain.
         usual_gain: Share of the step (0 to 1) that usually goes where it helps, as measured for knobs.md and
-            rounded; 0.05 where nothing was. Orders a search, together with what bounds the gain.
+            rounded; 0.05 where nothing was. Orders a search where ``expected`` says nothing, together with
+            what bounds the gain.
         layer: Order among knobs at one event; lower ones are nearer to the user's code.
         follows: The knob without which this one does nothing, if there is one; they come and go together.
         opt_in: Where its meaning is ``training`` it is recommended only if the user allows that
@@ -89,6 +90,14 @@ class Knob(Generic[V]):
 
     def ceiling(self, profile: Profile) -> float | None:
         """Largest share of the step (0 to 1) that it could take away, if more is known than ``acts_on``."""
+        return None
+
+    def expected(self, profile: Profile, value: V) -> float | None:
+        """Speed under ``value`` over the present one, as the profile lets expect; below 1 where it is slower.
+
+        It orders a search and is told to nobody. ``None`` where the profile says nothing about it: then the
+        findings that name the knob count, or what it usually gives.
+        """
         return None
 
     def present(self, profile: Profile) -> V:

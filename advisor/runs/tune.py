@@ -23,24 +23,27 @@ from advisor.rules import RULES
 from advisor.stages import assemble
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
-from advisor.stages.closer_look import look_again, look_closely
+from advisor.stages.closer_look import LOOK_AGAIN_S, look_again, look_closely
 from advisor.stages.confirming.confirmation import Confirmation
 from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, open_launcher, side_effects
-from advisor.stages.search_plan import how_long, planned_search
+from advisor.stages.search_plan import how_fine, how_long, planned_search, too_small
 from advisor.stages.searched import searched_space
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
 from advisor.tuners.launching.launch import StuckProcess
 from advisor.tuners.launching.session import Interrupted
-from advisor.tuners.search.search import Search, StoppedBy
+from advisor.tuners.search.eligible import is_of_space
+from advisor.tuners.search.measuring import StoppedBy
+from advisor.tuners.search.search import Search
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import DISRUPTIONS
 
+OVERRUN = 0.2  # of the budget, by which a run may exceed it at its end
 DISTURBED = "other processes disturbed every trial; a quieter machine or a longer --budget tells more"
 
 
@@ -89,6 +92,8 @@ def tune(
         findings = advise(bench.profile, RULES)
         space = _space(bench, study, batches)
         progress.say(how_long(bench, space))
+        if space.choices:
+            progress.say(how_fine(bench))
         trials = TrialLog(
             progress, clock, bench.deadline, study.store, study.name, space.present, measured,
             sampled=bench.baseline.sampled,
@@ -194,7 +199,37 @@ class _Tuning:
         if found is not None and found.verdict == "change" and nominee == found.config:
             self.outcome.reason = "nothing better was found than what was confirmed before"
         else:
-            self.outcome = self._confirm(nominee)
+            self.outcome = self._decide(nominee)
+            self._go_further(nominee)
+
+    def _go_further(self, nominee: Configuration) -> None:
+        """While the budget lasts, look for more on top of what was confirmed, or for something else.
+
+        Each is confirmed against the unchanged program, by itself and at the same level: what was confirmed
+        stands unless something better is.
+        """
+        bench = self.bench
+        deadline = bench.deadline - reserve_s(bench.arena, bench.baseline, bench.settings)
+        while self.search.stopped_by == "budget" and bench.clock() + bench.baseline.startup_s < deadline:
+            best = self.outcome
+            if not is_of_space(best.config, self.space):  # beside a batch beyond it was searched already
+                return
+            rejected = None if nominee == best.config else nominee
+            bench.progress.say("time is left: trying what was not reached")
+            nominee = self.search.go_on(best.config, _gain(best), deadline, rejected)
+            self.stopped_by = self.search.stopped_by
+            more = self.search.score - _gain(best)
+            if nominee == best.config or more <= math.log1p(bench.settings.min_gain):
+                return
+            outcome = self._decide(nominee)
+            if outcome.verdict == "change" and _gain(outcome) > _gain(best):
+                self.outcome = outcome
+
+    def _decide(self, nominee: Configuration) -> Outcome:
+        """What a confirmation says, unless the budget that is left cannot tell so small a gain."""
+        present = self.space.present
+        reason = too_small(self.bench, self.search.score) if nominee.changed(present) else ""
+        return Outcome(present, reason=reason) if reason else self._confirm(nominee)
 
     def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         confirmation = Confirmation(
@@ -222,8 +257,12 @@ class _Tuning:
         if self.search.stopped_by == "budget" and len(self.trials.trials) == 1:
             outcome.reason = "the budget left no time to try a change; give a longer --budget"
         self.batches.propose(bench.arena, outcome.config, bench.deadline)
-        self.after, notes = look_again(bench, outcome)
-        self.notes += notes
+        seconds = LOOK_AGAIN_S + 2 * bench.baseline.startup_s
+        if outcome.verdict != "change" or seconds < bench.left_s + OVERRUN * bench.settings.budget_s:
+            self.after, notes = look_again(bench, outcome)
+            self.notes += notes
+        else:
+            self.notes.append("the budget left no time to profile the recommended setting")
         end = bench.deadline - 4 * bench.baseline.startup_s - 40 * bench.arena.step_s
         self.batches.find_largest(bench.arena, bench.profile, outcome.config, end)
 
@@ -280,3 +319,10 @@ class _Tuning:
             arena=self.bench.arena,
             finished=finished,
         )
+
+
+def _gain(outcome: Outcome) -> float:
+    """Confirmed log ratio; 0 of the unchanged program."""
+    if outcome.verdict != "change" or outcome.decision is None:
+        return 0.0
+    return outcome.decision.estimate.estimate

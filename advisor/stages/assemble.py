@@ -42,7 +42,7 @@ from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate, median
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.search.search import StoppedBy
+from advisor.tuners.search.measuring import StoppedBy
 from advisor.tuners.space.space import NotTried, Space
 
 ENDS = {"estimate", "low", "high"}

@@ -1,18 +1,12 @@
 """How long a search will probably take: told as soon as the baseline says what a step and a start cost."""
 
-from collections.abc import Mapping
-
 from advisor.base.durations import write_duration
-from advisor.stages.confirming.confirmation_plan import END_S
-from advisor.tuners.comparing.duel import BATON, LIVE, Arena
-from advisor.tuners.knob import Value
-from advisor.tuners.search.race import DUEL_QUADS
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.search import FRUITLESS
 from advisor.tuners.space.space import Space
 
-LIVE_QUADS = 4  # a race of live knobs looks at 1, 3, 6 and 12; most are clear at the second or third
 LONG_MS = 999.5  # from here on, three figures are seconds
-WARM_STEPS = 8  # of a process before it is measured
 
 
 def said(
@@ -51,24 +45,12 @@ def search_s(arena: Arena, space: Space, startup_s: float, trials: int | None = 
         startup_s: From starting the program to its first step.
         trials: At most, the baseline included.
     """
+    one = Costs(arena, startup_s)
     costs = [
-        trial_s(arena, space.present, space.complete(space.present.with_({name: value})), startup_s)
+        one.trial_s(space.present, space.complete(space.present.with_({name: value})))
         for name, values in space.choices.items()
         for value in values[1:]
     ]
     if len(space.choices) > 1:
         costs += [max(costs, default=0.0)] * min(FRUITLESS, max(0, space.size - len(costs) - 1))
     return sum(costs if trials is None else costs[: max(0, trials - 1)])
-
-
-def trial_s(
-    arena: Arena, present: Mapping[str, Value], config: Mapping[str, Value], startup_s: float
-) -> float:
-    """Seconds of one trial, by the way in which its configuration is compared with the present one."""
-    launch = startup_s + END_S + WARM_STEPS * arena.step_s
-    how = arena.how(present, config)
-    if how == LIVE:
-        return LIVE_QUADS * arena.quad_s
-    if how == BATON:
-        return 2 * launch + DUEL_QUADS * arena.quad_s
-    return launch + sum(arena.window_steps(config)) * arena.step_s  # the present one's window is kept

@@ -1,5 +1,6 @@
 """The search within a tuning run: how long it may take, what it looks at first, and what it may use."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -12,12 +13,17 @@ from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.guidance import priorities
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
+from advisor.tuners.comparing.affordable import MOST, TELLING, pairs_within, seconds_to_tell, smallest_gain
+from advisor.tuners.search.costs import PAIR_QUADS, Costs
+from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.search import Search
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
 
 LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
+CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
+HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
@@ -30,6 +36,39 @@ def how_long(bench: MeasuredBench, space: Space) -> str:
         trials=bench.settings.trials,
         left_s=bench.left_s,
         later_s=reserve_s(bench.arena, bench.baseline, bench.settings),
+    )
+
+
+def how_fine(bench: MeasuredBench) -> str:
+    """What is told of the smallest gain that half of the rest of the budget can confirm."""
+    arena, pair_s = bench.arena, Costs(bench.arena, bench.baseline.startup_s).pair_s
+    pairs = pairs_within(CONFIRMED_SHARE * bench.left_s, pair_s)
+    smallest = _smallest(bench, CONFIRMED_SHARE * bench.left_s)
+    if smallest is not None and smallest <= TELLING:
+        return (
+            f"the budget tells a gain of about {smallest:.0%} and more: {_counted(pairs)} of fresh processes"
+        )
+    needed_s = seconds_to_tell(TELLING, pair_s, arena.sigma, PAIR_QUADS)
+    told = f"the budget tells no gain of {TELLING:.0%}: {_counted(pairs)} of fresh processes fit"
+    if needed_s is None:
+        return f"{told}, and the noise asks for more than {MOST}"
+    minutes = math.ceil((bench.spent_s + needed_s / CONFIRMED_SHARE) / 60)
+    return f"{told}; `--budget {minutes}m` could"
+
+
+def too_small(bench: MeasuredBench, log_ratio: float) -> str:
+    """Why a nominee's gain is far below what the rest of the budget can confirm; empty where it is not.
+
+    Args:
+        bench: What is measured on.
+        log_ratio: Of the nominee, by the search.
+    """
+    smallest = _smallest(bench, bench.left_s)
+    if not bench.arena.timed or smallest is None or log_ratio >= HOPEFUL * math.log1p(smallest):
+        return ""
+    return (
+        f"the best that was found, about {math.exp(log_ratio):.2f}x, is far below the "
+        f"{1 + smallest:.2f}x that the rest of the budget can confirm"
     )
 
 
@@ -72,6 +111,18 @@ def planned_search(
         allow_training=settings.allow_training,
         # one change alone need not bring a program that uses more than it may below the limit
         limit_bytes=None if limit is None else max(limit, profile.peak_bytes),
+        startup_s=bench.baseline.startup_s,
+        least=max(WORTH, HOPEFUL * math.log1p(_smallest(bench, CONFIRMED_SHARE * bench.left_s) or TELLING)),
         next_number=study.next_number(),
         clock=bench.clock,
     )
+
+
+def _smallest(bench: MeasuredBench, seconds: float) -> float | None:
+    """The smallest relative gain that so many seconds probably confirm; ``None`` where they confirm none."""
+    pairs = pairs_within(seconds, Costs(bench.arena, bench.baseline.startup_s).pair_s)
+    return smallest_gain(pairs, bench.arena.sigma, PAIR_QUADS)
+
+
+def _counted(pairs: int) -> str:
+    return f"{pairs} pair{'' if pairs == 1 else 's'}"

@@ -134,10 +134,12 @@ def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: s
     assert run.launcher.now < 1.5 * budget_s  # which a confirmation may overrun to reach its first look
 
 
-def test_a_search_has_its_least_share_though_the_baseline_took_the_budget(tmp_path: Path) -> None:
+def test_where_the_baseline_took_the_budget_nothing_is_begun_that_runs_far_beyond_it(tmp_path: Path) -> None:
     run = replayed(Program(step_s=1.0, startup_s=8.0), tmp_path, knobs=WORKERS, budget_s=58.0)
     assert run.result.recommendation.verdict == "keep" and run.result.budget.stopped_by == "budget"
-    assert [trial.number for trial in run.result.trials] == [0, 1]
+    assert [trial.number for trial in run.result.trials] == [0] and run.launcher.now < 1.2 * 58.0
+    assert "left no time to try a change" in run.result.recommendation.reason
+    assert {entry.value for entry in run.result.not_tried} == {1, 2}
     assert "findings rest on the baseline alone" in " ".join(run.result.profile.notes)
 
 

@@ -9,6 +9,7 @@ from advisor.stages import expected
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.search.costs import LIVE_QUADS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
@@ -34,7 +35,7 @@ def told(choices: dict[str, list[Value]], **options: Any) -> str:
 def test_a_knob_that_needs_new_processes_takes_longer_by_their_start() -> None:
     arena = an_arena()
     live, restarted = (expected.search_s(arena, a_space(choices), 2.0) for choices in (LIVE_KNOB, RESTARTED))
-    assert live == expected.LIVE_QUADS * arena.quad_s
+    assert live == LIVE_QUADS * arena.quad_s
     assert restarted > 2 * 2.0 + arena.quad_s
 
 

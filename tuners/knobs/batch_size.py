@@ -45,6 +45,14 @@ class BatchSize(Knob[int]):
             raise Refused(f"no other batch size fits a dataset of {longest} items")
         return [present, *larger, *smaller]
 
+    def expected(self, profile: Profile, value: int) -> float | None:
+        """Samples per second, of a step whose time is a constant and a part for each sample (replayed)."""
+        doubled = profile.replays.double_batch
+        if doubled is None:
+            return None
+        times, each = value / self.present(profile), max(0.0, min(1.0, doubled.share - 1))
+        return times / (1 - each + each * times)
+
     def check(self, value: int, profile: Profile) -> None:
         self.present(profile)
         length = _loader(profile).dataset_length

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FOR_CUDA = ("compile-reduce-overhead", "compile-max-autotune-no-cudagraphs", "compile-max-autotune")
 JIT = ("jit_script", "jit_trace", "jit_hybrid")
 DYNAMIC = {"auto": None, "on": True, "off": False}
+DISPATCH_MS = 0.004  # of one operator that is called eagerly, with its part of backward; set by experiment
 NO_JIT_IN_SCRIPTS = (
     "a trace freezes the train flag and control flow, and torch marks jit as deprecated; "
     "it is tried on workload files only"
@@ -83,6 +84,21 @@ class Execution(Knob[str]):
         """Take over what other knobs say about compiling: `dynamic` and `compile_region`."""
         self._dynamic = DYNAMIC[str(config.get("dynamic", "auto"))]
         self._region = str(config.get("compile_region", "model"))
+
+    def expected(self, profile: Profile, value: str) -> float | None:
+        """What chains of elementwise operators save when fused, and what calls of operators cost in Python.
+
+        On a GPU, where launches overlap, and where no chains were recorded nothing is known.
+        """
+        if value in JIT:
+            return 1.0
+        window = profile.window
+        if window is None or window.pointwise is None or profile.device.startswith("cuda"):
+            return None
+        chains = window.pointwise
+        fused = 1 - chains.bytes_fused / chains.bytes_moved if chains.bytes_moved > 0 else 0.0
+        saved_ms = chains.ms * fused + DISPATCH_MS * window.dispatches
+        return 1 / (1 - min(0.6, saved_ms / window.step_ms))
 
     def call(self, function: Callable[..., Any], root: "Module", value: str) -> Callable[..., Any]:
         """What to call in place of ``function``, the root's own bound forward.

@@ -42,6 +42,18 @@ class NumThreads(Knob[int]):
             raise Refused("this process may use one CPU only")
         return [present, *sorted(tried)]
 
+    def expected(self, profile: Profile, value: int) -> float | None:
+        """By Amdahl's law, with the serial share that CPU time over wall time shows; with a replay by that.
+
+        One thread shows nothing of how its work would divide.
+        """
+        present, host, phases = self.present(profile), profile.host, profile.phases
+        if host is not None and host.one_thread_step_ms and phases is not None and value == 1:
+            return phases.step_ms / host.one_thread_step_ms
+        if host is None or host.cpu_per_wall is None or present < 2:
+            return 1.0 if value < present else None
+        return _busy(_shared(min(host.cpu_per_wall, present), present), value) / max(1.0, host.cpu_per_wall)
+
     def process(self, value: int) -> None:
         """Set the number of threads of this process."""
         import torch
@@ -54,3 +66,13 @@ class NumThreads(Knob[int]):
 
     def change(self, value: int) -> Change:
         return Change(f"torch.set_num_threads({value})", {"OMP_NUM_THREADS": str(value)})
+
+
+def _shared(busy: float, threads: int) -> float:
+    """Share (0 to 1) of the work that threads divide, of which ``busy`` CPUs are in use on average."""
+    return max(0.0, min(1.0, (1 - 1 / max(1.0, busy)) / (1 - 1 / threads)))
+
+
+def _busy(shared: float, threads: int) -> float:
+    """CPUs in use on average: the speed over that of one thread."""
+    return 1 / (1 - shared + shared / threads)

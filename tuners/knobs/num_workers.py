@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from advisor.profiles.derived.demand import feeding
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
@@ -48,6 +49,18 @@ class NumWorkers(Knob[int]):
         powers = [2**n for n in range(most.bit_length()) if 2**n <= most]
         wanted = _wanted(profile)
         return [present, *sorted((n for n in (0, *powers) if n != present), key=lambda n: abs(n - wanted))]
+
+    def expected(self, profile: Profile, value: int) -> float | None:
+        """By the slowest of three: the rest of the step, making its batches, and the CPUs for both."""
+        fed, phases = feeding(profile), profile.phases
+        if fed is None or phases is None or _loader(profile).iterable:
+            return None
+        if value == 0:
+            return phases.step_ms / (fed.rest_ms + fed.making_ms)
+        cpus = 1.0 if profile.host is None else profile.host.cpu_per_wall or 1.0
+        share = 1.0 if fed.cpu_share is None else fed.cpu_share
+        computing_ms = (fed.rest_ms * cpus + fed.making_ms * share) / profile.machine.cpus_allowed
+        return phases.step_ms / max(fed.rest_ms, fed.making_ms / value, computing_ms, 1e-6)
 
     def check(self, value: int, profile: Profile) -> None:
         if _loader(profile).iterable and value > 1:

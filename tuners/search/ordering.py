@@ -1,14 +1,19 @@
 """In which order a search tries knobs, and which of them it tries once more beside others."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import AnyKnob, Value
-from advisor.tuners.space.space import largest_share
+from advisor.tuners.search.costs import Costs
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space, largest_share
 
-LOADING_PRICE, RESTART_PRICE = 3.0, 8.0  # of a trial, in trials of a live knob: windows, starts
-COMPILING_PRICE = 20.0  # the same where the first trial compiles, for tens of seconds
+LEAST_GAIN = 0.01  # log ratio that any knob may bring, against all expectation
+HOPE = 0.5  # of what is usual: it is what helps where something helps
+LEAST_S = 0.5  # seconds of a trial, below which the order does not matter
+MOST_SHARE = 0.95  # of the step, that anything may be expected to take away
+PROVEN = 0.2  # share, and log ratio, from which a cure that a finding and its knob agree on comes first
 MUCH = 4  # times the present number: enough for what depends on it to show
 
 INTERACTING = (
@@ -30,31 +35,79 @@ PAIRS = (
 # whose gain may need both (measurement.md, section 5)
 
 
-def by_expected_gain(
-    names: Iterable[str], knobs: Mapping[str, AnyKnob], profile: Profile, priorities: Mapping[str, float]
-) -> list[str]:
-    """By the gain to expect over what a trial costs.
+@dataclass(frozen=True)
+class Expectations:
+    """What to expect of each knob of a space, and at what cost.
 
-    Expected is the ceiling of a finding that names the knob, or what the knob usually gives; no more than
-    the share of the step that it can act on.
-
-    Args:
-        names: Knobs to try.
+    Attributes:
+        space: What is tried.
         knobs: All, by name.
-        profile: Of the baseline.
+        costs: Of trials, in seconds of this program.
         priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
     """
 
-    def rank(name: str) -> tuple[float, float, str]:
-        knob = knobs[name]
-        bound = largest_share(knob, profile)
-        share = 1.0 if bound is None else bound[0]
-        gain = max(priorities.get(name, 0.0), min(knob.usual_gain, share))
-        restart = COMPILING_PRICE if knob.compiles else RESTART_PRICE
-        price = 1.0 if knob.live else LOADING_PRICE if knob.loading else restart
-        return -gain / price, -share, name
+    space: Space
+    knobs: Mapping[str, AnyKnob]
+    costs: Costs
+    priorities: Mapping[str, float]
 
-    return sorted(names, key=rank)
+    def order(self, incumbent: Configuration) -> list[str]:
+        """Knobs by the gain to expect over the seconds that their first look takes.
+
+        Those whose gain a finding proves and the knob itself expects stand before the others.
+        """
+
+        def rank(name: str) -> tuple[bool, float, float, str]:
+            values = self.ordered(name, incumbent)
+            gain = max((self.gain(name, value) for value in values), default=0.0)
+            share = self._share(name)
+            seconds = max(LEAST_S, self._seconds(name, values, incumbent))
+            return not self._proven(name, values), -max(gain, LEAST_GAIN) / seconds, -share, name
+
+        return sorted(self.space.choices, key=rank)
+
+    def ordered(self, name: str, incumbent: Configuration) -> list[Value]:
+        """Values of a knob other than the incumbent's, in its own order; those that promise a loss last."""
+        values = [value for value in self.space.choices[name] if value != incumbent[name]]
+        return sorted(values, key=lambda value: self.gain(name, value) < 0)
+
+    def gain(self, name: str, value: Value) -> float:
+        """Log ratio to expect: by the profile and what findings say, else what is usual.
+
+        It is no more than the share of the step that the knob can act on, by which a finding is measured.
+        """
+        share = self._share(name)
+        own = self.knobs[name].expected(self.space.profile, value)
+        if own is not None:
+            if own <= 1:
+                return math.log(own)
+            return min(max(math.log(own), _gain(self.priorities.get(name, 0.0))), _gain(share))
+        return _gain(max(self.priorities.get(name, 0.0), min(HOPE * self.knobs[name].usual_gain, share)))
+
+    def seconds(self, incumbent: Configuration, config: Configuration) -> float:
+        """Of a trial: what its knobs promise shortens what it takes itself."""
+        changed = config.changed(self.space.present).items()
+        speeds = [self.knobs[name].expected(self.space.profile, value) or 1.0 for name, value in changed]
+        return self.costs.trial_s(incumbent, config, max(1.0, math.prod(speeds)))
+
+    def _proven(self, name: str, values: Sequence[Value]) -> bool:
+        found, profile = self.priorities.get(name, 0.0), self.space.profile
+        own = [self.knobs[name].expected(profile, value) for value in values]
+        return found >= PROVEN and any(ratio is not None and math.log(ratio) >= PROVEN for ratio in own)
+
+    def _share(self, name: str) -> float:
+        bound = largest_share(self.knobs[name], self.space.profile)
+        return 1.0 if bound is None else bound[0]
+
+    def _seconds(self, name: str, values: Sequence[Value], incumbent: Configuration) -> float:
+        if not values:
+            return LEAST_S
+        return self.seconds(incumbent, self.space.complete(incumbent.with_({name: values[0]})))
+
+
+def _gain(share: float) -> float:
+    """Log ratio where this share of the step goes."""
+    return -math.log(1 - min(share, MOST_SHARE))
 
 
 def telling(values: Sequence[Value], present: Value) -> Value:

@@ -25,6 +25,8 @@ DUEL_LOOKS = 2  # instances of a restart knob while screening
 SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
 MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its last batch, once each
+LONG_QUAD_S = 4.0  # of a quad, from which a clear one suffices
+SURE = 4.0  # times the spread of a quad, beyond which its log ratio is clear
 CLEAR = 0.2  # log ratio that needs no second look while screening
 
 
@@ -35,14 +37,18 @@ class Race:
     Attributes:
         limit_bytes: Of memory, that a candidate with a process of its own may use.
         base: The baseline; a setting that it has, such as a fixed one, is never lost.
+        least: Log ratio below which a gain could not be confirmed: no look is taken to tell it from nothing.
         lost: Settings of the incumbent that declined in the last race, by knob with the reason.
+        input_wait: Share (0 to 1) of the candidate's steps that waited for data in the last race.
     """
 
     arena: Arena
     clock: Callable[[], float] = time.monotonic
     limit_bytes: int | None = None
     base: Configuration = field(default_factory=lambda: Configuration({}))
+    least: float = WORTH
     lost: dict[str, str] = field(default_factory=dict)
+    input_wait: float | None = None
     _shared: tuple[Configuration, Running] | None = None
 
     def adopt(self, config: Configuration, session: Running) -> None:
@@ -61,7 +67,12 @@ class Race:
             session.kill()
 
     def run(
-        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+        self,
+        incumbent: Configuration,
+        config: Configuration,
+        record: TrialRecord,
+        deadline: float,
+        bar: float = 0.0,
     ) -> Estimate:
         """Log ratio of one configuration over the incumbent; what was measured goes into the record.
 
@@ -70,21 +81,28 @@ class Race:
             config: What is tried.
             record: Of this trial.
             deadline: Time of the clock after which no further look is taken.
+            bar: Log ratio of the best that this one competes with: no look is taken that cannot change
+                which of them is better.
 
         Raises:
             TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice. Or a
                 setting of the incumbent declined (``not_applied``), which then is in ``lost``.
         """
         self.lost = {}
-        return once_more(lambda: self._once(incumbent, config, record, deadline), record.begin_again)
+        return once_more(lambda: self._once(incumbent, config, record, deadline, bar), record.begin_again)
 
     def _once(
-        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+        self,
+        incumbent: Configuration,
+        config: Configuration,
+        record: TrialRecord,
+        deadline: float,
+        bar: float,
     ) -> Estimate:
         how = self.arena.how(incumbent, config)
         if how == LIVE:
             record.process = "shared"
-            return self._live(incumbent, config, record, deadline)
+            return self._live(incumbent, config, record, deadline, bar)
         instances: list[list[float]] = []
         for index in range(DUEL_LOOKS):
             duel = self.arena.duel(
@@ -102,8 +120,9 @@ class Race:
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
             record.applied = list(duel.second_message.applied)
+            self.input_wait = duel.second_message.input_wait
             record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
-            ambiguous = WORTH < median(duel.log_ratios) < CLEAR
+            ambiguous = WORTH < median(duel.log_ratios) - bar < CLEAR
             if record.refused or not ambiguous or self.clock() > deadline:
                 break
         check_outcome(record, self.limit_bytes)
@@ -115,7 +134,12 @@ class Race:
         return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
 
     def _live(
-        self, incumbent: Configuration, config: Configuration, record: TrialRecord, deadline: float
+        self,
+        incumbent: Configuration,
+        config: Configuration,
+        record: TrialRecord,
+        deadline: float,
+        bar: float,
     ) -> Estimate:
         ratios: list[float] = []
         estimate: Estimate | None = None
@@ -128,16 +152,22 @@ class Race:
             refuse_collapse((incumbent, config), (first, slots))
             record.slots += slots
             record.applied = list(messages[1].applied)
+            self.input_wait = messages[1].input_wait
             record.refused = self._refused(incumbent, config, *messages)
-            if ratios[0] < HOPELESS:
+            if ratios[0] < HOPELESS or (len(ratios) == 1 and self._is_clear(ratios[0] - bar)):
                 break
             if len(ratios) >= 2:
                 estimate = within(ratios, SCREEN_LEVEL)
-                if record.refused or estimate.high < WORTH or estimate.low > WORTH:
+                if record.refused or estimate.high < bar + self.least or estimate.low > bar + WORTH:
                     break
             if self.clock() > deadline:
                 break
         return estimate or self._lone(ratios[0])
+
+    def _is_clear(self, difference: float) -> bool:
+        """Whether one quad of long steps decides: a second takes long, and warm-up counts for less."""
+        surely = SURE * self.arena.sigma
+        return self.arena.quad_s > LONG_QUAD_S and not self.least - surely <= difference <= WORTH + surely
 
     def _live_quads(
         self, incumbent: Configuration, config: Configuration, quads: int, deadline: float

@@ -1,106 +1,26 @@
-"""The stages of a search: one knob at a time against the incumbent, then jointly by Optuna.
-
-Results only nominate: the confirmation on fresh processes decides. All trials go through one Optuna
-study by ask and tell, so that its sampler starts the joint stage from everything that was measured.
-"""
+"""The stages of a search: one knob at a time against the incumbent, then jointly by Optuna."""
 
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Sequence
 
-from advisor.profiles.facts.profile import Profile
-from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.search.asking import Asking, Proposal
-from advisor.tuners.search.infeasible import TooMuch
-from advisor.tuners.search.measured import Measured
-from advisor.tuners.search.ordering import INTERACTING, PAIRS, by_expected_gain, telling
-from advisor.tuners.search.race import WORTH, Race
-from advisor.tuners.search.record import Recorder, Stage, TrialRecord
+from advisor.tuners.search.asking import Proposal
+from advisor.tuners.search.curve import Curve
+from advisor.tuners.search.eligible import is_of_space
+from advisor.tuners.search.measuring import BudgetSpent, Measuring
+from advisor.tuners.search.ordering import INTERACTING, PAIRS, telling
+from advisor.tuners.search.race import WORTH
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.space.space import NotTried, Space
-from advisor.tuners.supervision.failures import USER_CAUSES, Cause, TrialFailed
 
-if TYPE_CHECKING:
-    import optuna
-
-PAST_THE_PEAK = 2  # numbers in a row that give no more than the best so far
 FINALISTS = 4
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 NEAR = 0.05  # log ratio below the best within which a configuration takes part in the last race
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
-FAILURES_IN_A_ROW = 5
-
-StoppedBy = Literal["budget", "trials", "converged", "failures", "interrupted"]
 
 
-class BudgetSpent(Exception):
-    """No further trial can be begun; ``by`` is what ended it."""
-
-    def __init__(self, by: StoppedBy) -> None:
-        super().__init__(by)
-        self.by = by
-
-
-@dataclass
-class Search:
-    """Finds a configuration worth confirming.
-
-    Attributes:
-        deadline: Monotonic time at which the search must leave the rest to the confirmation.
-        latest: The same while nothing was found that would have to be confirmed; not before ``deadline``.
-        max_trials: Trials at most, the baseline included.
-        measured: What earlier parts of a resumed study measured.
-        priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
-        next_number: The next trial's number.
-        worth: Log ratio of what a sample is worth under a configuration over one of the baseline's: with the
-            gradient noise scale it makes goodput of throughput.
-        allow_training: What changes the training by asynchronous, stale, compressed or local updates may be
-            nominated, not only measured.
-        limit_bytes: Of memory, that a configuration may use.
-    """
-
-    arena: Arena
-    space: Space
-    profile: Profile
-    study: "optuna.Study"
-    recorder: Recorder
-    deadline: float
-    latest: float = 0.0
-    max_trials: int | None = None
-    measured: Measured = field(default_factory=Measured)
-    priorities: Mapping[str, float] = field(default_factory=dict)
-    next_number: int = 1
-    compile_s: float | None = None
-    worth: Callable[[Configuration], float] = lambda config: 0.0
-    allow_training: bool = False
-    limit_bytes: int | None = None
-    clock: Callable[[], float] = time.monotonic
-    incumbent: Configuration = field(init=False)
-    score: float = 0.0
-    stopped_by: StoppedBy = "converged"
-    not_tried: list[NotTried] = field(default_factory=list)
-    _race: Race = field(init=False)
-    _asking: Asking = field(init=False)
-    _seen: dict[Configuration, float] = field(default_factory=dict)
-    _nominees: set[Configuration] = field(default_factory=set)
-    _before: list[tuple[float, Configuration]] = field(default_factory=list)
-    _lost: list[NotTried] = field(default_factory=list)
-    _failed_in_a_row: int = 0
-    _failed: set[Configuration] = field(default_factory=set)
-    _too_much: TooMuch = field(init=False)
-    _for_finals_s: float = 0.0
-    _apart: bool = False
-
-    def __post_init__(self) -> None:
-        self.incumbent = self.space.present
-        self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present)
-        self._too_much = TooMuch(self.space.present)
-        self._asking = Asking(self.study, self.space)
-        self._seen = {self.space.complete(self.incumbent): 0.0}
+class Search(Measuring):
+    """Finds a configuration worth confirming."""
 
     def run(self, session: Running | None) -> Configuration:
         """Search until converged or out of budget; the incumbent is what to confirm.
@@ -110,12 +30,38 @@ class Search:
         """
         if session is not None:
             self._race.adopt(self.space.present, session)
-        self._for_finals_s = FINALS_SHARE * max(0.0, self.deadline - self.clock())
+        return self._search()
+
+    def go_on(
+        self, config: Configuration, score: float, deadline: float, rejected: Configuration | None = None
+    ) -> Configuration:
+        """Search on after a decision; the incumbent is what to confirm next.
+
+        Args:
+            config: What was confirmed, or the baseline.
+            score: Of it, as of all that was measured.
+            deadline: Of the clock; what has no time left is not tried.
+            rejected: What was not confirmed; it is not nominated again.
+        """
+        if rejected is not None:
+            self._nominees.discard(rejected)
+            self._seen[rejected] = -math.inf
+        self._adopt(score, self.space.complete(config))
+        self.deadline = self.latest = deadline
+        self.not_tried = [entry for entry in self.not_tried if entry not in self._too_long]
+        self._too_long.clear()
+        self._apart = False
+        return self._search()
+
+    def _search(self) -> Configuration:
+        left_s = self.deadline - self.clock()
+        self._for_finals_s = FINALS_SHARE * max(0.0, left_s) if math.isfinite(left_s) else 0.0
         explored = -1
         try:
             while explored < len(self._lost):  # what was found beside a lost setting is looked for without it
                 explored = len(self._lost)
                 self._explore()
+            self.stopped_by = "budget" if self._too_long else "converged"
         except BudgetSpent as spent:
             self.stopped_by = spent.by
         self._for_finals_s = 0.0
@@ -151,7 +97,7 @@ class Search:
         return self.incumbent
 
     def _explore(self) -> None:
-        order = by_expected_gain(self.space.choices, self.arena.knobs, self.profile, self.priorities)
+        order = self._expectations.order(self.incumbent)
         self._start_from_findings(order)
         for name in order:
             self._screen(name)
@@ -185,23 +131,26 @@ class Search:
 
     def _screen(self, name: str) -> None:
         """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
-        start, worse_in_a_row = self.incumbent, 0
+        start = self.incumbent
         best: tuple[float, Configuration] | None = None
+        curve = Curve(list(self._values(name, start)))
+        for_data = self.arena.knobs[name].acts_on == ("input_wait",)
         try:
-            for value in self._values(name, start):
+            while (value := curve.next()) is not None:
                 config = self.space.complete(start.with_({name: value}))
-                score = self._measure(config, "screen")
+                if self._is_ruled_out(config, start):
+                    continue
+                most = self.score if best is None else best[0]
+                score = self._measure(config, "screen", bar=most - self.score)
                 if self.incumbent != start:  # part of it declined: none of this counts
                     best = None
                     return
                 if score is None:
                     continue
-                most = self.score if best is None else best[0]
-                worse_in_a_row = 0 if score > most + WORTH else worse_in_a_row + 1
-                if worse_in_a_row == 0:
+                better = score > most + WORTH
+                curve.told(value, better=better, waits=self._waits.get(config) if for_data else None)
+                if better:
                     best = (score, config)
-                elif isinstance(value, int) and best is not None and worse_in_a_row == PAST_THE_PEAK:
-                    break
         finally:  # the budget may end in between; what was found before counts
             if best is not None:
                 self._adopt(*best)
@@ -235,15 +184,9 @@ class Search:
             self._adopt(score, config)
         return gained
 
-    def _adopt(self, score: float, config: Configuration) -> None:
-        """Go on from this configuration."""
-        self._before.append((self.score, self.incumbent))
-        self.score, self.incumbent = score, config
-
     def _values(self, name: str, start: Configuration) -> Iterator[Value]:
-        for value in self.space.choices[name]:
-            config = start.with_({name: value})
-            if value != start[name] and not self._too_much.holds(config, start) and not self._is_lost(config):
+        for value in self._expectations.ordered(name, start):
+            if not self._is_ruled_out(start.with_({name: value}), start):
                 yield value
 
     def _screen_again(self) -> None:
@@ -255,6 +198,8 @@ class Search:
     def _refine(self) -> None:
         """Joint proposals of Optuna's sampler, until several in a row change nothing."""
         fruitless = 0
+        if len(self.space.choices) < 2:  # its own curve has decided
+            return
         while fruitless < FRUITLESS and self.space.size > len(self._seen):
             proposal = self._asking.propose(self._is_new, self._is_allowed, FRUITLESS - fruitless)
             if proposal is None:
@@ -270,159 +215,12 @@ class Search:
             return False
         return self.space.check(config) is None
 
-    def _is_lost(self, config: Configuration) -> bool:
-        """Whether something in it declined late."""
-        return any(config.get(each.knob) == each.value for each in self._lost)
-
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""
         for config, scores in self.measured.scores.items():
             known = config in self._seen or config in self.measured.failures or self._is_lost(config)
-            if known or not self._is_of_space(config) or self.space.check(config) is not None:
+            if known or not is_of_space(config, self.space):
                 continue
             score = self._keep(config, scores[-1])
             if score is not None and score > self.score + WORTH:
                 self._adopt(score, config)
-
-    def _is_of_space(self, config: Configuration) -> bool:
-        present, choices = self.space.present, self.space.choices
-        return config.keys() == present.keys() and all(
-            value in choices.get(name, (present[name],)) for name, value in config.items()
-        )
-
-    def _measure(
-        self,
-        config: Configuration,
-        stage: Stage,
-        proposal: Proposal | None = None,
-        *,
-        again: bool = False,
-    ) -> float | None:
-        """Measure one configuration against the incumbent; its score, or ``None`` when it failed.
-
-        Args:
-            config: Complete.
-            stage: For the record.
-            proposal: Where Optuna's sampler proposed this.
-            again: Measure it although it was measured before.
-        """
-        if self._is_lost(config):
-            return None
-        if proposal is None:
-            reason = self.space.check(config)
-            if reason is not None:
-                self._drop(config, reason)
-                return None
-            if config in self._seen and not again:
-                return self._nominated(config)
-        if config in self.measured.failures:
-            self._note_failure(config, self.measured.failures[config])
-            return None
-        score = self.measured.score(config, again=again)
-        if score is not None:
-            return self._keep(config, score)
-        self._afford()
-        number, self.next_number = self.next_number, self.next_number + 1
-        record = TrialRecord(number, config, stage)
-        self.arena.log = None
-        self.recorder.begin(record, self.score)
-        asked = None if self._apart else self._asking.take(config, proposal)
-        try:
-            estimate = self._race.run(self.incumbent, config, record, self._until)
-            record.log = self.arena.log
-        except TrialFailed as failed:
-            record.log = self.arena.log
-            failure = failed.failure
-            record.state, record.cause, record.message = "failed", failure.cause, failure.message
-            self.recorder.record(record, asked=asked)
-            if asked is not None:
-                self._asking.fail(asked)
-            if self._race.lost:
-                self._fall_back(self._race.lost)
-            else:
-                self._note_failure(config, failure.cause)
-            return None
-        if record.refused:
-            if asked is not None:
-                self._asking.refuse(asked)
-            self._refuse(record)
-            return None
-        record.against_baseline = estimate.shifted(self.score - self.worth(self.incumbent))
-        worth = self.worth(config)
-        if worth:
-            record.efficiency = math.exp(worth)
-        score = record.against_baseline.estimate + worth
-        self.recorder.record(record, asked=asked, value=score)
-        if asked is not None:
-            self._asking.tell(asked, score)
-        return self._keep(config, score)
-
-    def _keep(self, config: Configuration, score: float) -> float | None:
-        """Remember what was measured; ``None`` where it nominates nothing."""
-        self._seen[config] = score
-        self._failed_in_a_row = 0
-        return self._nominated(config)
-
-    def _nominated(self, config: Configuration) -> float | None:
-        """The score of what was seen, if it may be recommended."""
-        if not math.isfinite(self._seen[config]) or not self._may_be_nominated(config):
-            return None
-        self._nominees.add(config)
-        return self._seen[config]
-
-    def _may_be_nominated(self, config: Configuration) -> bool:
-        """Whether its updates are those of the baseline, or the user allows others; no estimate is either."""
-        if self.profile.target_kind == "script" and config.get("ranks", 1) != self.space.present.get(
-            "ranks", 1
-        ):
-            return False
-        changed = [self.arena.knobs[name] for name in config.changed(self.space.present)]
-        return self.allow_training or not any(
-            knob.opt_in and knob.meaning(config) is Semantics.TRAINING for knob in changed
-        )
-
-    @property
-    def _until(self) -> float:
-        found = any(self._seen[config] > WORTH for config in self._nominees)
-        return self.deadline - self._for_finals_s if found else max(self.deadline, self.latest)
-
-    def _afford(self) -> None:
-        if self.clock() > self._until:
-            raise BudgetSpent("budget")
-        counted = self.next_number - len(self.measured.interrupted)
-        if self.max_trials is not None and counted >= self.max_trials:
-            raise BudgetSpent("trials")
-
-    def _note_failure(self, config: Configuration, cause: Cause) -> None:
-        """Learn from a failure; it is not tried again. Too many end the search."""
-        self._seen[config] = -math.inf
-        self._too_much.learn(config, cause, self.incumbent)
-        self._failed.add(config)
-        self._failed_in_a_row += 1 if cause in USER_CAUSES else -self._failed_in_a_row
-        tried = max(1, self.next_number - 1)
-        if self._failed_in_a_row >= FAILURES_IN_A_ROW or (tried >= 10 and len(self._failed) > tried / 2):
-            raise BudgetSpent("failures")
-
-    def _refuse(self, record: TrialRecord) -> None:
-        """A refusal in the process counts neither as a trial nor as a failure."""
-        self.next_number -= 1
-        for name, reason in record.refused.items():
-            self._leave_out(NotTried(name, record.config[name], reason))
-        self._seen[record.config] = float("-inf")
-
-    def _fall_back(self, refused: Mapping[str, str]) -> None:
-        """Settings of the incumbent declined late: never try them again, go on from the last one without."""
-        for name, reason in refused.items():
-            self._lost.append(NotTried(name, self.incumbent[name], reason))
-            self._leave_out(self._lost[-1])
-        self._nominees = {config for config in self._nominees if not self._is_lost(config)}
-        while self._is_lost(self.incumbent):
-            self.score, self.incumbent = self._before.pop()
-
-    def _drop(self, config: Configuration, reason: str) -> None:
-        for name, value in config.changed(self.incumbent).items():
-            self._leave_out(NotTried(name, value, reason))
-
-    def _leave_out(self, entry: NotTried) -> None:
-        if entry not in self.not_tried:
-            self.not_tried.append(entry)

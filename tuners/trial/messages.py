@@ -214,6 +214,12 @@ class SlotMeasured(Message, frozen=True):
     ranks: tuple[RankSteps, ...] = ()
 
     @property
+    def input_wait(self) -> float | None:
+        """Share (0 to 1) of the steps that waited for data; ``None`` where no parts were timed."""
+        wall = sum(self.wall_ns)
+        return min(1.0, self.phases_ns.get("input_wait", 0) / wall) if self.phases_ns and wall else None
+
+    @property
     def slot(self) -> Slot:
         """The numbers that comparisons use; of other load the part of the steps that count."""
         counted, apart = sum(self.wall_ns), 0 if self.all_flagged else sum(self.flagged_ns)

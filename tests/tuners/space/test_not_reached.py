@@ -6,7 +6,7 @@ from result_builder import a_trial
 
 from advisor.result.document import Untried
 from advisor.stages.assemble import _not_reached
-from advisor.tuners.search.search import StoppedBy
+from advisor.tuners.search.measuring import StoppedBy
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 

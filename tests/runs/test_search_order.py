@@ -1,0 +1,116 @@
+"""Where a whole run spends its time, on replayed programs that start slowly, step slowly, or gain little."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import a_loader, a_machine, a_rich_profile, a_window, an_op
+from replaying import Effect, Program, Replay, replayed, where
+
+from advisor.profiles.facts.observed import HostFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
+from advisor.profiles.facts.recorded import PointwiseChains
+from advisor.tuners.knob import Value
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+CHAINS = PointwiseChains(2.0, 20.0, ("aten::add", "aten::mul"), bytes_moved=4e6, bytes_fused=2e6)
+SMALL = a_window(an_op(self_ms=30.0), step_ms=37.0, dispatches=200.0, pointwise=CHAINS)
+ITEM_S, REST_S = 0.015, 0.01
+WAITS_S = 32 * ITEM_S
+
+
+def two_cpus(**facts: object) -> Profile:
+    machine = a_machine(bf16_speedup=1.0, cpus_allowed=2, physical_cores=2, torch_default_threads=2)
+    run = RunFacts(num_threads=2, samples_per_step=32.0, sample_source="loader", steps_seen=20)
+    return replace(a_rich_profile(machine, run=run, host=HostFacts(cpu_per_wall=1.9)), **facts)  # type: ignore[arg-type]  # names of facts
+
+
+def computing(config: Mapping[str, Value]) -> Mapping[str, float]:
+    return {"forward": 0.32, "backward": 0.6, "optimizer": 0.06, "input_wait": 0.0}
+
+
+def changed(run: Replay) -> list[dict[str, Value]]:
+    """What each trial changed, in the order tried."""
+    present = run.result.baseline.config
+    return [
+        {name: value for name, value in trial.config.items() if present.get(name) != value}
+        for trial in run.result.trials if trial.stage == "screen"
+    ]  # fmt: skip
+
+
+def slow_start() -> Program:
+    """18 s to start; items that wait 15 ms, 32 of them a batch."""
+
+    def waiting(config: Mapping[str, Value]) -> Mapping[str, float]:
+        workers = int(config.get("num_workers", 0))
+        wait = WAITS_S / max(1, workers)
+        return {"input_wait": wait / (wait + REST_S), "forward": 0.3 * REST_S / (wait + REST_S)}
+
+    step_s = WAITS_S + REST_S
+    effects = [
+        Effect(where(num_workers=workers), step=(WAITS_S / workers + REST_S) / step_s)
+        for workers in (2, 4, 8)
+    ]
+    loader = a_loader(batch_bytes=32 * 256, shapes_vary=False, item_ms=1e3 * ITEM_S, cpu_share=0.02)
+    return Program(
+        effects, step_s=step_s, startup_s=18.0, parts=waiting, profile=two_cpus(loader=loader, roots=())
+    )
+
+
+def test_workers_beyond_the_first_winner_are_found_though_each_start_takes_long(tmp_path: Path) -> None:
+    run = replayed(slow_start(), tmp_path, budget_s=300.0)
+    tried = changed(run)
+    assert tried[0].get("num_workers") == 8
+    most = max(trial.against_baseline.estimate for trial in run.result.trials if trial.against_baseline)
+    assert most > 6.0
+
+
+def test_no_smaller_number_of_workers_is_looked_at_while_the_largest_still_waits(tmp_path: Path) -> None:
+    run = replayed(slow_start(), tmp_path, budget_s=600.0, knobs={"num_workers": [0, 4, 2, 1, 8]})
+    assert [each.get("num_workers") for each in changed(run)] == [4, 8]
+
+
+def test_layouts_and_compiling_come_first_on_long_convolutional_steps(tmp_path: Path) -> None:
+    window = a_window(
+        an_op("aten::convolution_backward", 500.0), an_op("aten::mkldnn_convolution", 300.0),
+        step_ms=900.0, dispatches=300.0,
+    )  # fmt: skip
+    effects = [Effect(where(channels_last="on"), step=0.85), Effect(where(num_threads=1), step=1.9)]
+    program = Program(effects, step_s=0.9, startup_s=5.0, parts=computing, profile=two_cpus(window=window))
+    tried = [name for each in changed(replayed(program, tmp_path, budget_s=180.0)) for name in each]
+    assert "channels_last" in tried
+    for later in ("malloc", "num_threads"):
+        assert later not in tried[: tried.index("channels_last")]
+
+
+def test_a_gain_of_two_percent_by_compiling_does_not_take_the_budget(tmp_path: Path) -> None:
+    effects = [Effect(where(execution="compile"), step=0.98)]
+    program = Program(
+        effects, step_s=0.037, startup_s=6.0, compile_s=25.0, parts=computing, profile=two_cpus(window=SMALL)
+    )
+    run = replayed(program, tmp_path, budget_s=240.0)
+    assert run.result.recommendation.verdict == "keep"
+    assert any("num_threads" in each for each in changed(run))
+    assert [trial for trial in run.result.trials if trial.stage == "confirm"] == []
+    assert run.launcher.now < 1.2 * 240.0
+
+
+def test_what_the_budget_can_tell_is_said_before_the_search(tmp_path: Path) -> None:
+    short = replayed(Program(step_s=10.0, startup_s=20.0), tmp_path / "short", budget_s=900.0)
+    (told,) = [line for line in short.said if "the budget tells" in line]
+    assert "no gain of 20%" in told and "--budget" in told
+    long = replayed(Program(), tmp_path / "long", budget_s=300.0)
+    assert any("tells a gain of about" in line for line in long.said)
+
+
+def test_what_was_not_reached_is_tried_on_top_of_what_was_confirmed(tmp_path: Path) -> None:
+    effects = [
+        Effect(where(num_workers=2), step=0.4),
+        Effect(where(malloc="libc-tuned"), step=0.7),
+    ]
+    knobs: dict[str, list[Value] | None] = {"num_workers": [0, 2], "malloc": ["libc", "libc-tuned"]}
+    program = Program(effects, step_s=0.02, startup_s=2.0)
+    found = replayed(program, tmp_path, knobs=knobs, budget_s=600.0).result.recommendation
+    assert found.config == {"num_workers": 2, "malloc": "libc-tuned"}

@@ -1,0 +1,39 @@
+"""What a budget can tell is known before it is spent."""
+
+import pytest
+
+from advisor.tuners.comparing.affordable import MOST, pairs_within, seconds_to_tell, smallest_gain
+
+
+def test_more_pairs_tell_smaller_gains() -> None:
+    gains = [smallest_gain(pairs, 0.02, 3) for pairs in range(2, MOST + 1)]
+    known = [gain for gain in gains if gain is not None]
+    assert known == sorted(known, reverse=True) and len(known) == MOST - 1
+
+
+def test_two_pairs_tell_thirty_percent_on_a_quiet_machine_and_six_five() -> None:
+    two, six = smallest_gain(2, 0.02, 3), smallest_gain(6, 0.02, 3)
+    assert two is not None and two < 0.3
+    assert six is not None and 0.03 < six < 0.12
+
+
+def test_one_pair_tells_nothing() -> None:
+    assert smallest_gain(1, 0.0, 12) is None
+
+
+@pytest.mark.parametrize(("seconds", "pairs"), [(-5.0, 0), (39.0, 1), (100.0, 5), (1e6, MOST)])
+def test_pairs_are_counted_whole_and_bounded(seconds: float, pairs: int) -> None:
+    assert pairs_within(seconds, 20.0) == pairs
+
+
+def test_the_time_that_a_gain_needs_is_that_of_the_pairs_that_tell_it() -> None:
+    seconds = seconds_to_tell(0.2, 40.0, 0.02, 3)
+    assert seconds is not None
+    pairs = round(seconds / 40.0)
+    gain, fewer = smallest_gain(pairs, 0.02, 3), smallest_gain(pairs - 1, 0.02, 3)
+    assert gain is not None and gain <= 0.2
+    assert fewer is None or fewer > 0.2
+
+
+def test_no_number_of_pairs_tells_it_in_too_much_noise() -> None:
+    assert seconds_to_tell(0.05, 40.0, 2.0, 1) is None

@@ -1,0 +1,50 @@
+"""Seconds of a trial follow from how two configurations are compared on this program."""
+
+from typing import Any
+
+import pytest
+
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.search.costs import LIVE_QUADS, Costs
+from advisor.tuners.search.race import DUEL_QUADS
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.constraints import COMPILE_S
+
+PRESENT = Configuration({"amp": "off", "malloc": "libc", "num_workers": 0, "execution": "eager"})
+
+
+def costs(startup_s: float = 10.0, **arena: Any) -> Costs:
+    return Costs(Arena(None, KNOBS, PRESENT, **{"step_s": 0.1, **arena}), startup_s)  # type: ignore[arg-type]  # nothing is started
+
+
+def test_a_live_knob_costs_its_quads_however_long_a_start_takes() -> None:
+    known = costs(60.0)
+    assert known.trial_s(PRESENT, PRESENT.with_({"amp": "bf16"})) == LIVE_QUADS * known.arena.quad_s
+
+
+def test_a_knob_of_a_process_costs_the_start_of_two() -> None:
+    known = costs()
+    expected = 2 * known.launch_s + DUEL_QUADS * known.arena.quad_s
+    assert known.trial_s(PRESENT, PRESENT.with_({"malloc": "libc-tuned"})) == pytest.approx(expected)
+
+
+def test_compiling_counts_once_and_not_again_beside_an_incumbent_that_compiles() -> None:
+    known, compiled = costs(), PRESENT.with_({"execution": "compile"})
+    restarted = known.trial_s(PRESENT, PRESENT.with_({"malloc": "libc-tuned"}))
+    assert known.trial_s(PRESENT, compiled) == pytest.approx(restarted + COMPILE_S)
+    both = compiled.with_({"malloc": "libc-tuned"})
+    assert known.trial_s(compiled, both) == pytest.approx(restarted)
+
+
+def test_a_loader_knob_costs_the_window_of_the_candidate() -> None:
+    known, config = costs(), PRESENT.with_({"num_workers": 4})
+    window_s = sum(known.arena.window_steps(config)) * known.arena.step_s
+    assert known.trial_s(PRESENT, config) == pytest.approx(known.launch_s + window_s)
+
+
+def test_a_way_of_comparing_within_one_process_costs_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Arena, "how", lambda self, first, second, fresh=False: "switched")
+    config = PRESENT.with_({"num_workers": 4})
+    quick, slow = (costs(startup_s).trial_s(PRESENT, config) for startup_s in (1.0, 60.0))
+    assert quick == slow > 0

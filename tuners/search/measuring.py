@@ -1,0 +1,267 @@
+"""What a search knows, and how it measures one more configuration within its limits.
+
+Results only nominate: the confirmation on fresh processes decides. All trials go through one Optuna
+study by ask and tell, so that its sampler starts the joint stage from everything that was measured.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from advisor.base.durations import write_duration
+from advisor.profiles.facts.profile import Profile
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.search.asking import Asking, Proposal
+from advisor.tuners.search.costs import Costs
+from advisor.tuners.search.eligible import may_be_nominated
+from advisor.tuners.search.infeasible import TooMuch
+from advisor.tuners.search.measured import Measured
+from advisor.tuners.search.ordering import Expectations
+from advisor.tuners.search.race import WORTH, Race
+from advisor.tuners.search.record import Recorder, Stage, TrialRecord
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import NotTried, Space
+from advisor.tuners.supervision.failures import USER_CAUSES, Cause, TrialFailed
+
+if TYPE_CHECKING:
+    import optuna
+
+FAILURES_IN_A_ROW = 5
+OVERRUN = 1.25  # times the time left, that the last trial may take by its estimate
+
+StoppedBy = Literal["budget", "trials", "converged", "failures", "interrupted"]
+
+
+class BudgetSpent(Exception):
+    """No further trial can be begun; ``by`` is what ended it."""
+
+    def __init__(self, by: StoppedBy) -> None:
+        super().__init__(by)
+        self.by = by
+
+
+@dataclass
+class Measuring:
+    """Measures configurations against an incumbent, and keeps what came of each.
+
+    Attributes:
+        deadline: Monotonic time at which the search must leave the rest to the confirmation.
+        latest: The same while nothing was found that would have to be confirmed; not before ``deadline``.
+        max_trials: Trials at most, the baseline included.
+        measured: What earlier parts of a resumed study measured.
+        priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
+        next_number: The next trial's number.
+        worth: Log ratio of what a sample is worth under a configuration over one of the baseline's: with the
+            gradient noise scale it makes goodput of throughput.
+        allow_training: What changes the training by asynchronous, stale, compressed or local updates may be
+            nominated, not only measured.
+        limit_bytes: Of memory, that a configuration may use.
+        startup_s: From starting the program to its first step.
+        least: Log ratio of a gain that the budget could hardly confirm; looks end below it.
+    """
+
+    arena: Arena
+    space: Space
+    profile: Profile
+    study: "optuna.Study"
+    recorder: Recorder
+    deadline: float
+    latest: float = 0.0
+    max_trials: int | None = None
+    measured: Measured = field(default_factory=Measured)
+    priorities: Mapping[str, float] = field(default_factory=dict)
+    next_number: int = 1
+    compile_s: float | None = None
+    worth: Callable[[Configuration], float] = lambda config: 0.0
+    allow_training: bool = False
+    limit_bytes: int | None = None
+    startup_s: float = 0.0
+    least: float = WORTH
+    clock: Callable[[], float] = time.monotonic
+    incumbent: Configuration = field(init=False)
+    score: float = 0.0
+    stopped_by: StoppedBy = "converged"
+    not_tried: list[NotTried] = field(default_factory=list)
+    _race: Race = field(init=False)
+    _asking: Asking = field(init=False)
+    _expectations: Expectations = field(init=False)
+    _seen: dict[Configuration, float] = field(default_factory=dict)
+    _nominees: set[Configuration] = field(default_factory=set)
+    _before: list[tuple[float, Configuration]] = field(default_factory=list)
+    _lost: list[NotTried] = field(default_factory=list)
+    _failed_in_a_row: int = 0
+    _failed: set[Configuration] = field(default_factory=set)
+    _too_much: TooMuch = field(init=False)
+    _for_finals_s: float = 0.0
+    _apart: bool = False
+    _too_long: list[NotTried] = field(default_factory=list)
+    _waits: dict[Configuration, float | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.incumbent = self.space.present
+        self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present, self.least)
+        self._too_much = TooMuch(self.space.present)
+        self._asking = Asking(self.study, self.space)
+        costs = Costs(self.arena, self.startup_s)
+        self._expectations = Expectations(self.space, self.arena.knobs, costs, self.priorities)
+        self._seen = {self.space.complete(self.incumbent): 0.0}
+
+    def _adopt(self, score: float, config: Configuration) -> None:
+        """Go on from this configuration."""
+        self._before.append((self.score, self.incumbent))
+        self.score, self.incumbent = score, config
+
+    def _is_ruled_out(self, config: Configuration, start: Configuration) -> bool:
+        """Whether more was learnt to be too much, or something in it declined late."""
+        return self._too_much.holds(config, start) or self._is_lost(config)
+
+    def _is_lost(self, config: Configuration) -> bool:
+        """Whether something in it declined late."""
+        return any(config.get(each.knob) == each.value for each in self._lost)
+
+    def _measure(
+        self,
+        config: Configuration,
+        stage: Stage,
+        proposal: Proposal | None = None,
+        *,
+        again: bool = False,
+        bar: float = 0.0,
+    ) -> float | None:
+        """Measure one configuration against the incumbent; its score, or ``None`` when it failed.
+
+        Args:
+            config: Complete.
+            stage: For the record.
+            proposal: Where Optuna's sampler proposed this.
+            again: Measure it although it was measured before.
+            bar: Log ratio over the incumbent of what it competes with.
+        """
+        if self._is_lost(config):
+            return None
+        if proposal is None:
+            reason = self.space.check(config)
+            if reason is not None:
+                self._drop(config, reason)
+                return None
+            if config in self._seen and not again:
+                return self._nominated(config)
+        if config in self.measured.failures:
+            self._note_failure(config, self.measured.failures[config])
+            return None
+        score = self.measured.score(config, again=again)
+        if score is not None:
+            return self._keep(config, score)
+        if not self._can_afford(config):
+            return None
+        number, self.next_number = self.next_number, self.next_number + 1
+        record = TrialRecord(number, config, stage)
+        self.arena.log = None
+        self.recorder.begin(record, self.score)
+        asked = None if self._apart else self._asking.take(config, proposal)
+        try:
+            estimate = self._race.run(self.incumbent, config, record, self._until, bar)
+            record.log = self.arena.log
+        except TrialFailed as failed:
+            record.log = self.arena.log
+            failure = failed.failure
+            record.state, record.cause, record.message = "failed", failure.cause, failure.message
+            self.recorder.record(record, asked=asked)
+            if asked is not None:
+                self._asking.fail(asked)
+            if self._race.lost:
+                self._fall_back(self._race.lost)
+            else:
+                self._note_failure(config, failure.cause)
+            return None
+        if record.refused:
+            if asked is not None:
+                self._asking.refuse(asked)
+            self._refuse(record)
+            return None
+        self._waits[config] = self._race.input_wait
+        record.against_baseline = estimate.shifted(self.score - self.worth(self.incumbent))
+        worth = self.worth(config)
+        if worth:
+            record.efficiency = math.exp(worth)
+        score = record.against_baseline.estimate + worth
+        self.recorder.record(record, asked=asked, value=score)
+        if asked is not None:
+            self._asking.tell(asked, score)
+        return self._keep(config, score)
+
+    def _keep(self, config: Configuration, score: float) -> float | None:
+        """Remember what was measured; ``None`` where it nominates nothing."""
+        self._seen[config] = score
+        self._failed_in_a_row = 0
+        return self._nominated(config)
+
+    def _nominated(self, config: Configuration) -> float | None:
+        """The score of what was seen, if it may be recommended."""
+        allowed = may_be_nominated(config, self.space, self.arena.knobs, allow_training=self.allow_training)
+        if not math.isfinite(self._seen[config]) or not allowed:
+            return None
+        self._nominees.add(config)
+        return self._seen[config]
+
+    @property
+    def _until(self) -> float:
+        found = any(self._seen[config] > WORTH for config in self._nominees)
+        return self.deadline - self._for_finals_s if found else max(self.deadline, self.latest)
+
+    def _can_afford(self, config: Configuration) -> bool:
+        """Whether there is time for a trial; one that would take much more makes way for others.
+
+        Raises:
+            BudgetSpent: For none.
+        """
+        now, until = self.clock(), self._until
+        counted = self.next_number - len(self.measured.interrupted)
+        if self.max_trials is not None and counted >= self.max_trials:
+            raise BudgetSpent("trials")
+        if now > until:
+            raise BudgetSpent("budget")
+        seconds, left = self._expectations.seconds(self.incumbent, config), until - now
+        if seconds <= OVERRUN * left:
+            return True
+        reason = f"a look takes about {write_duration(seconds)}, with {write_duration(left)} left for it"
+        for name, value in config.changed(self.incumbent).items():
+            self._too_long.append(NotTried(name, value, reason))
+            self._leave_out(self._too_long[-1])
+        return False
+
+    def _note_failure(self, config: Configuration, cause: Cause) -> None:
+        """Learn from a failure; it is not tried again. Too many end the search."""
+        self._seen[config] = -math.inf
+        self._too_much.learn(config, cause, self.incumbent)
+        self._failed.add(config)
+        self._failed_in_a_row += 1 if cause in USER_CAUSES else -self._failed_in_a_row
+        tried = max(1, self.next_number - 1)
+        if self._failed_in_a_row >= FAILURES_IN_A_ROW or (tried >= 10 and len(self._failed) > tried / 2):
+            raise BudgetSpent("failures")
+
+    def _refuse(self, record: TrialRecord) -> None:
+        """A refusal in the process counts neither as a trial nor as a failure."""
+        self.next_number -= 1
+        for name, reason in record.refused.items():
+            self._leave_out(NotTried(name, record.config[name], reason))
+        self._seen[record.config] = float("-inf")
+
+    def _fall_back(self, refused: Mapping[str, str]) -> None:
+        """Settings of the incumbent declined late: never try them again, go on from the last one without."""
+        for name, reason in refused.items():
+            self._lost.append(NotTried(name, self.incumbent[name], reason))
+            self._leave_out(self._lost[-1])
+        self._nominees = {config for config in self._nominees if not self._is_lost(config)}
+        while self._is_lost(self.incumbent):
+            self.score, self.incumbent = self._before.pop()
+
+    def _drop(self, config: Configuration, reason: str) -> None:
+        for name, value in config.changed(self.incumbent).items():
+            self._leave_out(NotTried(name, value, reason))
+
+    def _leave_out(self, entry: NotTried) -> None:
+        if entry not in self.not_tried:
+            self.not_tried.append(entry)
