@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from builders import a_rich_profile
+from replayed_looks import looked_at
 
 from advisor.base.settings import Settings, TargetRequest
 from advisor.profiles.facts.observed import MemoryUse
@@ -99,6 +100,9 @@ class Program:
         steps: After which it ends by itself.
         repeats: Its state can be kept, and steps repeated from it.
         seed: Of the noise.
+        without: What a step takes with a part left out (``loader``, ``optimizer`` ...), as factors of its time;
+            others change nothing. ``None`` for a program that cannot be looked at closely.
+        after_without: What it takes once a part was left out and is back.
         failed: How often each effect has made a process fail.
     """
 
@@ -114,6 +118,8 @@ class Program:
     seed: int = 0
     profile: Profile = field(default_factory=a_rich_profile)
     failed: dict[Effect, int] = field(default_factory=dict)
+    without: Mapping[str, float] | None = None
+    after_without: float = 1.0
 
     def of(self, config: Config) -> list[Effect]:
         """The effects that a configuration has."""
@@ -205,6 +211,8 @@ class ReplayedSession(Session):
         self._began = launcher.now
         self._pace = math.exp(launcher.source.gauss(0.0, launcher.program.between))
         self._made = 0
+        self._part: str | None = None
+        self._marred = 1.0
         self._lives = True
         self._left: TrialOutcome | None = None
         self._peak = 0.0
@@ -272,7 +280,7 @@ class ReplayedSession(Session):
         """Nothing that is not answered changes a model."""
 
     def ask(self, command: Message, answer: type[Answer], wait_s: float) -> Answer:
-        """A model can repeat its steps from a kept state; it has nothing to look at closely."""
+        """A model can repeat its steps from a kept state, and be looked at closely where it says what that shows."""
         if isinstance(command, KeepState) and self._of.program.repeats:
             self._step()
             return cast(Answer, StateKept(None, PEAK_BYTES // 8))
@@ -280,7 +288,21 @@ class ReplayedSession(Session):
             return cast(Answer, StateKept("its state is not kept"))
         if isinstance(command, Relearn):
             return cast(Answer, self._relearned(command))
-        raise TrialFailed(Failure("environment", f"a replayed program cannot {type(command).__name__}"))
+        if self._of.program.without is None:
+            raise TrialFailed(Failure("environment", f"a replayed program cannot {type(command).__name__}"))
+        return cast(Answer, looked_at(self, command))
+
+    def leave_out(self, part: str | None) -> None:
+        """From the next step on."""
+        self._marred = self._of.program.after_without if self._part is not None else self._marred
+        self._part = part
+
+    def steps_ns(self, steps: int, seconds: float = 0.0, limit_s: float = math.inf) -> tuple[int, ...]:
+        """Make so many steps, and for so long, but no longer than the limit; what each took."""
+        spent: list[float] = []
+        while (len(spent) < steps or sum(spent) < seconds) and sum(spent) < limit_s:
+            spent.append(self._step())
+        return tuple(round(1e9 * each) for each in spent)
 
     def _relearned(self, command: Relearn) -> Relearned:
         """The first losses once more, as a fresh process would have them under the same configuration."""
@@ -334,6 +356,7 @@ class ReplayedSession(Session):
         seconds = program.step_s * self._pace * math.exp(self._of.source.gauss(0.0, program.noise))
         for effect in effects:
             seconds *= effect.step
+        seconds *= self._marred * (program.without or {}).get(self._part or "", 1.0)
         self._wait(seconds, "steps")
         self._made += 1
         grown = sum(effect.grows_bytes for effect in effects) * self._made

@@ -18,8 +18,8 @@ from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.traces.event_cost import Parts
 from advisor.profiles.traces.reading import read_trace
 from advisor.profiles.traces.shaping import joined
-from advisor.stages.diagnosis import INSPECT_S, INSPECTED, inspected, syncs_of
-from advisor.stages.watched import host_of, phases_of_recorded, phases_of_watched, series_of
+from advisor.stages.diagnosis import INSPECT_S, syncs_of
+from advisor.stages.watched import host_of, inspected, phases_of_recorded, phases_of_watched, series_of
 from advisor.tuners.comparing.replay import normal_step_s
 from advisor.tuners.trial.messages import Message, Observed, Recorded
 from advisor.tuners.trial.tasks import Inspection, Observation, Recording, Task
@@ -27,6 +27,7 @@ from advisor.tuners.trial.tasks import Inspection, Observation, Recording, Task
 INSPECTED_SHARE = 1 / 6  # of the steps; what is not recorded either is watched
 RECORDED_SHARE = 7 / 20
 MOST_RECORDED = 24
+INSPECTED = 12  # at most
 LEAST_RECORDED = 3  # a pilot, which also warms the profiler up, a gap, and one step
 GAP = 1  # step between two windows
 LOUD = "KINETO_LOG_LEVEL"  # by default torch 2.13 tells of every start and stop on stderr

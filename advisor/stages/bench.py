@@ -95,6 +95,15 @@ class MeasuredBench(Bench):
         """What is known of the program as it is."""
         return self.baseline.profile
 
+    def closer_look(self, deadline: float) -> Diagnosis:
+        """A close look at the program as it is, in the process that was measured, as long as that lives."""
+        baseline = self.baseline
+        if baseline.session is None:
+            return self.diagnosis(deadline)
+        steps = [spent for slot in baseline.slots for spent in slot.step_s]
+        known = {"earlier": steps, "phases": baseline.profile.phases}
+        return self.diagnosis(deadline, session=baseline.session, **known)
+
     def learn(self, profile: Profile) -> None:
         """Take up what is known of the program from now on, and so its own setting of every knob.
 

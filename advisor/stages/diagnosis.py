@@ -1,6 +1,7 @@
 """One run looked at closely: watched, inspected, recorded, replayed; what comes out is a full profile.
 
-The process is the diagnosis's own and is thrown away: recording and replays leave it unfit for timing.
+The process may be one that runs already, and goes on afterwards for whoever takes it over: what looks closely
+is taken off again, but weights are no longer those of the training, nor is its peak of memory the program's.
 Stages that the time does not allow are left out, and the rules that need them abstain.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 from advisor.base.errors import AdvisorError
 from advisor.base.settings import Progress
 from advisor.profiles.facts.observed import HostFacts
-from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.profiles.facts.recorded import Window
 from advisor.profiles.facts.replayed import Replays, Share
 from advisor.profiles.hooks.recorder import Plan, plan
@@ -26,9 +27,12 @@ from advisor.profiles.traces.rank_times import ranks_of
 from advisor.profiles.traces.reading import read_trace
 from advisor.profiles.traces.shaping import joined
 from advisor.profiles.traces.trace import Trace
+from advisor.stages.look_plan import USUAL, WATCHED_S, LookPlan, look_plan
 from advisor.stages.rank_facts import with_facts
 from advisor.stages.watched import (
+    after,
     host_of,
+    inspected,
     joined_observations,
     phases_of_recorded,
     phases_of_watched,
@@ -58,7 +62,6 @@ from advisor.tuners.trial.messages import (
     TrialOutcome,
 )
 
-WATCHED = (30, 2.0)  # clean steps, and seconds, at least
 EPOCH_ENDS = 3
 EPOCH_SHARE = 0.25  # of the time left then, at most, to wait for an epoch's end
 STAGES = {
@@ -68,18 +71,12 @@ STAGES = {
     "_try_one_thread": "tried with one thread",
     "_replay": "replayed",
 }
-INSPECTED = 12  # steps
 INSPECT_S = 10.0
 RATES_S = 4.0
-WINDOWS_TRIED = 3
 AGREEING = 0.05  # difference of the normal steps before and after a window, in logarithms
 BRIEF_WARMUP = 3  # steps of a program that is started again
 LAUNCHES = 8  # of a program that ends before the diagnosis does
 LOW_CPU = 0.6  # of the threads: then one thread alone is tried
-EPOCHS = (
-    "epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "first_step_ms", "construct_ms",
-    "constructed",
-)  # fmt: skip
 REPLAYED_AGAIN = ("loader_free", "forward_only", "optimizer_off", "communication_off")
 
 
@@ -95,7 +92,9 @@ class Diagnosis:
         planned_steps: Of the user's real training, where known.
         notes: What could not be done, and why.
         interrupted: The user asked to stop; what was learnt before is kept.
-        session: The process that was started last.
+        session: The process that was started last; given, one that runs already, warmed up, is looked at.
+        earlier: Seconds of clean steps that this process has made before, with nothing changed.
+        phases: The parts of those.
     """
 
     start: Callable[[], Running]
@@ -109,38 +108,62 @@ class Diagnosis:
     interrupted: bool = False
     traces: list[Path] = field(default_factory=list)
     session: Running | None = None
+    earlier: Sequence[float] = ()
+    phases: StepPhases | None = None
+    _step_s: float | None = None
     _launches: int = 0
     _wall_ns: Sequence[int] = ()
     _flags: Container[int] = ()
     _told: list[Profile] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if self.session is not None and self.session.alive:
+            self._launches, self._step_s = 1, self.arena.step_s
+
     def run(self) -> Profile:
-        """The whole diagnosis.
+        """The whole diagnosis; its process is ended.
 
         Raises:
             TrialFailed: The program fails before it could be watched.
             SessionEnded: It ends before that.
         """
         try:
-            profile = self._watch()
-            for stage in (self._inspect, self._record, self._rate, self._try_one_thread, self._replay):
-                if self.clock() > self.deadline:
-                    self.notes.append("the time did not allow every stage of the diagnosis")
-                    break
-                try:
-                    profile = self._through(stage, profile)
-                except SessionEnded:
-                    self.notes.append(f"the program ended before it could be {STAGES[stage.__name__]}")
-                except TrialFailed as failed:
-                    self.notes.append(f"it could not be {STAGES[stage.__name__]}: {failed.failure.message}")
-                except Interrupted:
-                    self.interrupted = True
-                    self.notes.append(f"interrupted before it was {STAGES[stage.__name__]}")
-                    break
-            return profile
+            return self.look()
         finally:
-            if self.session is not None:
-                self.session.kill()
+            self.end()
+
+    def look(self) -> Profile:
+        """As ``run``, but the process that was used last goes on, paused at a step border.
+
+        Raises:
+            TrialFailed: The program fails before it could be watched.
+            SessionEnded: It ends before that.
+        """
+        profile = self._watch()
+        for stage in (self._inspect, self._record, self._rate, self._try_one_thread, self._replay):
+            if self.clock() > self.deadline:
+                self.notes.append("the time did not allow every stage of the diagnosis")
+                break
+            try:
+                profile = self._through(stage, profile)
+            except SessionEnded:
+                self.notes.append(f"the program ended before it could be {STAGES[stage.__name__]}")
+            except TrialFailed as failed:
+                self.notes.append(f"it could not be {STAGES[stage.__name__]}: {failed.failure.message}")
+            except Interrupted:
+                self.interrupted = True
+                self.notes.append(f"interrupted before it was {STAGES[stage.__name__]}")
+                break
+        return profile
+
+    def end(self) -> None:
+        """End the process that was used last."""
+        if self.session is not None:
+            self.session.kill()
+
+    @property
+    def _plan(self) -> LookPlan:
+        return look_plan(self._step_s or self.arena.step_s, shared=bool(self.earlier))
 
     def _through(self, stage: Callable[[Profile], Profile], profile: Profile) -> Profile:
         """One stage; where the program ends meanwhile, once more from its start."""
@@ -153,12 +176,11 @@ class Diagnosis:
             return stage(profile)
 
     def again(self) -> Profile:
-        """The short form for another configuration: phases and the main replays."""
+        """The short form for another configuration: phases and the main replays; its process is ended."""
         try:
             return self._replay(self._watch(), REPLAYED_AGAIN)
         finally:
-            if self.session is not None:
-                self.session.kill()
+            self.end()
 
     def _live(self) -> Running:
         """A warm process at a step border; a program that came to its end is started again."""
@@ -172,7 +194,8 @@ class Diagnosis:
         self.session = self.start()
         self.session.first_step()
         if self._launches == 1:
-            self.arena.warm_up(self.session, max(1.0, (self.deadline - self.clock()) / 5))
+            warm = self.arena.warm_up(self.session, max(1.0, (self.deadline - self.clock()) / 5))
+            self._step_s = warm[-1].mean_s
         else:
             self.session.slot(BRIEF_WARMUP, drop=0)
         return self.session
@@ -184,7 +207,7 @@ class Diagnosis:
         facts = session.facts()
         until = self.clock() + EPOCH_SHARE * (self.deadline - self.clock())
         with contextlib.suppress(SessionEnded):  # what was watched until its end counts
-            while session.alive and self.clock() < until and not _saw_epochs(messages):
+            while self._plan.epochs and session.alive and self.clock() < until and not _saw_epochs(messages):
                 messages.append(self._observe(session, 1.0, 1))
             if len(messages) > 1:
                 facts = session.facts()
@@ -197,13 +220,18 @@ class Diagnosis:
             planned = base.run.steps_total if self.planned_steps is None else self.planned_steps
             run = replace(base.run, steps_total=planned, launch_steps=self.arena.max_steps)
             base = replace(base, run=run)
-        return replace(base, phases=phases_of_watched(watched), series=series_of(watched), host=host)
+        phases, known = phases_of_watched(watched), self.phases
+        if known is not None and known.steps > phases.steps:
+            phases = known
+        return replace(base, phases=phases, series=series_of(after(self.earlier, watched)), host=host)
 
     def _first(self) -> tuple[Running, Observed]:
         """Enough clean steps; a program that ends before is run again and watched from its start."""
-        steps, seconds = WATCHED if self.steps is None else (self.steps, 0.0)
+        steps, seconds = self.steps or USUAL, 0.0
         try:
             session = self._live()
+            if self.steps is None:
+                steps, seconds = self._plan.watched, WATCHED_S
             return session, self._observe(session, seconds, steps)
         except SessionEnded as ended:
             there = ended.outcome.steps
@@ -220,7 +248,7 @@ class Diagnosis:
         session = self._live()
         session.ask(Probe(), Probed, 60.0)
         limit = min(INSPECT_S, max(1.0, (self.deadline - self.clock()) / 6))
-        session.ask(Inspect(INSPECTED, limit), Inspected, limit + 120.0)
+        session.ask(Inspect(self._plan.inspected, limit), Inspected, limit + 120.0)
         return inspected(profile, session.facts().profile)
 
     def _record(self, profile: Profile) -> Profile:
@@ -229,7 +257,7 @@ class Diagnosis:
         period = profile.run.period if profile.run is not None else 1
         pilot = self._window(session, period, shapes=False, places=False)
         events = len(_written(Path(pilot.path))) / max(1, len(pilot.wall_ns))
-        timed, *others = plan(events, period)
+        timed, *others = plan(events, period, most=self._plan.recorded)
         around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
         recorded, clean_step_ms = self._timed(session, timed, around)
         trace = self._trace(recorded)
@@ -246,11 +274,11 @@ class Diagnosis:
     def _timed(self, session: Running, timed: Plan, around: int) -> tuple[Recorded, float]:
         """A recorded window, and milliseconds of a normal step on both sides of it.
 
-        Other load may come and go: of up to three windows, the one whose sides agree best.
+        Other load may come and go: of several windows, the one whose sides agree best.
         """
         found: list[tuple[float, Recorded, float]] = []
         before = usual_s(session.slot(around, drop=1).step_s)
-        for _ in range(WINDOWS_TRIED if self.arena.max_steps is None else 1):
+        for _ in range(self._plan.windows if self.arena.max_steps is None else 1):
             recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
             after = usual_s(session.slot(around, drop=1).step_s)
             found.append((abs(math.log(after / before)), recorded, 500 * (before + after)))
@@ -268,7 +296,7 @@ class Diagnosis:
 
     def _window(self, session: Running, steps: int, *, shapes: bool, places: bool) -> Recorded:
         path = session.folder / f"trace-{len(list(session.folder.glob('trace-*')))}.json"
-        limit = 60.0 + 20.0 * steps * max(1.0, self.arena.step_s)
+        limit = 60.0 + 20.0 * steps * max(1.0, self._step_s or self.arena.step_s)
         return session.ask(Record(str(path), steps, shapes, places), Recorded, limit)
 
     def _rate(self, profile: Profile) -> Profile:
@@ -301,15 +329,16 @@ class Diagnosis:
             return profile
         session = self._live()
         session.settle({"num_threads": run.num_threads})
-        slot = session.slot(5, drop=1, config={"num_threads": 1})
-        session.slot(1, drop=1, config={"num_threads": run.num_threads})
+        slot = session.slot(self._plan.one_thread, drop=1, config={"num_threads": 1})
+        session.slot(1, drop=0, config={"num_threads": run.num_threads})
         return replace(profile, host=replace(host, one_thread_step_ms=1000 * slot.mean_s))
 
     def _replay(self, profile: Profile, names: tuple[str, ...] | None = None) -> Profile:
         self.progress.say("replaying steps with one part left out")
         step_s = normal_step_s(self._wall_ns, self._flags)
-        replaying = Replaying(self._live(), profile, step_s, self.deadline, clock=self.clock)
-        measured = replaying.run() if names is None else replaying.run(names)
+        plan, session = self._plan, self._live()
+        replaying = Replaying(session, profile, step_s, self.deadline, plan.effort, clock=self.clock)
+        measured = replaying.run(plan.parts if names is None else names)
         compiled = profile.compile
         if compiled is not None and replaying.eager_step_ms is not None:
             compiled = replace(compiled, eager_step_ms=replaying.eager_step_ms)
@@ -329,29 +358,6 @@ def _saw_epochs(messages: Sequence[Observed]) -> bool:
     """Whether enough epochs ended, with their evaluations and saves, to know what their ends cost."""
     seen = Counter(flag for message in messages for flags in message.flags.values() for flag in flags)
     return seen["epoch"] >= EPOCH_ENDS
-
-
-def inspected(watched: Profile, seen: Profile) -> Profile:
-    """What was seen by looking closely, with the times from when nothing but watching went on."""
-    return replace(
-        seen,
-        phases=watched.phases,
-        series=watched.series,
-        host=watched.host,
-        run=watched.run,
-        watching=watched.watching,
-        loader=with_epochs_of(watched, seen),
-    )
-
-
-def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
-    """The loader as inspected, with its epochs as they were while nothing but watching went on."""
-    before, after = watched.loader, inspected.loader
-    if before is None or after is None:
-        return after
-    slow = [spot.location for spot in inspected.hotspots if spot.phase == "input_wait"]
-    kept = {name: getattr(before, name) for name in EPOCHS}
-    return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))
 
 
 def _share_of(shares: Sequence[float]) -> Share | None:

@@ -7,12 +7,18 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from advisor.profiles.facts.observed import StepSeries
-from advisor.profiles.facts.profile import StepPhases
+from advisor.profiles.facts.profile import LoaderFacts, Profile, StepPhases
 from advisor.stages.baseline import phases_of
 from advisor.tuners.trial.messages import Observed, Recorded
 
 OUTLIER = 3.0  # robust sigma
+EPOCHS = (
+    "epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "first_step_ms", "construct_ms",
+    "constructed",
+)  # fmt: skip
 
 
 def series_of(watched: Observed) -> StepSeries | None:
@@ -63,6 +69,13 @@ def joined_observations(messages: Sequence[Observed]) -> Observed:
     )
 
 
+def after(earlier: Sequence[float], watched: Observed) -> Observed:
+    """An observation with the times of clean steps before it, in seconds; its phases stay its own."""
+    flags = {place + len(earlier): names for place, names in watched.flags.items()}
+    wall_ns = (*(round(1e9 * spent) for spent in earlier), *watched.wall_ns)
+    return msgspec.structs.replace(watched, wall_ns=wall_ns, flags=flags)
+
+
 def phases_of_watched(watched: Observed) -> StepPhases:
     """Mean parts of the clean steps of an observation; of all where none is clean."""
     flags = {} if watched.all_flagged else watched.flags
@@ -89,3 +102,26 @@ def host_of(watched: Observed) -> dict[str, Any]:
         "other_cpus": watched.other_cpus,
         "throttled_share": (hit_after - hit) / (periods_after - periods) if periods_after > periods else None,
     }
+
+
+def inspected(watched: Profile, seen: Profile) -> Profile:
+    """What was seen by looking closely, with the times from when nothing but watching went on."""
+    return replace(
+        seen,
+        phases=watched.phases,
+        series=watched.series,
+        host=watched.host,
+        run=watched.run,
+        watching=watched.watching,
+        loader=with_epochs_of(watched, seen),
+    )
+
+
+def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
+    """The loader as inspected, with its epochs as they were while nothing but watching went on."""
+    before, after = watched.loader, inspected.loader
+    if before is None or after is None:
+        return after
+    slow = [spot.location for spot in inspected.hotspots if spot.phase == "input_wait"]
+    kept = {name: getattr(before, name) for name in EPOCHS}
+    return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))

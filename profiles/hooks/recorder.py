@@ -30,15 +30,16 @@ class Plan:
     places: bool = False
 
 
-def plan(events_per_step: float, period: int = 1) -> list[Plan]:
+def plan(events_per_step: float, period: int = 1, *, most: int = MOST_STEPS) -> list[Plan]:
     """The windows worth recording: one for times, one for shapes and places.
 
     Args:
         events_per_step: Operators and runtime calls of one step, from a pilot window.
         period: Steps after which the order of optimizers repeats.
+        most: Steps of the first at most, but for whole periods.
     """
     affordable = int(MOST_EVENTS / max(events_per_step, 1.0))
-    steps = max(LEAST_STEPS if affordable >= LEAST_STEPS else 1, min(MOST_STEPS, affordable))
+    steps = max(LEAST_STEPS if affordable >= LEAST_STEPS else 1, min(most, affordable))
     return [
         Plan(-(-steps // period) * period, shapes=False),
         Plan(MARKED_STEPS * period, places=events_per_step <= MARKED_EVENTS),

@@ -141,7 +141,7 @@ class Watch:
         self.memory.inspect(on)
 
     def probe(self) -> None:
-        """Cost out the training loader; at a step border of a process that is thrown away."""
+        """Cost out the training loader; at a step border of a process that only times count of."""
         self._clock.ask(True)
         self._sampler.start()
         try:

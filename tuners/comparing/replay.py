@@ -1,7 +1,9 @@
 """The user's step with one thing removed, in blocks interleaved with the normal step: the facts ``Replays``.
 
-``share = 1 - T_replay / T_normal`` with the interval of the paired blocks; negative shares count as 0. The
-process is thrown away afterwards: what it computes is no training any more.
+``share = 1 - T_replay / T_normal`` with the interval of the paired blocks; negative shares count as 0. Each
+round takes every part once and again in reverse order: all share the blocks of the normal step, and drift
+cancels. Afterwards everything is in its place again, but the weights are no longer those of the training:
+steps without an update, or with one batch again and again, have come between.
 """
 
 import math
@@ -11,29 +13,47 @@ from dataclasses import dataclass, field, fields
 
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Replays, Share
-from advisor.tuners.comparing.measure import median, quad_log_ratio, slot_steps, within
+from advisor.tuners.comparing.measure import median, quad_log_ratio, within
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.trial.messages import Omit, Omitted, Slot
 
-QUADS = (5, 10)  # at least and at most, of one replay
 LEVEL = 0.95
 SLOT_LIMIT_S = 5.0
-PART_S = 15.0  # longest time for one replay
+EXTRA_S = 5.0  # after which no round beyond the least begins
+LEAST_PAIRS = 2  # of which an interval can be made
 REFILL = 2.0  # batches beyond the queue's depth, after which a loader with workers is steady again
+LITTLE = 0.01  # share of a step, below which leaving a part out tells nothing that is worth its steps
 
 # In this order: the ones that leave the training state sound come first, backward last.
 PARTS = {
     "loader_free": "loader",
-    "double_batch": "double",
-    "half_batch": "half",
     "communication_off": "communication",
     "debug_off": "debug",
     "eager": "graph",
     "optimizer_off": "optimizer",
     "forward_only": "backward",
+    "half_batch": "half",
+    "double_batch": "double",
 }
+SIZES = ("half", "double")  # measured against the cached batch, last: a program may not take them
+CACHED = ("loader", *SIZES)  # parts whose first step still fetches a batch
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured.
+
+    Attributes:
+        block_s: Seconds of a block, of at least one step.
+        rounds: At least and at most, each a pair of blocks of every part.
+        sizes: The same for other batch sizes, of which rules need no interval.
+    """
+
+    block_s: float = 0.15
+    rounds: tuple[int, int] = (5, 10)
+    sizes: tuple[int, int] = (5, 10)
 
 
 @dataclass
@@ -52,40 +72,58 @@ class Replaying:
     profile: Profile
     clean_step_s: float
     deadline: float
+    effort: Effort = field(default_factory=Effort)
     clock: Callable[[], float] = time.monotonic
     refused: dict[str, str] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
     eager_step_ms: float | None = None
+    _left_out: str | None = None
 
     def run(self, names: Iterable[str] = tuple(PARTS)) -> Replays:
-        """Measure these replays; one that is refused or fails leaves the rest.
+        """Measure these replays; one that is refused leaves the rest.
 
         A program that ends, or fails under a replay, ends the measuring: what is known is kept.
         """
-        wanted = [name for name in PARTS if name in set(names)]
-        for place, name in enumerate(wanted):
-            reason = self._pointless(name)
-            if reason is None and self.clock() > self.deadline:
-                reason = "no time was left"
-            if reason is not None:
-                self.refused[name] = reason
-                continue
-            try:
-                self._measure(name)
-            except (TrialFailed, SessionEnded) as end:
-                said = end.failure.message if isinstance(end, TrialFailed) else "the program ended"
-                self.refused.update(dict.fromkeys(wanted[place:], said))
-                break
+        asked = set(names)
+        wanted = [name for name in PARTS if name in asked and self._makes_sense(name)]
+        try:
+            wanted = [name for name in wanted if self._possible(name)]
+            self._measure(wanted)
+        except (TrialFailed, SessionEnded) as end:
+            said = end.failure.message if isinstance(end, TrialFailed) else "the program ended"
+            self.refused.update({name: said for name in wanted if not self._known(name)})
+        finally:
+            if self.session.alive and self._left_out is not None:
+                self._omit(None)
         known = {each.name for each in fields(Replays)}
         shares = {name: share for name, share in self.shares.items() if name in known}
         return Replays(**shares, refused=tuple(self.refused.items()))
 
+    def _known(self, name: str) -> bool:
+        return name in self.shares or (name == "eager" and self.eager_step_ms is not None)
+
+    def _makes_sense(self, name: str) -> bool:
+        reason = self._pointless(name)
+        if reason is not None:
+            self.refused[name] = reason
+        return reason is None
+
+    def _possible(self, name: str) -> bool:
+        """Whether the part can be left out; tried once, without a step."""
+        reason = self._omit(PARTS[name])
+        if reason is not None:
+            self.refused[name] = reason
+        self._omit(None)
+        return reason is None
+
     def _pointless(self, name: str) -> str | None:
         """Why a replay would say nothing about this run."""
         profile = self.profile
-        run, loader = profile.run, profile.loader
+        run, loader, phases = profile.run, profile.loader, profile.phases
         if name in ("loader_free", "double_batch", "half_batch") and loader is None:
             return "the program uses no DataLoader"
+        if name == "loader_free" and phases is not None and phases.share("input_wait") < LITTLE:
+            return "the step does not wait for data"
         if name in ("optimizer_off", "forward_only") and not profile.optimizers:
             return "the program uses no torch optimizer"
         if name == "optimizer_off" and any(optimizer.closure for optimizer in profile.optimizers):
@@ -98,24 +136,54 @@ class Replaying:
             return "the program compiles nothing"
         return None
 
-    def _measure(self, name: str) -> None:
-        part = PARTS[name]
-        against = "loader" if part in ("double", "half") else None
-        period = self.profile.run.period if self.profile.run is not None else 1
-        steps = slot_steps(self.clean_step_s, period)
-        reason = self._omit(part)
-        if reason is not None:
-            self.refused[name] = reason
+    def _measure(self, names: Sequence[str]) -> None:
+        """A loader with workers alone, what is compared with the normal step, then batch sizes."""
+        sizes = [name for name in names if PARTS[name] in SIZES]
+        others = [name for name in names if name not in sizes]
+        if self._workers and "loader_free" in others:
+            others.remove("loader_free")
+            self._without_workers()
+        self._rounds(None, others, self.effort.rounds)
+        self._rounds("loader", sizes, self.effort.sizes)
+
+    def _without_workers(self) -> None:
+        """The cached batch against what was watched: in a pause between two blocks workers run ahead."""
+        if self._in_time(["loader_free"]):
+            spent = [self._slot("loader").mean_s for _ in range(self.effort.rounds[0])]
+            self._keep("loader_free", [math.log(self.clean_step_s / each) for each in spent])
+
+    def _in_time(self, names: Sequence[str]) -> bool:
+        if self.clock() <= self.deadline:
+            return True
+        self.refused.update(dict.fromkeys(names, "no time was left"))
+        return False
+
+    def _rounds(self, base: str | None, names: Sequence[str], counts: tuple[int, int]) -> None:
+        """Rounds of ``base``, each part, each part in reverse order, ``base``; what is complete is kept."""
+        if not names or not self._in_time(names):
             return
-        began = self.clock()
+        (least, most), began = counts, self.clock()
+        parts = [base, *(PARTS[name] for name in names)]
+        ratios: dict[str, list[float]] = {name: [] for name in names}
         try:
-            ratios = self._ratios(part, against, steps, began)
+            for number in range(most):
+                if number >= least and self.clock() - began > EXTRA_S:
+                    break
+                if number >= LEAST_PAIRS and self.clock() > self.deadline:
+                    break
+                there = [self._slot(part).mean_s for part in parts]
+                back = [self._slot(part).mean_s for part in reversed(parts)][::-1]
+                for name, first, second in zip(names, there[1:], back[1:], strict=True):
+                    ratios[name].append(quad_log_ratio(there[0], first, second, back[0]))
         finally:
-            if self.session.alive:
-                self._omit(None)
+            for name in names:
+                if len(ratios[name]) >= LEAST_PAIRS:
+                    self._keep(name, ratios[name])
+
+    def _keep(self, name: str, ratios: Sequence[float]) -> None:
         estimate = within(ratios, LEVEL)
         bounds = estimate.estimate, estimate.low, estimate.high
-        if part in ("double", "half"):
+        if PARTS[name] in SIZES:
             ratio, high, low = (math.exp(-value) for value in bounds)
             self.shares[name] = Share(ratio, low, high)
             return
@@ -125,40 +193,42 @@ class Replaying:
             return
         self.shares[name] = Share(max(0.0, share), max(0.0, low), max(0.0, high))
 
-    def _ratios(self, part: str, against: str | None, steps: int, began: float) -> list[float]:
-        """Log ratios of normal over replayed time; of single blocks where workers run ahead in a pause."""
-        loader = self.profile.loader
-        least, most = QUADS
-        ratios: list[float] = []
-        if loader is not None and loader.num_workers and part == "loader":
-            while len(ratios) < least:
-                slot = self._slot(part, steps)
-                ratios.append(math.log(self.clean_step_s / slot.mean_s))
-            return ratios
-        while len(ratios) < most:
-            blocks = [self._slot(name, steps).mean_s for name in (against, part, part, against)]
-            ratios.append(quad_log_ratio(*blocks))
-            if len(ratios) >= least and self.clock() - began > PART_S / 3:
-                break
-            if self.clock() - began > PART_S or self.clock() > self.deadline + PART_S:
-                break
-        return ratios
-
-    def _slot(self, part: str | None, steps: int) -> Slot:
+    def _slot(self, part: str | None) -> Slot:
+        """One block; the first step after a change is left out where it tells of the change."""
+        changes = part != self._left_out
         reason = self._omit(part)
         assert reason is None, reason  # it was possible a moment ago
-        return self.session.slot(steps, drop=self._drop(part), limit_s=SLOT_LIMIT_S)
+        drop = self._drop(part) if changes else 0
+        return self.session.slot(self._steps, drop=drop, limit_s=max(SLOT_LIMIT_S, 4 * self.clean_step_s))
+
+    @property
+    def _steps(self) -> int:
+        """Of a block: whole periods."""
+        period = self.profile.run.period if self.profile.run is not None else 1
+        steps = max(1, math.ceil(self.effort.block_s / max(self.clean_step_s, 1e-6)))
+        return math.ceil(steps / period) * period
+
+    @property
+    def _workers(self) -> bool:
+        loader = self.profile.loader
+        return loader is not None and bool(loader.num_workers)
 
     def _drop(self, part: str | None) -> int:
         """Steps after which a block is steady: with workers, those that empty the queue filled meanwhile."""
         loader = self.profile.loader
-        if part in ("loader", "double", "half") or loader is None or not loader.num_workers:
+        if part in CACHED:
             return 1
+        if loader is None or not loader.num_workers:
+            return 1 if self.effort.block_s else 0
         depth = loader.num_workers * (loader.prefetch_factor or 2)
         return min(int(REFILL * depth), max(1, int(2.0 / self.clean_step_s)))
 
     def _omit(self, part: str | None) -> str | None:
-        return self.session.ask(Omit(part), Omitted, 60.0).reason
+        if part == self._left_out:
+            return None
+        reason = self.session.ask(Omit(part), Omitted, 60.0).reason
+        self._left_out = None if reason is not None else part
+        return reason
 
 
 def normal_step_s(wall_ns: Sequence[int], flags: Container[int]) -> float:

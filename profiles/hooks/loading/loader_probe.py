@@ -1,7 +1,7 @@
 """What making a batch costs, by making some in the main process, whatever the loader's workers do.
 
-Belongs between two steps of a process that is thrown away: the dataset's own code runs, and whatever it
-keeps count of moves on. Random numbers are put back.
+Belongs between two steps of a process of which only times count from now on: the dataset's own code runs, and
+whatever it keeps count of moves on. Random numbers are put back.
 """
 
 import operator

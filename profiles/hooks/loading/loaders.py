@@ -138,7 +138,7 @@ class Loaders:
         return None if line is None else line.facts(self._probed)
 
     def probe(self) -> None:
-        """Cost out the training loader; between two steps of a process that is thrown away."""
+        """Cost out the training loader; between two steps of a process that only times count of."""
         line = self._training_line()
         record = None if line is None else line.newest
         if line is None or record is None or record.collate is None:

@@ -129,7 +129,7 @@ class GraphedEvaluation:
     def shares(self) -> list[float]:
         """Shares of the forward's time that recording the graph takes, of several pairs side by side.
 
-        To be called between two steps of a process that is thrown away; modules are left as they were.
+        To be called between two steps of a process that only times count of; modules are left as they were.
         """
         import torch
 

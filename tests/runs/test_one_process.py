@@ -1,0 +1,59 @@
+"""One process for the baseline, the close look and the search of what can be switched while it runs."""
+
+from pathlib import Path
+
+import pytest
+from replaying import Effect, Program, Replay, replayed, where
+
+from advisor.tuners.knob import Value
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+PLACEBO: dict[str, list[Value] | None] = {"placebo": None}
+WITHOUT = {"loader": 0.8, "half": 0.5, "double": 1.6, "optimizer": 0.9}
+
+
+def tuned(program: Program, folder: Path, budget_s: float = 120.0) -> Replay:
+    return replayed(program, folder, knobs=PLACEBO, budget_s=budget_s)
+
+
+def notes_of(run: Replay) -> str:
+    assert run.result.profile is not None
+    return "; ".join(run.result.profile.notes)
+
+
+def test_baseline_profile_and_live_search_take_one_launch(tmp_path: Path) -> None:
+    run = tuned(Program(without=WITHOUT), tmp_path)
+    assert run.launcher.launches == 1 and len(run.result.trials) > 1
+    assert run.result.trials[1].process == "shared"
+    found = run.result.profile
+    assert found is not None and found.replays["optimizer_off"].estimate == pytest.approx(0.1, abs=0.02)
+    assert found.replays["double_batch"].estimate == pytest.approx(2.0, rel=0.05)
+    assert notes_of(run) == ""
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.25])
+def test_a_process_that_is_not_as_before_is_not_searched_in(factor: float, tmp_path: Path) -> None:
+    run = tuned(Program(without=WITHOUT, after_without=factor), tmp_path)
+    assert run.launcher.launches == 2 and run.result.trials[1].process == "shared"
+    assert f"its steps take {factor:.2f} times what they took before" in notes_of(run)
+    assert run.result.baseline.step_ms.estimate == pytest.approx(20.0, rel=0.02)
+
+
+def test_a_process_that_differs_by_no_more_than_noise_is_kept(tmp_path: Path) -> None:
+    assert tuned(Program(without=WITHOUT, after_without=1.02), tmp_path).launcher.launches == 1
+
+
+def test_a_program_that_ends_meanwhile_is_started_again_for_what_is_missing(tmp_path: Path) -> None:
+    run = tuned(Program(without=WITHOUT, steps=1000), tmp_path)
+    alone = tuned(Program(without=WITHOUT), tmp_path / "endless")
+    assert run.result.profile is not None and alone.result.profile is not None
+    assert run.result.profile.replays.keys() == alone.result.profile.replays.keys()
+    assert 1 < run.launcher.launches <= 4
+
+
+def test_a_confirmed_change_is_looked_at_again(tmp_path: Path) -> None:
+    program = Program([Effect(where(placebo="on"), step=0.7)], without=WITHOUT)
+    run = tuned(program, tmp_path, 300.0)
+    assert run.result.recommendation.verdict == "change"
+    assert run.result.profile is not None and run.result.profile.replays_after
