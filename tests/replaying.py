@@ -100,8 +100,8 @@ class Program:
         steps: After which it ends by itself.
         repeats: Its state can be kept, and steps repeated from it.
         seed: Of the noise.
-        without: What a step takes with a part left out (``loader``, ``optimizer`` ...), as factors of its time;
-            others change nothing. ``None`` for a program that cannot be looked at closely.
+        without: What a step takes with a part left out (``loader``, ``optimizer`` ...), as factors of its
+            time; others change nothing. ``None`` for a program that cannot be looked at closely.
         after_without: What it takes once a part was left out and is back.
         failed: How often each effect has made a process fail.
     """
@@ -280,7 +280,7 @@ class ReplayedSession(Session):
         """Nothing that is not answered changes a model."""
 
     def ask(self, command: Message, answer: type[Answer], wait_s: float) -> Answer:
-        """A model can repeat its steps from a kept state, and be looked at closely where it says what that shows."""
+        """A model can repeat its steps from a kept state, and be looked at where it says what that shows."""
         if isinstance(command, KeepState) and self._of.program.repeats:
             self._step()
             return cast(Answer, StateKept(None, PEAK_BYTES // 8))

@@ -101,8 +101,9 @@ class MeasuredBench(Bench):
         if baseline.session is None:
             return self.diagnosis(deadline)
         steps = [spent for slot in baseline.slots for spent in slot.step_s]
-        known = {"earlier": steps, "phases": baseline.profile.phases}
-        return self.diagnosis(deadline, session=baseline.session, **known)
+        return self.diagnosis(
+            deadline, session=baseline.session, earlier=steps, phases=baseline.profile.phases
+        )
 
     def learn(self, profile: Profile) -> None:
         """Take up what is known of the program from now on, and so its own setting of every knob.
