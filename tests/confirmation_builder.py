@@ -51,7 +51,12 @@ def a_baseline(run: RunFacts | None = None) -> Baseline:
     """Steps of ``STEP_S``; of the rest only what a confirmation and a result read."""
     profile = a_profile(loader=a_loader(dataset_length=1000), roots=(a_root(),), run=run or RunFacts())
     known = SimpleNamespace(
-        profile=profile, session=None, detectable=0.02, step_s=STEP_S, aa=within([0.0] * 8, 0.99)
+        profile=profile,
+        session=None,
+        end=lambda: None,
+        detectable=0.02,
+        step_s=STEP_S,
+        aa=within([0.0] * 8, 0.99),
     )
     return cast(Baseline, known)
 

@@ -185,7 +185,6 @@ class _Tuning:
     def _go_on(self, held: Configuration) -> None:
         """Go on with the confirmation that an earlier part of the study left open."""
         self.bench.progress.say("going on with the confirmation that was left open")
-        self.bench.baseline.end()
         self.outcome = self._confirm(held, reduced=True)
         self.stopped_by = "converged" if self.outcome.verdict == "change" else "budget"
 
@@ -193,7 +192,7 @@ class _Tuning:
         try:
             nominee = self.search.run(self.bench.baseline.session)
         finally:
-            self.stopped_by = self.search.stopped_by
+            self.stopped_by, self.bench.baseline.session = self.search.stopped_by, self.search.running
         nominee = self._with_batch(nominee)
         found = None if self.before is None else self.before.recommendation
         if found is not None and found.verdict == "change" and nominee == found.config:
@@ -217,7 +216,7 @@ class _Tuning:
             rejected = None if nominee == best.config else nominee
             bench.progress.say("time is left: trying what was not reached")
             nominee = self.search.go_on(best.config, _gain(best), deadline, rejected)
-            self.stopped_by = self.search.stopped_by
+            self.stopped_by, bench.baseline.session = self.search.stopped_by, self.search.running
             more = self.search.score - _gain(best)
             if nominee == best.config or more <= math.log1p(bench.settings.min_gain):
                 return
@@ -244,16 +243,21 @@ class _Tuning:
         """The nominee with a larger batch, if goodput speaks for it, and what helps beside that batch."""
         bench, startup_s = self.bench, self.bench.baseline.startup_s
         deadline = bench.deadline - reserve_s(bench.arena, bench.baseline, bench.settings)
-        extended = self.batches.extend(bench.arena, bench.profile, nominee, deadline, startup_s)
+        extended = self.batches.extend(
+            bench.arena, bench.profile, nominee, deadline, startup_s, bench.baseline.end
+        )
         gain = self.batches.advice.goodput
         if gain is None:
             return extended
         bench.progress.say(f"trying again what may help more beside batch size {gain.batch}")
-        return self.search.screen_at(extended, self.search.score + math.log(gain.estimate), deadline)
+        nominee = self.search.screen_at(extended, self.search.score + math.log(gain.estimate), deadline)
+        bench.baseline.session = self.search.running
+        return nominee
 
     def _look_beyond(self) -> None:
         """What is told beside the verdict: other batches, where the bottleneck moved, the largest batch."""
         bench, outcome = self.bench, self.outcome
+        bench.baseline.end()
         if self.search.stopped_by == "budget" and len(self.trials.trials) == 1:
             outcome.reason = "the budget left no time to try a change; give a longer --budget"
         self.batches.propose(bench.arena, outcome.config, bench.deadline)

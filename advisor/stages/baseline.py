@@ -17,7 +17,7 @@ from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied
@@ -113,9 +113,9 @@ class Baseline:
 
     def end(self) -> None:
         """End its process, if that still runs."""
-        if self.session is not None:
-            self.session.kill()
-            self.session = None
+        session, self.session = self.session, None
+        if session is not None:
+            end(session)
 
     def as_record(self, config: Configuration) -> TrialRecord:
         """Trial 0."""

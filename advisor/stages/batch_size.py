@@ -138,9 +138,19 @@ class Batches:
         )
 
     def extend(
-        self, arena: Arena, profile: Profile, nominee: Configuration, deadline: float, startup_s: float
+        self,
+        arena: Arena,
+        profile: Profile,
+        nominee: Configuration,
+        deadline: float,
+        startup_s: float,
+        alone: Callable[[], None],
     ) -> Configuration:
-        """The nominee with a larger batch, where goodput and a short run speak for it."""
+        """The nominee with a larger batch, where goodput and a short run speak for it.
+
+        ``alone`` is called before a process is started: what still runs would take of the memory that a batch
+        may have.
+        """
         if self._wide is None or self.settings.objective != "goodput":
             return nominee
         batching = Batching(
@@ -148,10 +158,11 @@ class Batches:
             self.progress.say,
         )  # fmt: skip
         if self.searched:
-            return self._proven(batching, nominee, self._wide)
+            return self._proven(batching, nominee, self._wide, alone)
         if arena.clock() + expected_s(arena, startup_s) > deadline:
             self.advice = BatchAdvice(reason=f"{wording.UNJUDGED}; give a longer --budget")
             return nominee
+        alone()
         self._per_update = batches_per_update(profile)
         self.advice = batching.advise(nominee)
         self.noise = self.advice.noise
@@ -162,7 +173,9 @@ class Batches:
         rule = {"lr_scaling": chosen.lr_scaling} if "lr_scaling" in self._wide.present else {}
         return nominee.with_({"batch_size": chosen.batch_size, **rule})
 
-    def _proven(self, batching: Batching, nominee: Configuration, wide: Space) -> Configuration:
+    def _proven(
+        self, batching: Batching, nominee: Configuration, wide: Space, alone: Callable[[], None]
+    ) -> Configuration:
         """The nominee of a search by goodput: a larger batch must learn as much.
 
         Where it does not, a smaller one of those that were tried and gain is taken, or the present one stays.
@@ -175,6 +188,7 @@ class Batches:
             return wide.without(nominee, "batch_size")
         self._take_up()
         rules = {each.batch_size: each.lr_scaling for each in self.measured}
+        alone()
         smaller = [
             (each.batch, rules[each.batch])
             for each in preferred(self._goodputs(), self.settings.min_gain)

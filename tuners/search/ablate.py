@@ -11,7 +11,7 @@ from advisor.tuners.comparing.excluded import refuse_collapse
 from advisor.tuners.comparing.measure import Estimate, single, within
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -39,6 +39,7 @@ def removals(
     number: int,
     deadline: float,
     worth: Callable[[Configuration], float] = lambda config: 0.0,
+    running: Running | None = None,
 ) -> tuple[Configuration, list[Removal]]:
     """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
 
@@ -46,6 +47,7 @@ def removals(
     Live changes are taken out and put back in one process; others need processes of their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
     leaves unmeasured. ``worth`` is the log ratio of what a sample is worth under a configuration.
+    ``running`` can be switched to the winner; it is ended only where other processes are needed.
     """
     config, base = winner, space.present
     measured: list[Removal] = []
@@ -54,7 +56,7 @@ def removals(
     candidates = [name for name in changed if name not in dependent]
     if len(candidates) == 1:
         return config, []
-    with _Bench(arena, level, number, deadline) as bench:
+    with _Bench(arena, level, number, deadline, running) as bench:
         for name in candidates:
             if config[name] == base[name] or bench.late:
                 continue  # went with another change, or no time is left
@@ -75,11 +77,14 @@ def removals(
 class _Bench:
     """Compares winners with and without one change, in one process for as long as changes are live."""
 
-    def __init__(self, arena: Arena, level: float, number: int, deadline: float) -> None:
+    def __init__(
+        self, arena: Arena, level: float, number: int, deadline: float, running: Running | None
+    ) -> None:
         self._arena = arena
         self._level = level
         self._number = number
         self._deadline = deadline
+        self._lent = running
         self._session: Running | None = None
         self._settled: dict[str, Value] = {}
 
@@ -119,6 +124,8 @@ class _Bench:
 
     def _live(self, reduced: Configuration, winner: Configuration, quads: int) -> list[float]:
         settled = {name: value for name, value in winner.items() if not self._arena.knobs[name].live}
+        if self._session is None and self._lent is not None and self._lent.alive:
+            self._session, self._settled = self._lent, settled
         if self._session is None or not self._session.alive or settled != self._settled:
             self._end()
             self._session, self._settled = self._arena.start(winner, self._number), settled
@@ -136,6 +143,8 @@ class _Bench:
     def _apart(
         self, reduced: Configuration, winner: Configuration, how: str, *, swapped: bool
     ) -> list[float]:
+        if self._lent is not None:
+            end(self._lent)
         duel = self._arena.duel(
             reduced,
             winner,
@@ -148,6 +157,6 @@ class _Bench:
         return duel.log_ratios
 
     def _end(self) -> None:
-        if self._session is not None:
+        if self._session is not None and self._session is not self._lent:
             self._session.kill()
-            self._session = None
+        self._session = None

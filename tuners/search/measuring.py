@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from advisor.base.durations import write_duration
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.search.asking import Asking, Proposal
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.eligible import may_be_nominated
@@ -60,6 +61,7 @@ class Measuring:
         limit_bytes: Of memory, that a configuration may use.
         startup_s: From starting the program to its first step.
         least: Log ratio of a gain that the budget could hardly confirm; looks end below it.
+        running: A process that can be switched to the baseline, after a search; the caller's to end.
     """
 
     arena: Arena
@@ -84,6 +86,7 @@ class Measuring:
     score: float = 0.0
     stopped_by: StoppedBy = "converged"
     not_tried: list[NotTried] = field(default_factory=list)
+    running: Running | None = None
     _race: Race = field(init=False)
     _asking: Asking = field(init=False)
     _expectations: Expectations = field(init=False)

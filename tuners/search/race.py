@@ -11,7 +11,7 @@ from advisor.tuners.comparing.measure import Estimate, between, median, single, 
 from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
@@ -56,15 +56,20 @@ class Race:
         self._shared = (config, session)
 
     def close(self) -> None:
-        """End the shared process; what it leaves says which files and connections the program used."""
-        if self._shared is None:
-            return
-        session, self._shared = self._shared[1], None
-        try:
-            if session.alive:
-                session.stop()
-        except (TrialFailed, SessionEnded):
-            session.kill()
+        """End the shared process."""
+        if self._shared is not None:
+            session, self._shared = self._shared[1], None
+            end(session)
+
+    def hand_over(self) -> Running | None:
+        """The shared process, if it can be switched to the baseline: from now on the caller's to end."""
+        if self._shared is not None:
+            config, session = self._shared
+            if session.alive and self._settled_part(config) == self._settled_part(self.base):
+                self._shared = None
+                return session
+        self.close()
+        return None
 
     def run(
         self,

@@ -26,10 +26,9 @@ class Search(Measuring):
         """Search until converged or out of budget; the incumbent is what to confirm.
 
         Args:
-            session: The baseline's process, still running, for live knobs; ended here.
+            session: The baseline's process, still running, for live knobs; ``running`` has it afterwards.
         """
-        if session is not None:
-            self._race.adopt(self.space.present, session)
+        self.running = session
         return self._search()
 
     def go_on(
@@ -54,6 +53,8 @@ class Search(Measuring):
         return self._search()
 
     def _search(self) -> Configuration:
+        if self.running is not None:
+            self._race.adopt(self.space.present, self.running)
         left_s = self.deadline - self.clock()
         self._for_finals_s = FINALS_SHARE * max(0.0, left_s) if math.isfinite(left_s) else 0.0
         explored = -1
@@ -70,8 +71,7 @@ class Search(Measuring):
             self._race_the_best()
         except BudgetSpent as spent:
             self.stopped_by = spent.by if self.stopped_by == "converged" else self.stopped_by
-        finally:
-            self._race.close()
+        self.running = self._race.hand_over()
         return self.incumbent
 
     def screen_at(self, config: Configuration, score: float, deadline: float) -> Configuration:
@@ -92,8 +92,7 @@ class Search(Measuring):
             self._screen_again()
         except BudgetSpent:
             pass  # what was found before counts
-        finally:
-            self._race.close()
+        self.running = self._race.hand_over()
         return self.incumbent
 
     def _explore(self) -> None:

@@ -24,6 +24,7 @@ from advisor.tuners.comparing.measure import (
     moderated,
     with_instance_bias,
 )
+from advisor.tuners.comparing.same_process import switchable
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search import ablate
 from advisor.tuners.search.race import check_outcome
@@ -88,6 +89,8 @@ class Confirmation:
         if len(changed) < 2 or self.bench.clock() > self.bench.deadline:
             return nominee
         self.bench.progress.say(f"taking {len(changed)} changes out one by one")
+        if not switchable(self.bench.arena.knobs, self.space.present, nominee):
+            self.bench.baseline.end()
         winner, removals = ablate.removals(
             self.bench.arena,
             nominee,
@@ -97,6 +100,7 @@ class Confirmation:
             number=self.next_number,
             deadline=self.bench.deadline,
             worth=self._worth,
+            running=self.bench.baseline.session,
         )
         for removal in removals:
             outcome.contributions[removal.knob] = removal.contribution
@@ -133,6 +137,7 @@ class Confirmation:
             found = NumericsCheck(gate, self.space).run(winner)
         finally:
             gate.close()
+            self.bench.baseline.end()
         outcome.reference, outcome.numerics = gate.reference, found.verdicts
         outcome.winner_peaks = found.peaks
         outcome.rejected.update(found.rejected)

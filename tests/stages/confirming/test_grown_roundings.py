@@ -58,7 +58,9 @@ def a_program(settings: SimpleNamespace, spent_s: float) -> MeasuredBench:
         clock=lambda: spent_s,
         how=lambda *configs, **options: "baton", timed=False,
     )  # fmt: skip
-    baseline = SimpleNamespace(profile=a_profile(roots=(a_root(),)), session=None, detectable=0.02)
+    baseline = SimpleNamespace(
+        profile=a_profile(roots=(a_root(),)), session=None, end=lambda: None, detectable=0.02
+    )
     return a_bench(arena, baseline, settings, end=BUDGET_S)
 
 
