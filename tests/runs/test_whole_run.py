@@ -32,7 +32,7 @@ def test_a_change_that_gains_is_recommended_and_the_stages_come_in_order(tmp_pat
     assert found.speedup.low < 1 / 0.6 < found.speedup.high and found.numerics == "identical"
     stages = [
         "running it unchanged", "trial 1", "comparing the numbers", "confirming num_workers=2 on fresh",
-        "process 6", "3 times as long",
+        "process 4", "3 times as long",
     ]  # fmt: skip
     places = [index_of(run.said, stage) for stage in stages]
     assert places == sorted(places)
