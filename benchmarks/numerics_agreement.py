@@ -129,7 +129,7 @@ class _Both:
             process = SameProcess(session, base, steps)
             try:
                 inside = process.reference()
-            except CannotRepeat as reason:
+            except (CannotRepeat, TrialFailed) as reason:
                 yield Compared(self.workload, "all", str(reason), "", None, steps)
                 return
             repeated = gate.Nudged(process.nudged)

@@ -1,5 +1,6 @@
 """The stages of a search: one knob at a time against the incumbent, then jointly by Optuna."""
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 
@@ -88,10 +89,8 @@ class Search(Measuring):
         self._adopt(score, config)
         self.deadline, self._apart = deadline, True
         self._keep(config, score)
-        try:
+        with contextlib.suppress(BudgetSpent):  # what was found before counts
             self._screen_again()
-        except BudgetSpent:
-            pass  # what was found before counts
         self.running = self._race.hand_over()
         return self.incumbent
 

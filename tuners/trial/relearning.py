@@ -14,6 +14,7 @@ from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.kept_state import InPlace, KeptState, NotKept
 from advisor.tuners.trial.messages import KeepState, Message, Relearn, Relearned, ReleaseState, StateKept
 from advisor.tuners.trial.nudge import Nudge
+from advisor.tuners.trial.pending_graph import has_pending_graph
 from advisor.tuners.trial.tasks import Task
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Keeping:
     def _kept(self) -> KeptState:
         if self._fed and not self._watch.batches.count:
             raise NotKept("its loader gave no batch that could be recorded")
+        if has_pending_graph():
+            raise NotKept("where its steps end, a backward is still to come")
         state = KeptState(self._before.changed())
         free = free_host_bytes()
         if SPARE * state.bytes > free:
@@ -140,7 +143,7 @@ class Repeating:
         refused, unanswered = dict(self._run.refused), tuple(self._run.unanswered())
         self._run.configure(self._command.base)
         self._watch.follow()
-        problem = None
+        problem = "; ".join(f"{name} cannot be taken back: {why}" for name, why in self._run.refused.items())
         try:
             self._state.restore()
         except (NotKept, RuntimeError) as reason:
@@ -150,7 +153,7 @@ class Repeating:
             tuple(norms),
             tuple(self._marks),
             tuple(self._flags),
-            problem,
+            problem or None,
             refused,
             unanswered,
             max(0, peak_bytes() - self._state.bytes - self._watch.batches.bytes),

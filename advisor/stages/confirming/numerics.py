@@ -1,5 +1,7 @@
 """Which changes of a nominee leave its numbers as they should be: together, and one by one if need be."""
 
+import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +21,7 @@ from advisor.tuners.supervision.failures import TrialFailed
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 MIN_LEARNING_STEPS = 3
 OVERRUN = 0.5  # of the budget, that a confirmation may take beyond it to reach its first look
+LEARNT = 0.2  # of the first losses, below which a process has learnt too much to compare numbers in it
 SINGLES_SHARE = 0.3  # of the budget that must be left, for the numbers of each change to be compared alone
 
 
@@ -214,19 +217,47 @@ class NumericsGate:
             return None
         progress.say(f"comparing the numbers of {self.steps} steps in one process")
         try:
-            self._process = SameProcess(self._session(), self.base, self._whole_periods())
-            reference = self._process.reference()
+            reference = self._of_running() or self._of_own()
         except (CannotRepeat, TrialFailed, SessionEnded) as reason:
             self._leave(reason.failure.message if isinstance(reason, TrialFailed) else str(reason))
             return None
+        assert self._process is not None
         return Yardstick(reference, gate.Nudged(self._process.nudged, self._affordable), loader_is_live=False)
 
-    def _session(self) -> Running:
-        if self.running is not None and self.running.alive:
-            return self.running
+    def _of_running(self) -> gate.Reference | None:
+        """The program as it is in the process that runs already; ``None`` where that is dead or worn.
+
+        Raises:
+            CannotRepeat: Its loop does not repeat itself, so that of another process would not either.
+            TrialFailed: It failed, of itself.
+        """
+        running = self.running
+        if running is None or not running.alive:
+            return None
+        self._process = SameProcess(running, self.base, self._whole_periods())
+        try:
+            reference = self._process.reference()
+        except CannotRepeat:
+            if running.alive:
+                raise
+            return None
+        if not is_worn(reference.losses, self.bench.baseline.losses):
+            return reference
+        self._process.release()
+        return None
+
+    def _of_own(self) -> gate.Reference:
+        """The same in a process that is started for this.
+
+        Raises:
+            CannotRepeat: As of ``SameProcess``.
+            TrialFailed: It failed.
+            SessionEnded: It ended before its first step.
+        """
         self._own = self.bench.arena.start(self.base, 0)
         self._own.first_step()
-        return self._own
+        self._process = SameProcess(self._own, self.base, self._whole_periods())
+        return self._process.reference()
 
     def _whole_periods(self) -> int:
         """Steps after which the order of several optimizers has come round."""
@@ -335,6 +366,23 @@ class NumericsCheck:
             for name in config.changed(self.space.present)
             if self.against.bench.arena.knobs[name].meaning(config) is not Semantics.TRAINING
         ]
+
+
+def is_worn(losses: Sequence[float], at_first: Sequence[float]) -> bool:
+    """Whether training has come too far for its losses to be compared relative to their size.
+
+    A search may have run thousands of steps, and tried what has made a loss infinite; a program that knows
+    its data by heart has losses in which a rounding is a large part.
+
+    Args:
+        losses: Of the process that was searched in.
+        at_first: Of the first steps of the program.
+    """
+    if not all(map(math.isfinite, losses)):
+        return all(map(math.isfinite, at_first))
+    if not losses or not at_first or not all(map(math.isfinite, at_first)):
+        return False
+    return statistics.fmean(map(abs, losses)) < LEARNT * statistics.fmean(map(abs, at_first))
 
 
 def learning_steps(bench: MeasuredBench) -> int:
