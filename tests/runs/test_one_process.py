@@ -1,9 +1,10 @@
 """One process for the baseline, the close look and the search of what can be switched while it runs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from replaying import Effect, Program, Replay, replayed, where
+from replaying import Effect, Program, Replay, ReplayedSession, ReplayingLauncher, replayed, where
 
 from advisor.tuners.knob import Value
 
@@ -60,3 +61,39 @@ def test_a_confirmed_change_is_looked_at_again(tmp_path: Path) -> None:
     run = tuned(program, tmp_path, 300.0)
     assert run.result.recommendation.verdict == "change"
     assert run.result.profile is not None and run.result.profile.replays_after
+
+
+LIVE: dict[str, list[Value] | None] = {"placebo": None, "mkldnn": None}
+FASTER = [Effect(where(placebo="on"), step=0.7), Effect(where(mkldnn="off"), step=0.8)]
+
+
+@pytest.mark.parametrize(("knobs", "changes"), [(PLACEBO, 1), (LIVE, 2)])
+def test_reduction_and_numbers_of_live_changes_take_the_process_of_the_search(
+    knobs: dict[str, list[Value] | None], changes: int, tmp_path: Path
+) -> None:
+    run = replayed(
+        Program(FASTER, without=WITHOUT),
+        tmp_path,
+        knobs=knobs,
+        budget_s=300.0,
+        interrupt_at="on fresh processes",
+    )
+    told = [line for line in run.said if line.startswith("confirming")]
+    assert told[0].count("=") == changes and any("in one process" in line for line in run.said)
+    assert run.launcher.launches == 1 + 2, "two that confirm start together"
+
+
+def test_nothing_but_the_next_process_runs_beside_one_of_a_confirmation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside: list[int] = []
+    start = ReplayingLauncher.start
+
+    def counted(launcher: ReplayingLauncher, *of: Any, **options: Any) -> ReplayedSession:
+        beside.append(len(launcher.live))
+        return start(launcher, *of, **options)
+
+    monkeypatch.setattr(ReplayingLauncher, "start", counted)
+    run = replayed(Program(FASTER, without=WITHOUT), tmp_path, knobs=LIVE, budget_s=300.0)
+    assert run.result.recommendation.verdict == "change" and len(beside) > 3
+    assert max(beside) == 1

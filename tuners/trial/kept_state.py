@@ -27,6 +27,7 @@ SEQUENCES = (list, deque)
 MOST_ENTRIES = 100_000  # of a container; larger ones are data, not state
 NUMBERS = (bool, int, float)
 PROGRAM = "__main__"  # the module of the program's own classes and variables
+PIECE = 2**18  # elements of a tensor that are compared at once: what that takes of memory stays small
 CHUNK = 10_000  # objects whose references are looked at together: their list stays small
 
 
@@ -111,7 +112,7 @@ class KeptState:
             for tensor, copied, gradient in self._copies:
                 tensor.copy_(copied)
                 if tensor.is_leaf:
-                    tensor.grad = None if gradient is None else gradient.to(tensor.device, copy=True)
+                    _give(tensor, gradient)
         self._generators.restore()
         problem = self._other()
         if problem is not None:
@@ -123,7 +124,7 @@ class KeptState:
 
     def _other(self) -> str | None:
         """What is not as it was kept; ``None`` if all is."""
-        if not all(_bitwise_equal(tensor.detach().cpu(), copied) for tensor, copied, _ in self._copies):
+        if not all(_bitwise_equal(tensor, copied) for tensor, copied, _ in self._copies):
             return "a tensor did not take its former values"
         if not all(_same(mapping, entries) for mapping, entries in self._mappings):
             return "an attribute did not take its former value"
@@ -301,8 +302,27 @@ def _same(mapping: dict[Any, Any], entries: dict[Any, Any]) -> bool:
     return all(key is former and value is was for (key, value), (former, was) in pairs)
 
 
-def _bitwise_equal(first: "Tensor", second: "Tensor") -> bool:
-    """Also where a value is not a number."""
-    if first.shape != second.shape or first.dtype != second.dtype:
+def _give(tensor: "Tensor", gradient: "Tensor | None") -> None:
+    """Set a gradient; in the memory of the present one, if there is one like it."""
+    present = tensor.grad
+    if gradient is None or present is None or present.shape != gradient.shape:
+        tensor.grad = None if gradient is None else gradient.to(tensor.device, copy=True)
+    else:
+        present.copy_(gradient)
+
+
+def _bitwise_equal(tensor: "Tensor", copied: "Tensor") -> bool:
+    """Whether a tensor equals its copy on the host, also where a value is not a number."""
+    if tensor.shape != copied.shape or tensor.dtype != copied.dtype:
         return False
-    return bool(((first == second) | ((first != first) & (second != second))).all())
+    tensor = tensor.detach()
+    if tensor.dim() == 0:
+        return _pieces_equal(tensor, copied)
+    rows = max(1, PIECE * len(copied) // max(1, copied.numel()))
+    pieces = zip(tensor.split(rows), copied.split(rows), strict=True)
+    return all(_pieces_equal(now, before) for now, before in pieces)
+
+
+def _pieces_equal(tensor: "Tensor", copied: "Tensor") -> bool:
+    first = tensor.cpu()
+    return bool(((first == copied) | ((first != first) & (copied != copied))).all())

@@ -12,15 +12,17 @@ SAVED = "_saved_"  # how a node of torch names what its backward needs; nodes in
 
 
 def has_pending_graph() -> bool:
-    """Whether a tensor lives whose graph saves tensors, and none of its nodes has been run backwards."""
+    """Whether a tensor lives whose graph is pending."""
     from torch import Tensor
 
+    gc.collect()  # what nobody can reach is run by nobody
     living = [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
     ends = {tensor.grad_fn for tensor in living if not tensor.is_inference()} - {None}
-    return any(map(_is_pending, ends))
+    return any(map(is_pending, ends))
 
 
-def _is_pending(end: Any) -> bool:
+def is_pending(end: Any) -> bool:
+    """Whether the graph that ends in this node saves tensors, and none of its nodes has been run."""
     from torch import Tensor
 
     nodes, known, saves = [end], {end}, False

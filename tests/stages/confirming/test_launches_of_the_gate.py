@@ -1,14 +1,16 @@
 """Numbers of changes that one process can switch to cost no launch; others cost fresh processes."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from builders import a_profile, a_root
 from confirmation_builder import a_bench
 from replaying import Effect, Program, ReplayingLauncher, where
 
-from advisor.stages.confirming.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate
+from advisor.stages.confirming.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate, is_worn
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -20,12 +22,12 @@ WRONG = (Effect(where(set_to_none="on"), loss=0.1), Effect(where(mkldnn="off"), 
 
 
 def checked(
-    folder: Path, program: Program, *, runs: bool = True, **changed: Value
+    folder: Path, program: Program, *, runs: bool = True, at_first: tuple[float, ...] = (), **changed: Value
 ) -> tuple[Numerics, int, NumericsGate]:
     """What is found of a nominee, and the launches it took, beside a process that runs or without one."""
     launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
     arena = Arena(launcher, KNOBS, PRESENT, step_s=program.step_s, clock=lambda: launcher.now)
-    baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)), losses=())
+    baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)), losses=at_first)
     settings: Any = SimpleNamespace(budget_s=100.0, max_memory=None)
     bench = a_bench(arena, baseline, settings, end=1000.0)
     space: Any = SimpleNamespace(
@@ -59,6 +61,25 @@ def test_of_several_that_drift_each_is_tried_alone_in_the_same_process(tmp_path:
 def test_without_a_process_that_runs_one_is_started_and_ended(tmp_path: Path) -> None:
     found, launches, _ = checked(tmp_path, Program(), runs=False, mkldnn="off")
     assert launches == 1 and found.verdicts[""].verdict == "identical"
+
+
+def test_in_a_process_that_has_learnt_too_much_nothing_is_compared(tmp_path: Path) -> None:
+    found, launches, gate = checked(tmp_path, Program(), at_first=(1e3, 9e2), mkldnn="off")
+    assert launches == 1 and not gate.why_fresh and found.verdicts[""].verdict == "identical"
+
+
+@pytest.mark.parametrize(
+    ("losses", "at_first", "worn"),
+    [
+        ((0.9, 0.8), (1.0, 1.1), False), ((0.1, 0.2), (1.0, 1.1), True), ((1.0, math.nan), (1.0, 1.1), True),
+        ((1.0, math.nan), (1.0, math.nan), False), ((-3.0, -4.0), (-1.0, 1.1), False), ((), (1.0,), False),
+        ((1.0,), (), False), ((0.0, 0.0), (0.0, 0.0), False),
+    ],
+)  # fmt: skip
+def test_a_process_is_worn_where_its_losses_are_small_beside_the_first(
+    losses: tuple[float, ...], at_first: tuple[float, ...], worn: bool
+) -> None:
+    assert is_worn(losses, at_first) is worn
 
 
 def test_what_needs_a_restart_is_judged_by_fresh_processes(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from looping import Looping, Program, learned_anew, training
+from looping import Looping, Program, Wrong, learned_anew, training
 from torch import nn
 
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.same_process import CannotRepeat, SameProcess, switchable
-from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.knob import Refused, Semantics, Value
 from advisor.tuners.knobs import KNOBS
 
 STEPS = 10
@@ -174,6 +174,47 @@ def test_a_loop_with_its_own_count_of_steps_in_its_learning_rate_is_not_compared
     with looping(training(mlp, kept, (6,), each=falls)) as session, pytest.raises(CannotRepeat) as refused:
         SameProcess(session, PRESENT, STEPS).reference()
     assert "does not repeat itself" in str(refused.value) and "learning rates" in str(refused.value)
+
+
+def adversarial() -> None:
+    """Two updates in turn; the second one goes back through what was made before the first."""
+    torch.manual_seed(0)
+    maker, judge = nn.Linear(4, 4), nn.Linear(4, 1)
+    judging, making = (torch.optim.SGD(each.parameters(), lr=0.01) for each in (judge, maker))
+    for _ in range(1000):
+        made = maker(torch.randn(8, 4)).relu()
+        judge.zero_grad()
+        judge(made.detach()).square().mean().backward()
+        judging.step()
+        maker.zero_grad()
+        judge(made).square().mean().backward()
+        making.step()
+
+
+def test_a_loop_that_goes_back_through_what_it_made_before_its_border_is_not_touched() -> None:
+    with looping(adversarial) as session:
+        with pytest.raises(CannotRepeat, match="a backward is still to come"):
+            SameProcess(session, PRESENT, STEPS).reference()
+        session.go(4)
+
+
+def test_where_a_change_cannot_be_taken_back_nothing_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change = Wrong.process
+
+    def only_there(knob: Wrong, value: str) -> None:
+        if value == "none":
+            raise Refused("it stays")
+        change(knob, value)
+
+    with looping(training(mlp, sgd, (6,))) as session:
+        process = SameProcess(session, PRESENT, STEPS)
+        process.reference()
+        monkeypatch.setattr(Wrong, "process", only_there)
+        with pytest.raises(CannotRepeat, match="wrong cannot be taken back: it stays"):
+            process.learn({**PRESENT, "wrong": "scaled"})
+        monkeypatch.undo()
 
 
 def test_a_loop_that_evaluates_within_every_window_is_not_compared_in_one_process() -> None:
