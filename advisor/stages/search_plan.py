@@ -14,7 +14,7 @@ from advisor.stages.guidance import priorities
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.affordable import MOST, TELLING, pairs_within, seconds_to_tell, smallest_gain
-from advisor.tuners.search.costs import PAIR_QUADS, Costs
+from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.search import Search
 from advisor.tuners.space.memory_model import memory_limit
@@ -41,14 +41,14 @@ def how_long(bench: MeasuredBench, space: Space) -> str:
 
 def how_fine(bench: MeasuredBench) -> str:
     """What is told of the smallest gain that half of the rest of the budget can confirm."""
-    arena, pair_s = bench.arena, Costs(bench.arena, bench.baseline.startup_s).pair_s
-    pairs = pairs_within(CONFIRMED_SHARE * bench.left_s, pair_s)
+    costs = Costs(bench.arena, bench.baseline.startup_s)
+    pairs = pairs_within(CONFIRMED_SHARE * bench.left_s, costs.pair_s)
     smallest = _smallest(bench, CONFIRMED_SHARE * bench.left_s)
     if smallest is not None and smallest <= TELLING:
         return (
             f"the budget tells a gain of about {smallest:.0%} and more: {_counted(pairs)} of fresh processes"
         )
-    needed_s = seconds_to_tell(TELLING, pair_s, arena.sigma, PAIR_QUADS)
+    needed_s = seconds_to_tell(TELLING, costs.pair_s, bench.arena.sigma, costs.pair_quads)
     told = f"the budget tells no gain of {TELLING:.0%}: {_counted(pairs)} of fresh processes fit"
     if needed_s is None:
         return f"{told}, and the noise asks for more than {MOST}"
@@ -120,8 +120,8 @@ def planned_search(
 
 def _smallest(bench: MeasuredBench, seconds: float) -> float | None:
     """The smallest relative gain that so many seconds probably confirm; ``None`` where they confirm none."""
-    pairs = pairs_within(seconds, Costs(bench.arena, bench.baseline.startup_s).pair_s)
-    return smallest_gain(pairs, bench.arena.sigma, PAIR_QUADS)
+    costs = Costs(bench.arena, bench.baseline.startup_s)
+    return smallest_gain(pairs_within(seconds, costs.pair_s), bench.arena.sigma, costs.pair_quads)
 
 
 def _counted(pairs: int) -> str:
