@@ -80,4 +80,4 @@ def recorded(session: LookedAt, command: Record) -> Recorded:
     Path(command.path).parent.mkdir(parents=True, exist_ok=True)
     Path(command.path).write_text(json.dumps({"traceEvents": events}))
     phases = tuple({"forward": spent} for spent in wall_ns)
-    return Recorded(command.path, wall_ns, ((),) * len(wall_ns), phases, writing_s=0.0)
+    return Recorded(command.path, wall_ns, ((),) * len(wall_ns), phases)

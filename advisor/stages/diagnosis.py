@@ -339,6 +339,10 @@ class Diagnosis:
         plan, session = self._plan, self._live()
         replaying = Replaying(session, profile, step_s, self.deadline, plan.effort, clock=self.clock)
         measured = replaying.run(plan.parts if names is None else names)
+        missing = replaying.missing
+        if missing and self.clock() < self.deadline:
+            replaying = replace(replaying, session=self._live())
+            measured = replaying.run(missing)
         compiled = profile.compile
         if compiled is not None and replaying.eager_step_ms is not None:
             compiled = replace(compiled, eager_step_ms=replaying.eager_step_ms)

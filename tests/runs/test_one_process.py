@@ -44,11 +44,14 @@ def test_a_process_that_differs_by_no_more_than_noise_is_kept(tmp_path: Path) ->
     assert tuned(Program(without=WITHOUT, after_without=1.02), tmp_path).launcher.launches == 1
 
 
-def test_a_program_that_ends_meanwhile_is_started_again_for_what_is_missing(tmp_path: Path) -> None:
-    run = tuned(Program(without=WITHOUT, steps=1000), tmp_path)
+@pytest.mark.parametrize("steps", [400, 700])
+def test_a_program_that_ends_meanwhile_is_started_again_for_what_is_missing(
+    steps: int, tmp_path: Path
+) -> None:
+    run = tuned(Program(without=WITHOUT, steps=steps), tmp_path)
     alone = tuned(Program(without=WITHOUT), tmp_path / "endless")
     assert run.result.profile is not None and alone.result.profile is not None
-    assert run.result.profile.replays.keys() == alone.result.profile.replays.keys()
+    assert run.result.profile.replays.keys() >= alone.result.profile.replays.keys()
     assert 1 < run.launcher.launches <= 4
 
 

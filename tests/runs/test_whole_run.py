@@ -32,7 +32,7 @@ def test_a_change_that_gains_is_recommended_and_the_stages_come_in_order(tmp_pat
     assert found.speedup.low < 1 / 0.6 < found.speedup.high and found.numerics == "identical"
     stages = [
         "running it unchanged", "trial 1", "comparing the numbers", "confirming num_workers=2 on fresh",
-        "process 6", "3 times as long",
+        "process 2", "3 times as long",
     ]  # fmt: skip
     places = [index_of(run.said, stage) for stage in stages]
     assert places == sorted(places)
@@ -122,7 +122,7 @@ def test_no_more_trials_are_begun_than_asked_for(tmp_path: Path) -> None:
     assert result.budget.stopped_by == "trials"
 
 
-@pytest.mark.parametrize(("budget_s", "verdict"), [(40.0, "keep"), (90.0, "change")])
+@pytest.mark.parametrize(("budget_s", "verdict"), [(25.0, "keep"), (90.0, "change")])
 def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: str, tmp_path: Path) -> None:
     large = a_rich_profile(a_machine(cpus_allowed=64, physical_cores=64))
     program = Program([Effect(where(num_workers=1), step=0.6)], startup_s=3.0, profile=large)
@@ -131,7 +131,7 @@ def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: s
     assert run.result.budget.stopped_by == "budget" and len(run.result.trials) < 8
     assert run.result.recommendation.verdict == verdict
     assert verdict == "change" or "budget ended before" in run.result.recommendation.reason
-    assert run.launcher.now < 1.5 * budget_s  # which a confirmation may overrun to reach its first look
+    assert run.launcher.now < 1.6 * budget_s  # which a confirmation may overrun to reach its first look
 
 
 def test_where_the_baseline_took_the_budget_nothing_is_begun_that_runs_far_beyond_it(tmp_path: Path) -> None:

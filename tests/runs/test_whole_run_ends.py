@@ -112,7 +112,7 @@ def test_an_interrupt_before_the_baseline_leaves_nothing(tmp_path: Path) -> None
         ("watching it run", ["baseline"]),
         ("trial 2", ["baseline", "screen"]),
         ("comparing the numbers", ["baseline", "screen", "screen"]),
-        ("process 3", ["baseline", "screen", "screen"]),
+        ("process 2", ["baseline", "screen", "screen"]),
         ("3 times as long", ["baseline", "screen", "screen"]),
     ],
 )

@@ -38,6 +38,7 @@ PARTS = {
     "double_batch": "double",
 }
 SIZES = ("half", "double")  # measured against the cached batch, last: a program may not take them
+ENDED = "the program ended"
 CACHED = ("loader", *SIZES)  # parts whose first step still fetches a batch
 
 
@@ -84,13 +85,14 @@ class Replaying:
 
         A program that ends, or fails under a replay, ends the measuring: what is known is kept.
         """
-        asked = set(names)
+        asked, self._left_out = set(names), None
+        self.refused = {name: why for name, why in self.refused.items() if name not in asked}
         wanted = [name for name in PARTS if name in asked and self._makes_sense(name)]
         try:
             wanted = [name for name in wanted if self._possible(name)]
             self._measure(wanted)
         except (TrialFailed, SessionEnded) as end:
-            said = end.failure.message if isinstance(end, TrialFailed) else "the program ended"
+            said = end.failure.message if isinstance(end, TrialFailed) else ENDED
             self.refused.update({name: said for name in wanted if not self._known(name)})
         finally:
             if self.session.alive and self._left_out is not None:
@@ -98,6 +100,11 @@ class Replaying:
         known = {each.name for each in fields(Replays)}
         shares = {name: share for name, share in self.shares.items() if name in known}
         return Replays(**shares, refused=tuple(self.refused.items()))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the program's end has cut off: another process of it can still show that."""
+        return tuple(name for name, why in self.refused.items() if why == ENDED)
 
     def _known(self, name: str) -> bool:
         return name in self.shares or (name == "eager" and self.eager_step_ms is not None)
