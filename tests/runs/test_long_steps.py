@@ -42,6 +42,7 @@ def test_a_doubled_speed_is_confirmed_wherever_the_budget_tells_it(
         assert found.verdict == "change" and found.speedup.low < 2.0 < found.speedup.high
     else:
         assert "tells no gain of 20%" in said and "could" in said
+    assert replay.launcher.now <= 1.3 * 60.0 * minutes
 
 
 @pytest.mark.parametrize("step_s", [5.0, 10.0, 30.0])
@@ -62,3 +63,8 @@ def test_a_budget_below_the_first_steps_is_refused_with_one_that_suffices(tmp_pa
         run(30.0, 1.0, tmp_path)
     (minutes,) = re.findall(r"--budget (\d+)m", str(refused.value.hint))
     assert TELLS.match(told(run(30.0, float(minutes), tmp_path)))
+
+
+def test_a_gain_that_the_rest_of_the_budget_has_no_pairs_for_is_told_with_a_budget(tmp_path: Path) -> None:
+    reason = run(10.0, 4.0, tmp_path).result.recommendation.reason
+    assert re.search(r"about (1\.9|2\.0)\dx, could not be confirmed", reason) and "--budget" in reason

@@ -34,8 +34,12 @@ class Costs:
     @property
     def launch_s(self) -> float:
         """Seconds of one process until it can be measured, and of its end."""
+        return self.startup_s + END_S + self._warm_s
+
+    @property
+    def _warm_s(self) -> float:
         steps = LONG_WARM_STEPS if self.arena.step_s >= LONG_STEP_S else WARM_STEPS
-        return self.startup_s + END_S + steps * self.arena.step_s
+        return steps * self.arena.step_s
 
     @property
     def pair_quads(self) -> int:
@@ -45,13 +49,18 @@ class Costs:
             return usual
         return longer if self.arena.quad_s <= 2 * LONGER_S else very_long
 
-    @property
-    def pair_s(self) -> float:
-        """Seconds of two fresh processes, the baseline and a candidate, that are compared once."""
-        arena = self.arena
+    def pair_s(self, speed: float = 1.0) -> float:
+        """Seconds of two fresh processes, the baseline and a candidate, that are compared once.
+
+        Args:
+            speed: Of the candidate over the baseline, by which its steps take less.
+        """
+        arena, of_both = self.arena, 1 + 1 / speed
         if arena.queue_depth(arena.present) > 0:
-            return 2 * (self.launch_s + sum(arena.window_steps(arena.present)) * arena.step_s)
-        return (1 if arena.at_once else 2) * self.launch_s + self.pair_quads * arena.quad_s
+            steps_s = self._warm_s + sum(arena.window_steps(arena.present)) * arena.step_s
+            return 2 * (self.startup_s + END_S) + of_both * steps_s
+        starts_s = (1 if arena.at_once else 2) * (self.startup_s + END_S + of_both / 2 * self._warm_s)
+        return starts_s + of_both / 2 * self.pair_quads * arena.quad_s
 
     def trial_s(
         self, incumbent: Mapping[str, Value], config: Mapping[str, Value], speed: float = 1.0
