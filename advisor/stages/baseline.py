@@ -1,18 +1,17 @@
 """The first run of the target, unchanged: what it is, what a step costs, and how noisy the machine is."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from advisor.base.durations import as_option
-from advisor.base.errors import TargetError, UsageError
+from advisor.base.errors import TargetError
 from advisor.base.settings import Settings
 from advisor.profiles.derived.epochs import epochs_of
-from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.profiles.derived.step_phases import phases_of
+from advisor.profiles.facts.profile import Profile
+from advisor.stages.baseline_steps import check_budget, measured_unchanged, spread_of
 from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
-from advisor.tuners.comparing.measure import Estimate, median, robust_sigma, smallest_detectable, within
+from advisor.tuners.comparing.measure import Estimate, median, smallest_detectable, within
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
@@ -22,12 +21,9 @@ from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
+from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 
-PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
-AA_QUADS = (5, 24)  # at least, at most
-AA_SHARE = 0.08  # of the budget
 PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be told
 CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
 COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
@@ -162,7 +158,7 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
     except SessionEnded as ended:
         return _short(launcher, arena, settings, ended.outcome, began)
     step_s = warm[-1].mean_s
-    _check_budget(settings, startup_s, step_s, arena.clock() - began)
+    check_budget(settings, startup_s, step_s, arena.clock() - began)
     try:
         return _measure(launcher, arena, settings, session, startup_s, step_s, began)
     except TrialFailed as failed:
@@ -183,23 +179,19 @@ def _measure(
     launcher.limits.step_s = step_s
     launcher.limits.start_s = max(60.0, 5 * startup_s)
     arena.step_s, arena.fixed_steps = step_s, settings.steps
-    phase_steps = settings.steps or min(200, max(10, round(1.0 / step_s)))
-    slots = [session.slot(phase_steps, drop=0)]
-    message = session.last
+    arena.period = _period(session.facts())
+    measured = measured_unchanged(arena, session, settings)
     facts = session.facts()
     if settings.target.kind in ("workload", "objects"):
         _check_first_loss(facts.losses)
-    arena.period = max(1, facts.profile.run.period if facts.profile.run is not None else 1)
-    ratios, more = _compare_with_itself(arena, session, settings)
     max_steps = None if session.alive or session.outcome is None else session.outcome.steps
-    profile = replace(facts.profile, phases=phases_of(message.wall_ns, message.phases_ns))
     baseline = _baseline(
-        profile,
-        message,
+        replace(facts.profile, phases=measured.phases),
+        session.last,
         session,
-        slots + more,
-        more,
-        ratios,
+        measured.slots,
+        measured.compared,
+        measured.log_ratios,
         settings,
         max_steps=max_steps,
         startup_s=startup_s,
@@ -207,6 +199,11 @@ def _measure(
     )
     baseline.losses = facts.losses
     return baseline
+
+
+def _period(facts: Facts) -> int:
+    """Steps after which the order of its optimizers repeats."""
+    return max(1, facts.profile.run.period if facts.profile.run is not None else 1)
 
 
 def _check_first_loss(losses: tuple[float, ...]) -> None:
@@ -288,7 +285,7 @@ def _baseline(
     if profile.run is not None:
         profile = replace(profile, run=replace(profile.run, launch_steps=max_steps))
     contended = other > CONTENDED_SHARE
-    sigma = robust_sigma(ratios)
+    sigma = spread_of(ratios)
     return Baseline(
         profile=profile,
         session=session if session is not None and session.alive else None,
@@ -305,26 +302,6 @@ def _baseline(
         applied=list(message.applied),
         refused=message.refused,
     )
-
-
-def _compare_with_itself(
-    arena: Arena, session: Running, settings: Settings
-) -> tuple[list[float], list[Slot]]:
-    """A/A quads: log ratios and slots."""
-    least, most = AA_QUADS
-    count = max(least, min(most, int(AA_SHARE * settings.budget_s / arena.quad_s)))
-    ratios, (first, second), _ = arena.quads((session, session), (None, None), count)
-    return ratios, first + second
-
-
-def phases_of(wall_ns: Sequence[int], phases_ns: Mapping[str, int]) -> StepPhases:
-    """Mean parts of a step from the nanoseconds of each step, and of each part in all of them."""
-    steps = len(wall_ns)
-    step_ms = sum(wall_ns) / steps / 1e6
-    parts = {name: phases_ns.get(name, 0) / steps / 1e6 for name in PHASES}
-    other = max(0.0, step_ms - sum(parts.values()))
-    fields: dict[str, Any] = {f"{name}_ms": value for name, value in parts.items()}
-    return StepPhases(step_ms=step_ms, steps=steps, other_ms=other, **fields)
 
 
 def target_error(failure: Failure, session: Running | None, command: str = "tune") -> TargetError:
@@ -387,14 +364,3 @@ def too_short(outcome: TrialOutcome, settings: Settings) -> TargetError:
         hint="`--steps 5`, or let the script run longer",
         code="too_few_steps",
     )
-
-
-def _check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: float) -> None:
-    least = spent_s + AA_QUADS[0] * 4 * 2 * step_s
-    if least > settings.budget_s:
-        minutes = max(1, round(10 * least / 60))
-        raise UsageError(
-            f"one baseline run takes {as_option(least)}; the budget is {as_option(settings.budget_s)}",
-            where="--budget",
-            hint=f"`--budget {minutes}m`, or fewer `--steps`",
-        )

@@ -20,6 +20,7 @@ from advisor.tuners.supervision.failures import TrialFailed
 DIAGNOSIS_SHARE = 0.1  # of the budget
 DIAGNOSIS_S = 45.0  # at most
 LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learnt
+LEAST_DIAGNOSIS_STEPS = 15  # that are watched, inspected and recorded at least
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
 SLOTS_AFTER = 3  # by which the process shows that it behaves as before
 AS_BEFORE = 0.05  # log ratio of step times that counts as the same on any machine
@@ -37,8 +38,9 @@ def look_closely(bench: MeasuredBench) -> list[str]:
     """
     budget_s, baseline = bench.settings.budget_s, bench.baseline
     startup_s = 0.0 if baseline.session is not None else baseline.startup_s
-    limit = min(DIAGNOSIS_S, max(DIAGNOSIS_SHARE * budget_s, 2 * startup_s))
-    if bench.left_s <= 4 * limit or limit <= startup_s + LEAST_DIAGNOSIS_S:
+    least = max(LEAST_DIAGNOSIS_S, LEAST_DIAGNOSIS_STEPS * baseline.step_s)
+    limit = min(max(DIAGNOSIS_S, least), max(DIAGNOSIS_SHARE * budget_s, 2 * startup_s))
+    if bench.left_s <= 4 * limit or limit < startup_s + least:
         return ["the budget left no time to profile: findings rest on the baseline alone"]
     diagnosis = bench.closer_look(bench.clock() + limit)
     profile, notes = bench.profile, diagnosis.notes

@@ -13,8 +13,15 @@ from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.guidance import priorities
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
-from advisor.tuners.comparing.affordable import MOST, TELLING, pairs_within, seconds_to_tell, smallest_gain
-from advisor.tuners.search.costs import PAIR_QUADS, Costs
+from advisor.tuners.comparing.affordable import (
+    FEWEST,
+    MOST,
+    TELLING,
+    pairs_within,
+    seconds_to_tell,
+    smallest_gain,
+)
+from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.search import Search
 from advisor.tuners.space.memory_model import memory_limit
@@ -24,6 +31,7 @@ LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
 HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
+GRACE = 0.2  # of the budget, by which a confirmation that was begun may exceed it
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
@@ -41,35 +49,43 @@ def how_long(bench: MeasuredBench, space: Space) -> str:
 
 def how_fine(bench: MeasuredBench) -> str:
     """What is told of the smallest gain that half of the rest of the budget can confirm."""
-    arena, pair_s = bench.arena, Costs(bench.arena, bench.baseline.startup_s).pair_s
-    pairs = pairs_within(CONFIRMED_SHARE * bench.left_s, pair_s)
+    costs = Costs(bench.arena, bench.baseline.startup_s)
+    pairs = pairs_within(CONFIRMED_SHARE * bench.left_s, costs.pair_s())
     smallest = _smallest(bench, CONFIRMED_SHARE * bench.left_s)
     if smallest is not None and smallest <= TELLING:
         return (
             f"the budget tells a gain of about {smallest:.0%} and more: {_counted(pairs)} of fresh processes"
         )
-    needed_s = seconds_to_tell(TELLING, pair_s, arena.sigma, PAIR_QUADS)
+    needed_s = seconds_to_tell(TELLING, costs.pair_s(), bench.arena.sigma, costs.pair_quads)
     told = f"the budget tells no gain of {TELLING:.0%}: {_counted(pairs)} of fresh processes fit"
     if needed_s is None:
         return f"{told}, and the noise asks for more than {MOST}"
-    minutes = math.ceil((bench.spent_s + needed_s / CONFIRMED_SHARE) / 60)
-    return f"{told}; `--budget {minutes}m` could"
+    return f"{told}; {_budget(bench.spent_s + needed_s / CONFIRMED_SHARE)} could"
 
 
 def too_small(bench: MeasuredBench, log_ratio: float) -> str:
-    """Why a nominee's gain is far below what the rest of the budget can confirm; empty where it is not.
+    """Why the rest of the budget cannot confirm a nominee; empty where it may.
+
+    Either the gain is far below what can be told, or there is no room for the least number of pairs.
 
     Args:
         bench: What is measured on.
         log_ratio: Of the nominee, by the search.
     """
-    smallest = _smallest(bench, bench.left_s)
-    if not bench.arena.timed or smallest is None or log_ratio >= HOPEFUL * math.log1p(smallest):
+    if not bench.arena.timed:
         return ""
-    return (
-        f"the best that was found, about {math.exp(log_ratio):.2f}x, is far below the "
-        f"{1 + smallest:.2f}x that the rest of the budget can confirm"
-    )
+    costs, speed = Costs(bench.arena, bench.baseline.startup_s), math.exp(log_ratio)
+    told, pair_s = f"the best that was found, about {speed:.2f}x,", costs.pair_s(max(1.0, speed))
+    room_s = bench.left_s + GRACE * bench.settings.budget_s
+    if pairs_within(room_s, pair_s) < FEWEST:
+        budget_s = bench.spent_s + FEWEST * pair_s / CONFIRMED_SHARE
+        return f"{told} could not be confirmed: no time is left for {FEWEST} pairs of processes; " + (
+            f"{_budget(budget_s)} could"
+        )
+    smallest = _smallest(bench, bench.left_s)
+    if smallest is None or log_ratio >= HOPEFUL * math.log1p(smallest):
+        return ""
+    return f"{told} is far below the {1 + smallest:.2f}x that the rest of the budget can confirm"
 
 
 def planned_search(
@@ -120,8 +136,12 @@ def planned_search(
 
 def _smallest(bench: MeasuredBench, seconds: float) -> float | None:
     """The smallest relative gain that so many seconds probably confirm; ``None`` where they confirm none."""
-    pairs = pairs_within(seconds, Costs(bench.arena, bench.baseline.startup_s).pair_s)
-    return smallest_gain(pairs, bench.arena.sigma, PAIR_QUADS)
+    costs = Costs(bench.arena, bench.baseline.startup_s)
+    return smallest_gain(pairs_within(seconds, costs.pair_s()), bench.arena.sigma, costs.pair_quads)
+
+
+def _budget(seconds: float) -> str:
+    return f"`--budget {math.ceil(seconds / 60)}m`"
 
 
 def _counted(pairs: int) -> str:

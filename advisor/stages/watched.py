@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from advisor.profiles.derived.step_phases import phases_of
 from advisor.profiles.facts.observed import StepSeries
 from advisor.profiles.facts.profile import LoaderFacts, Profile, StepPhases
-from advisor.stages.baseline import phases_of
 from advisor.tuners.trial.messages import Observed, Recorded
 
 OUTLIER = 3.0  # robust sigma

@@ -98,7 +98,7 @@ def test_a_gain_of_two_percent_by_compiling_does_not_take_the_budget(tmp_path: P
 
 
 def test_what_the_budget_can_tell_is_said_before_the_search(tmp_path: Path) -> None:
-    short = replayed(Program(step_s=10.0, startup_s=20.0), tmp_path / "short", budget_s=900.0)
+    short = replayed(Program(step_s=10.0, startup_s=20.0), tmp_path / "short", budget_s=300.0)
     (told,) = [line for line in short.said if "the budget tells" in line]
     assert "no gain of 20%" in told and "--budget" in told
     long = replayed(Program(), tmp_path / "long", budget_s=300.0)

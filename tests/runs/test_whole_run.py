@@ -135,7 +135,7 @@ def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: s
 
 
 def test_where_the_baseline_took_the_budget_nothing_is_begun_that_runs_far_beyond_it(tmp_path: Path) -> None:
-    run = replayed(Program(step_s=1.0, startup_s=8.0), tmp_path, knobs=WORKERS, budget_s=58.0)
+    run = replayed(Program(step_s=3.0, startup_s=8.0), tmp_path, knobs=WORKERS, budget_s=58.0)
     assert run.result.recommendation.verdict == "keep" and run.result.budget.stopped_by == "budget"
     assert [trial.number for trial in run.result.trials] == [0] and run.launcher.now < 1.2 * 58.0
     assert "left no time to try a change" in run.result.recommendation.reason
@@ -145,7 +145,7 @@ def test_where_the_baseline_took_the_budget_nothing_is_begun_that_runs_far_beyon
 
 def test_a_budget_below_one_baseline_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one baseline run takes") as refused:
-        replayed(Program(step_s=5.0), tmp_path, knobs=WORKERS, budget_s=60.0)
+        replayed(Program(step_s=5.0), tmp_path, knobs=WORKERS, budget_s=30.0)
     assert refused.value.where == "--budget" and refused.value.hint
 
 

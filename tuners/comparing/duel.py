@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from advisor.profiles.derived.epochs import Epochs
 from advisor.tuners.comparing.excluded import disturbance, more_disturbed, refuse_collapse, set_apart
-from advisor.tuners.comparing.measure import quad_log_ratio, settled, slot_steps
+from advisor.tuners.comparing.measure import quad_log_ratio, slot_steps
 from advisor.tuners.comparing.standby import Ahead, all_started
+from advisor.tuners.comparing.warm_up import MOST_WINDOWS, WARMUP_STEPS, warmed_up
 from advisor.tuners.comparing.windows import KeptWindows, Window, window_steps
 from advisor.tuners.comparing.worker_starts import share_of_restarts, steps_before
 from advisor.tuners.knob import AnyKnob, Value
@@ -26,8 +27,6 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 LIVE, BATON, WINDOWS = "live", "baton", "windows"
-WARMUP_STEPS = 3  # at least
-MAX_WARMUP_WINDOWS = 12
 SLOT_LIMIT_S = 0.5
 HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
@@ -178,16 +177,10 @@ class Arena:
         before = steps_before(config or {}, self.knobs, self.epochs)
         if before:
             session.slot(1, drop=before)
-        began = self.clock()
         if self.fixed_warmup is not None:
             return [session.slot(max(1, self.fixed_warmup), drop=0)]
-        steps = max(WARMUP_STEPS, self.period)
-        windows = [session.slot(steps, drop=1)]
-        while not settled([window.step_s for window in windows]):
-            if len(windows) == MAX_WARMUP_WINDOWS or self.clock() - began > budget_s:
-                self.never_stable += 1
-                break
-            windows.append(session.slot(steps, drop=0))
+        windows, stable = warmed_up(session, self.period, budget_s, self.clock)
+        self.never_stable += not stable
         return windows
 
     def quads(
@@ -214,15 +207,17 @@ class Arena:
         ratios: list[float] = []
         slots: tuple[list[Slot], list[Slot]] = ([], [])
         messages = [SlotMeasured(), SlotMeasured()]
+        before: int | None = None  # the arm whose slot was the last
         spoilt = 0  # where most quads are disturbed, they are taken as they come
         while len(ratios) < quads and (not ratios or self.clock() < deadline):
             try:
                 collected: tuple[list[Slot], list[Slot]] = ([], [])
                 for arm in (0, 1, 1, 0):
+                    drop = 0 if self.steps() == 1 and arm == before else 1
                     collected[arm].append(
-                        sessions[arm].slot(self.steps(), drop=1, config=configs[arm], limit_s=limit_s)
+                        sessions[arm].slot(self.steps(), drop=drop, config=configs[arm], limit_s=limit_s)
                     )
-                    messages[arm] = sessions[arm].last
+                    messages[arm], before = sessions[arm].last, arm
             except SessionEnded:
                 if not ratios:
                     raise
@@ -245,8 +240,11 @@ class Arena:
 
     @property
     def quad_s(self) -> float:
-        """Expected seconds of one quad of baseline slots, dropped steps included."""
-        return 4 * (self.steps() + 1) * self.step_s
+        """Expected seconds of one quad of baseline slots, dropped steps included.
+
+        Beside slots of a single step that is the first one after a switch.
+        """
+        return (4 * self.steps() + (3 if self.steps() == 1 else 4)) * self.step_s
 
     def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
         """Steps dropped and measured in a window: by how far workers can run ahead, and what acts late."""
@@ -286,7 +284,7 @@ class Arena:
                 self.warm_up(session, config=config)
             if live:
                 sessions = [sessions[0], sessions[0]]
-                sessions[0].slot(max(2, self.period), drop=1, config=arms[1])
+                sessions[0].slot(max(min(2, self.steps()), self.period), drop=1, config=arms[1])
             ratios, slots, messages = self.quads(
                 (sessions[0], sessions[1]),
                 arms if live else (None, None),
@@ -381,7 +379,7 @@ class Arena:
 
     def _long_enough(self) -> bool:
         """Whether one launch has the steps of a warm-up and of two quads."""
-        warm_up = MAX_WARMUP_WINDOWS * max(WARMUP_STEPS, self.period)
+        warm_up = MOST_WINDOWS * max(WARMUP_STEPS, self.period)
         return self.max_steps is None or self.max_steps >= warm_up + 2 * 4 * (self.steps() + 1)
 
     def _live(self, names: list[str]) -> bool:

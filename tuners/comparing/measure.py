@@ -105,7 +105,8 @@ def settled(windows: Sequence[Sequence[float]], tolerance: float = 0.05) -> bool
     if len(windows) < 2:
         return False
     before, last = windows[-2], windows[-1]
-    noise = robust_sigma([*before, *last]) / math.sqrt(len(last))
+    several = len(before) + len(last) > 2  # the spread of two values is their difference
+    noise = robust_sigma([*before, *last]) / math.sqrt(len(last)) if several else 0.0
     return abs(median(last) - median(before)) <= max(tolerance * median(before), 2 * noise)
 
 

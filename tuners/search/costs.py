@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.tuners.comparing.duel import BATON, LIVE, WINDOWS, Arena
+from advisor.tuners.comparing.warm_up import LONG_STEP_S
 from advisor.tuners.knob import Value
 from advisor.tuners.mechanisms.compiling import compiles
-from advisor.tuners.search.race import DUEL_QUADS
+from advisor.tuners.search.race import DUEL_QUADS, LONG_QUAD_S
 from advisor.tuners.space.constraints import COMPILE_S
 
 LIVE_QUADS = 4  # a race of live knobs looks at 1, 3, 6 and 12; most are clear at the second or third
+LONG_LIVE_QUADS = 2  # of long steps, where one that is clear suffices
 WARM_STEPS = 8  # of a process before it is measured
-PAIR_QUADS = 3  # of a pair of fresh processes
+LONG_WARM_STEPS = 3  # where they are long
+PAIR_QUADS = (3, 2, 1)  # of a pair of fresh processes: of quads as long as usual, of longer, of very long
+LONGER_S = 2.0  # of a quad; very long is twice that
 END_S = 0.3  # to end a process tree
 
 
@@ -30,15 +34,33 @@ class Costs:
     @property
     def launch_s(self) -> float:
         """Seconds of one process until it can be measured, and of its end."""
-        return self.startup_s + END_S + WARM_STEPS * self.arena.step_s
+        return self.startup_s + END_S + self._warm_s
 
     @property
-    def pair_s(self) -> float:
-        """Seconds of two fresh processes, the baseline and a candidate, that are compared once."""
-        arena = self.arena
+    def _warm_s(self) -> float:
+        steps = LONG_WARM_STEPS if self.arena.step_s >= LONG_STEP_S else WARM_STEPS
+        return steps * self.arena.step_s
+
+    @property
+    def pair_quads(self) -> int:
+        """Quads that a pair of fresh processes takes at least."""
+        usual, longer, very_long = PAIR_QUADS
+        if self.arena.quad_s <= LONGER_S:
+            return usual
+        return longer if self.arena.quad_s <= 2 * LONGER_S else very_long
+
+    def pair_s(self, speed: float = 1.0) -> float:
+        """Seconds of two fresh processes, the baseline and a candidate, that are compared once.
+
+        Args:
+            speed: Of the candidate over the baseline, by which its steps take less.
+        """
+        arena, of_both = self.arena, 1 + 1 / speed
         if arena.queue_depth(arena.present) > 0:
-            return 2 * (self.launch_s + sum(arena.window_steps(arena.present)) * arena.step_s)
-        return (1 if arena.at_once else 2) * self.launch_s + PAIR_QUADS * arena.quad_s
+            steps_s = self._warm_s + sum(arena.window_steps(arena.present)) * arena.step_s
+            return 2 * (self.startup_s + END_S) + of_both * steps_s
+        starts_s = (1 if arena.at_once else 2) * (self.startup_s + END_S + of_both / 2 * self._warm_s)
+        return starts_s + of_both / 2 * self.pair_quads * arena.quad_s
 
     def trial_s(
         self, incumbent: Mapping[str, Value], config: Mapping[str, Value], speed: float = 1.0
@@ -58,7 +80,8 @@ class Costs:
         if how == BATON:
             return compile_s + 2 * self.launch_s + DUEL_QUADS * arena.quad_s
         if how == LIVE:
-            return compile_s + LIVE_QUADS * arena.quad_s
+            quads = LONG_LIVE_QUADS if arena.quad_s > LONG_QUAD_S else LIVE_QUADS
+            return compile_s + quads * arena.quad_s
         return compile_s + LIVE_QUADS / 2 * sum(arena.window_steps(config)) * arena.step_s / speed
 
     def _compiles_anew(self, incumbent: Mapping[str, Value], config: Mapping[str, Value]) -> bool:

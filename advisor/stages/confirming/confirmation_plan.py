@@ -8,11 +8,11 @@ from advisor.stages.confirming.longer_run import TIMES
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import planned_quads
+from advisor.tuners.search.costs import Costs
 
 INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
 INSTANCE_S = (0.5, 2.0)  # its bounds
-LONG_QUAD_S = 2.0  # beyond this, instances make do with fewer quads
-MIN_QUADS, MAX_QUADS = 3, 12
+MAX_QUADS = 12
 PAIRS = 6  # of a small effect, over which its quads are spread; larger ones need fewer
 RESERVE_SHARE = 0.7
 END_S = 0.3  # to end a process tree
@@ -24,9 +24,8 @@ def instance_quads(arena: Arena, settings: Settings) -> int:
     shortest, longest = INSTANCE_S
     wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
     slot_s = arena.steps() * arena.step_s
-    least = MIN_QUADS if arena.quad_s < LONG_QUAD_S else 1 if arena.quad_s > 2 * LONG_QUAD_S else 2
     planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / PAIRS)
-    return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
+    return max(Costs(arena).pair_quads, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
 
 
 def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
