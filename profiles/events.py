@@ -70,6 +70,7 @@ class Run:
 
     Attributes:
         events: Those on which anyone acts now; looked up on every step, hence no method.
+        reload: Emits ``loader`` for the loaders in use, where somebody watches them.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Run:
         self._subscribers: dict[str, list[tuple[str, Callable[..., Any], int | str]]] = {}
         self._optimizers: list[Optimizer] = []
         self._process_ready = False
+        self.reload: Callable[[], None] | None = None
         self._subscribe()
 
     @property
@@ -103,11 +105,11 @@ class Run:
 
         Knobs that return to the present setting at a switch are called once more at ``process`` and
         ``optimizer`` with that value; at the other events they simply stop acting. A live one that was
-        refused is asked again: what stands beside it now may suit it.
+        refused is asked again: what stands beside it now may suit it. Loaders in use are changed first.
         """
         before = self.config
         self.config = {**self._present, **config}
-        again = {name for name in self.refused if getattr(self._knobs.get(name), "live", False)}
+        again = {name for name in self.refused if name in self._knobs and _switches(self._knobs[name])}
         switched = [
             name for name in self._knobs if name in again or self.config.get(name) != before.get(name)
         ]
@@ -122,6 +124,8 @@ class Run:
         for name in self._changed:
             self._guard(name, self._knobs[name].prepare, self.config, self._present, counts=False)
         self._subscribe()
+        if self.reload is not None and any(_of_iterator(self._knobs[name]) for name in switched):
+            self.reload()
         for name in switched:
             if name in declined:  # what never acted has nothing to take back
                 continue
@@ -159,9 +163,16 @@ class Run:
         for name, method, value in self._at("process"):
             self._guard(name, method, value)
 
-    def loader(self, arguments: dict[str, Any]) -> None:
-        """A DataLoader for training is about to be constructed from ``arguments``."""
+    def loader(self, arguments: dict[str, Any], *, switched: bool = False) -> None:
+        """A DataLoader for training is about to be constructed from ``arguments``.
+
+        Args:
+            arguments: To be edited.
+            switched: It exists already; only what may be switched then is asked.
+        """
         for name, method, value in self._at("loader"):
+            if switched and not _of_iterator(self._knobs[name]):
+                continue
             self._guard(name, method, arguments, value)
 
     def batches(self, iterator: Iterator[Any]) -> Iterator[Any]:
@@ -261,6 +272,16 @@ class Run:
         if counts and name not in self.refused:
             self.applied.add(name)
         return result
+
+
+def _of_iterator(subscriber: Subscriber) -> bool:
+    """Whether it sets how iterators of loaders are made."""
+    return getattr(subscriber, "of_iterator", False)
+
+
+def _switches(subscriber: Subscriber) -> bool:
+    """Whether it can be switched between two steps."""
+    return getattr(subscriber, "live", False) or _of_iterator(subscriber)
 
 
 class _Together(ExitStack):

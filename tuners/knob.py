@@ -45,6 +45,8 @@ class Knob(Generic[V]):
         semantics: What the change may do to the numbers.
         live: It can be switched between two steps of one process. Its methods are then called again
             with the new value, also with the present one to return to it.
+        of_iterator: It sets how iterators of a loader are made, by its ``loader`` alone. Where they can be
+            made anew within an epoch it is switched between two steps, too: ``loader`` is called again then.
         loading: It changes how batches are made; compared over whole windows only.
         compiles: Its first trial compiles the model, for tens of seconds.
         named_only: Never tried unless the user names it.
@@ -62,6 +64,7 @@ class Knob(Generic[V]):
 
     semantics: ClassVar[Semantics]
     live: ClassVar[bool] = False
+    of_iterator: ClassVar[bool] = False
     loading: ClassVar[bool] = False
     compiles: ClassVar[bool] = False
     named_only: ClassVar[bool] = False
@@ -121,6 +124,14 @@ class Knob(Generic[V]):
 
     def prepare(self, config: Config, present: Config) -> None:
         """Called before a configuration takes effect, for a knob whose effect depends on others."""
+
+    def fixed_in(self, profile: Profile) -> str | None:
+        """Why each setting needs a process of its own on this run; ``None`` where it can be switched."""
+        if self.live:
+            return None
+        if not self.of_iterator or profile.loader is None:
+            return "it acts before the first step"
+        return profile.loader.fixed
 
     def epochs_before(self, value: V) -> int:
         """Epochs that pass before a run goes on as it does under ``value``; measured is what comes then."""

@@ -18,9 +18,10 @@ class WorkerSetting(Knob[V]):
 
     A loader without workers, such as one for evaluation, is left alone. Whether any has some is known at the
     first update, since its batch came from a loader. Loaders are counted over the whole process, which makes
-    one run: live switches of other knobs forget none.
+    one run: switches forget none.
     """
 
+    of_iterator = True
     loading = True
     acts_on = ("input_wait",)
     layer = 1  # looks at what num_workers has decided

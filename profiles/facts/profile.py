@@ -89,7 +89,8 @@ class LoaderFacts:
     ``padding_share`` is the share of padding among the tokens of integer batches. ``shapes`` counts
     different batch shapes. ``slow_line`` is where sampling met the making of items most.
     ``dataset_changes`` names an attribute of the dataset, or of the function that joins its items, that the
-    program changed between two epochs.
+    program changed between two epochs. ``fixed`` is why its iterator cannot be made anew within an epoch;
+    ``None`` where it can.
     """
 
     dataset: int = 0
@@ -128,6 +129,7 @@ class LoaderFacts:
     shapes: int | None = None
     slow_line: Location | None = None
     dataset_changes: str | None = None
+    fixed: str | None = None
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class NumWorkers(Knob[int]):
 
     semantics = Semantics.EXACT
     usual_gain = 0.7
+    of_iterator = True
     loading = True
     acts_on = ("input_wait",)
     layer = -1  # the other loader knobs look at the number of workers

@@ -15,6 +15,7 @@ class PinMemory(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    of_iterator = True
     loading = True
     acts_on = ("input_wait", "transfer")
 

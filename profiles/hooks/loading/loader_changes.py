@@ -1,5 +1,6 @@
 """What subscribers changed in the arguments of a DataLoader, to be repeated at the next one."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,19 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(self.values or self.removed)
+
+    def only(self, names: Collection[str]) -> "Changes":
+        """Those of these arguments."""
+        values = {name: value for name, value in self.values.items() if name in names}
+        return Changes(values, tuple(name for name in self.removed if name in names))
+
+    def without(self, names: Collection[str]) -> "Changes":
+        """Those of all other arguments."""
+        return self.only({*self.values, *self.removed} - {*names})
+
+    def beside(self, other: "Changes") -> "Changes":
+        """Both, of different arguments."""
+        return Changes({**self.values, **other.values}, (*self.removed, *other.removed))
 
     def apply(self, arguments: dict[str, Any]) -> None:
         """Make the same changes; a batch size only where this loader may choose it."""

@@ -82,6 +82,7 @@ class LoaderLine:
             worker_start_ms=_start_ms(records),
             first_step_ms=_first_step_ms(records),
             epoch_wall_s=_epoch_wall_s(records),
+            fixed=next((record.fixed for record in self.records if record.fixed), facts.fixed),
             epoch_wait_ms=tuple(wait for record in records for wait in record.epoch_waits_ms),
         )
 

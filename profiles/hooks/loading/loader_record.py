@@ -9,11 +9,16 @@ from advisor.profiles.hooks.loading.batch_look import BatchLook
 from advisor.profiles.hooks.loading.dataset_state import State, first_difference, state_of
 from advisor.profiles.hooks.loading.first_turns import FirstTurns
 from advisor.profiles.hooks.loading.item_timing import ItemTiming
+from advisor.profiles.hooks.loading.renewal import open_file, why_fixed
 from advisor.profiles.hooks.tensors import leading_sizes
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
+OWN_ARGUMENTS = (
+    "dataset", "collate_fn", "worker_init_fn", "num_workers", "pin_memory", "in_order", "prefetch_factor",
+    "persistent_workers", "timeout", "multiprocessing_context",
+)  # fmt: skip
 MOST_EPOCHS = 1000  # whose waits are kept
 MOST_COMPARED = 3  # epochs between which is looked whether the dataset was changed
 
@@ -38,6 +43,8 @@ class LoaderRecord:
         samples_in_steps: Samples of those batches.
         steps_before: Steps that loaders of the same line had served when this one was constructed.
         settings: What the program asked for, by fields of ``LoaderFacts``.
+        own: The program's own arguments, as far as a switch looks at them.
+        fixed: Why its iterators cannot be made anew within an epoch, if so.
         dataset_changes: An attribute that the program changed between two epochs, once one was seen.
         opening: Set until the second batch of an epoch has arrived; then ``turn`` wants to be told of it.
     """
@@ -78,6 +85,10 @@ class LoaderRecord:
         self._state_before: State | None = None
         self.collate: Callable[[Any], Any] | None = loader.collate_fn
         self._loader = weakref.ref(loader)
+        self.own = {name: asked[name] for name in OWN_ARGUMENTS if name in asked}
+        if parent is not None:
+            self.own.update({name: parent.own[name] for name in OWN_ARGUMENTS if name in parent.own})
+        self.fixed = why_fixed(loader)
         self._samplers: tuple[Any, ...] = (loader.batch_sampler, loader.sampler)
         self._length: int | None = None
         self.samples = 0
@@ -98,6 +109,11 @@ class LoaderRecord:
     def line(self) -> tuple[Location | int, str]:
         """What it shares with loaders that the same line of the program made for the same purpose."""
         return self._constructed["location"] or self.ordinal, self._constructed["dataset_type"]
+
+    @property
+    def loader(self) -> "DataLoader[Any] | None":
+        """The loader, as long as it lives."""
+        return self._loader()
 
     @property
     def length(self) -> int | None:
@@ -138,6 +154,7 @@ class LoaderRecord:
             self._length = dataset_length(self.dataset)
             self.dataset = self.collate = None
             self._samplers = ()
+            self.own.clear()
             self.timing.stop()
 
     def begin_epoch(self, now_ns: int, spent_ns: int) -> None:
@@ -236,6 +253,7 @@ class LoaderRecord:
             cpu_share=timing.cpu_share,
             epochs_started=self.epochs,
             dataset_changes=self.dataset_changes,
+            fixed=self.fixed or open_file(self.dataset),
         )
 
 

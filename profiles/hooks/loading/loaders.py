@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.profile import LoaderFacts, Location
-from advisor.profiles.hooks.loading.loader_changes import Changes
+from advisor.profiles.hooks.loading.changed_batches import ChangedBatches
 from advisor.profiles.hooks.loading.loader_line import LoaderLine
 from advisor.profiles.hooks.loading.loader_probe import LoaderProbe, Probed
 from advisor.profiles.hooks.loading.loader_record import LoaderRecord, arguments_of
 from advisor.profiles.hooks.loading.remade import made_anew
+from advisor.profiles.hooks.loading.switching import Iterated, Switching
 from advisor.profiles.hooks.ordinals import Ordinals
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.step.clock import LOADER, Clock
@@ -25,15 +26,10 @@ if TYPE_CHECKING:
 
 StandIn = Callable[[Any, Callable[[], Any]], Any]
 """Gives a batch, by an iterator and what fetches its next one."""
-WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 
 
 class Loaders:
-    """Watches every DataLoader, and emits ``loader`` and ``batches`` for those of the training dataset.
-
-    What subscribers change at the first loader over a dataset is repeated, as absolute values, at every
-    later one: frameworks build a second loader from the first, and "times two" would apply twice.
-    """
+    """Watches every DataLoader, and emits ``loader`` and ``batches`` for those of the training dataset."""
 
     def __init__(self, run: Run, clock: Clock, scope: Scope) -> None:
         from torch.utils.data import DataLoader
@@ -44,10 +40,10 @@ class Loaders:
         self._scope = scope
         self._signature = inspect.signature(DataLoader.__init__)
         self._ordinals = Ordinals()
-        self._changes: dict[int, Changes] = {}
         self._of_loader: weakref.WeakKeyDictionary[Any, LoaderRecord] = weakref.WeakKeyDictionary()
         # By identity, with what takes them out again: a look-up by weak reference costs more than all else.
-        self._of_iterator: dict[int, tuple[LoaderRecord, weakref.ref[Any]]] = {}
+        self._of_iterator: dict[int, Iterated] = {}
+        self.switching = Switching(run, clock.now_ns, self._of_iterator)
         self._latest: LoaderRecord | None = None  # that delivered
         self._usual: LoaderRecord | None = None  # the latest, if only time and samples are left to count
         self._earlier: list[LoaderRecord] = []  # that delivered since the last step, before the latest
@@ -61,12 +57,14 @@ class Loaders:
             Patch(DataLoader, "__iter__", self._wrap_iter),
             Patch(_BaseDataLoaderIter, "__next__", self._wrap_next),
             Patch(_MultiProcessingDataLoaderIter, "_shutdown_workers", self._wrap_shutdown),
+            Patch(_MultiProcessingDataLoaderIter, "_next_index", self._wrap_next_index),
         ]
 
     def install(self) -> None:
         """Watch loaders from now on."""
         for patch in self.patches:
             patch.install()
+        self._run.reload = self._switch
 
     def remove(self) -> None:
         """Stop watching; loaders keep the arguments they were given."""
@@ -90,8 +88,18 @@ class Loaders:
             for loader in loaders:
                 if iterator._index_sampler is loader._index_sampler and iterator._dataset is loader.dataset:
                     record = self._of_loader.get(loader) or self._meet(loader)
-                    self._remember(iterator, record)
+                    self._remember(iterator, record, loader)
                     record.timing.start(iterator)
+
+    def _switch(self) -> None:
+        """Loaders of the training, and their iterators in use, follow what subscribers ask for now."""
+        line = self._training_line()
+        if line is None:
+            return
+        if self._run.training_dataset is None:
+            self._run.training_dataset = line.main.ordinal
+        self._usual = None
+        self.switching.switch([each for each in line.records if not each.fixed], line.main.ordinal)
 
     def _catch_up(self) -> None:
         """Credit the batches that the updates since the last delivery have used."""
@@ -184,7 +192,7 @@ class Loaders:
         asked, location = dict(arguments), user_location()
         ordinal = self._number(asked, location)
         if self._run.training_dataset in (None, ordinal):
-            self._change(arguments, ordinal)
+            self.switching.change(arguments, ordinal)
             # a dataset put in its place is the same one: frameworks build a second loader from the first
             self._ordinals.same(arguments["dataset"], ordinal)
         began = self._clock.now_ns()
@@ -203,7 +211,7 @@ class Loaders:
             self._catch_up()
             ordinal = made_anew(self.records, asked, location)
             if ordinal is not None:
-                self._changes.pop(ordinal, None)
+                self.switching.forget(ordinal)
                 self._ordinals.same(dataset, ordinal)
         return self._ordinals.of(dataset)
 
@@ -228,20 +236,6 @@ class Loaders:
                 record.steps_before += other.steps
                 record.look.running &= other.look.running  # they deliver the same kind of batches
 
-    def _change(self, arguments: dict[str, Any], ordinal: int) -> None:
-        before = dict(arguments)
-        known = self._changes.get(ordinal)
-        if known is None:
-            self._run.loader(arguments)
-        else:
-            known.apply(arguments)
-        changes = Changes.between(before, arguments)
-        if changes and not arguments.get("num_workers", 0):
-            for name in WORKER_ONLY:  # torch rejects these without workers
-                arguments.pop(name, None)
-        if known is None:
-            self._changes[ordinal] = Changes.between(before, arguments)
-
     def _wrap_iter(self, original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         def __iter__(loader: "DataLoader[Any]") -> Iterator[Any]:
             if not self._scope.here():
@@ -255,20 +249,22 @@ class Loaders:
                 iterator = original(loader)
             finally:
                 record.begin_epoch(began, self._clock.pop())
-            self._remember(iterator, record)
+            self._remember(iterator, record, loader)
             if self._scope.active:  # a listener of the phase may have ended the watching
                 record.timing.start(iterator)
             is_training = self._run.training_dataset in (None, record.ordinal)
             if not (is_training and "batches" in self._run.events):
                 return iterator
             changed = self._run.batches(iterator)
-            return iterator if changed is iterator else _Batches(changed, iterator)
+            return iterator if changed is iterator else ChangedBatches(changed, iterator)
 
         return __iter__
 
-    def _remember(self, iterator: Any, record: LoaderRecord) -> None:
+    def _remember(self, iterator: Any, record: LoaderRecord, loader: "DataLoader[Any]") -> None:
         key, known = id(iterator), self._of_iterator
-        known[key] = record, weakref.ref(iterator, lambda _: known.pop(key, None))
+        alive = weakref.ref(iterator, lambda _: known.pop(key, None))
+        attributes = {**vars(loader), "_iterator": None}
+        known[key] = Iterated(record, alive, weakref.ref(loader), type(loader), attributes)
 
     def _wrap_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         known, scope, clock = self._of_iterator, self._scope, self._clock
@@ -277,20 +273,24 @@ class Loaders:
 
         def __next__(iterator: Any) -> Any:
             entry = known.get(id(iterator))
-            if entry is None or get_ident() != scope.watched:
-                batch = original(iterator)
-                if entry is not None and scope.active:  # a thread of the program fetches ahead
+            if entry is None:
+                return original(iterator)
+            record, source = entry.record, iterator if entry.successor is None else entry.successor
+            if get_ident() != scope.watched:
+                batch = original(source)
+                if scope.active:  # a thread of the program fetches ahead
+                    record.fixed = record.fixed or "a thread of the program fetches its batches"
                     self._catch_up()
-                    clock.loader_samples += entry[0].deliver(batch, 0)
-                    self._turn_to(entry[0])
+                    clock.loader_samples += record.deliver(batch, 0)
+                    self._turn_to(record)
                 return batch
-            record = entry[0]
             if record is self._usual and clock.plain and not stack:
                 noted, began = len(spent), wall_ns()
                 try:
-                    batch = original(iterator)
+                    batch = original(source)
                 except StopIteration:
                     record.end_epoch(clock.now_ns(), clock.program_ns(began))
+                    known.pop(id(iterator), None)
                     raise
                 finally:
                     waited = took = wall_ns() - began
@@ -314,14 +314,19 @@ class Loaders:
             if record.timing.running:
                 record.timing.begin()
             try:
-                batch = original(iterator) if self.stand_in is None else self._stand_in(original, iterator)
+                batch = (
+                    original(source) if self.stand_in is None else self._stand_in(original, entry, iterator)
+                )
             except StopIteration:
                 record.end_epoch(clock.now_ns(), clock.began_ns())
+                known.pop(id(iterator), None)
                 raise
             finally:
                 waited = clock.pop()
             self._catch_up()
             clock.loader_samples += record.deliver(batch, waited)
+            if entry.starting:
+                self.switching.began(entry, waited)
             if record.opening is not None:
                 record.turn(clock.now_ns(), waited)
             if record is not self._latest:
@@ -343,17 +348,27 @@ class Loaders:
                 return original(iterator)
             began = clock.now_ns()
             original(iterator)
-            entry[0].stop_ns += clock.now_ns() - began
+            entry.record.stop_ns += clock.now_ns() - began
 
         return _shutdown_workers
 
-    def _stand_in(self, original: Callable[[Any], Any], iterator: Any) -> Any:
+    def _wrap_next_index(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        note = self.switching.drawn.note
+
+        def _next_index(iterator: Any) -> Any:
+            index = original(iterator)
+            note(iterator, index)
+            return index
+
+        return _next_index
+
+    def _stand_in(self, original: Callable[[Any], Any], entry: Iterated, iterator: Any) -> Any:
         """What a replay gives in place of a batch; an evaluation's loader goes on as before."""
-        record = self._of_iterator[id(iterator)][0]
+        source = iterator if entry.successor is None else entry.successor
         training = self.training()
-        if training is None or record.line != training.line or self.stand_in is None:
-            return original(iterator)
-        return self.stand_in(iterator, lambda: original(iterator))
+        if training is None or entry.record.line != training.line or self.stand_in is None:
+            return original(source)
+        return self.stand_in(iterator, lambda: original(source))
 
     def replace_batches(self, stand_in: StandIn | None) -> None:
         """Give what ``stand_in`` gives in place of the training loader's batches; ``None``: fetch."""
@@ -370,27 +385,3 @@ class Loaders:
         if record in self._earlier:
             self._earlier.remove(record)
         self._latest = record
-
-
-class _Batches:
-    """A changed iterator that still answers as the DataLoader's own one."""
-
-    def __init__(self, changed: Iterator[Any], original: Any) -> None:
-        self._changed = changed
-        self._original = original
-
-    @property  # type: ignore[misc]  # isinstance() must say what it said before
-    def __class__(self) -> Any:
-        return type(self._original)
-
-    def __iter__(self) -> "_Batches":
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._changed)
-
-    def __len__(self) -> int:
-        return len(self._original)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
