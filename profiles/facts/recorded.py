@@ -112,13 +112,38 @@ class Gap:
 
 
 @dataclass(frozen=True)
+class DeviceTime:
+    """Where the time of the busiest device goes, in milliseconds per step.
+
+    From its first event to the end of its last: ``computing_ms`` is when kernels other than those of
+    communication ran, or memory was filled; ``exposed_communication_ms`` when nothing but communication and
+    copies did, ``exposed_copies_ms`` when nothing but copies did; ``idle_ms`` is the rest of ``total_ms``,
+    and ``idle`` divides that by cause: ``launch``, ``input``, ``synchronization``, ``after_last_kernel``,
+    ``other``.
+    """
+
+    total_ms: float
+    computing_ms: float
+    exposed_communication_ms: float
+    exposed_copies_ms: float
+    idle_ms: float
+    idle: tuple[tuple[str, float], ...] = ()
+
+    def share(self, part: str) -> float:
+        """Share (0 to 1) of ``total_ms`` of a part: ``computing``, ``idle`` or another."""
+        spent: float = getattr(self, f"{part}_ms")
+        return spent / self.total_ms if self.total_ms > 0 else 0.0
+
+
+@dataclass(frozen=True)
 class DeviceFacts:
     """The device's timeline, per step. Shares are of the step.
 
     ``launch_share`` is idle between kernels that waits for launches, ``short_kernels`` the share of kernels
     shorter than their launch, ``full_queue`` whether launches run far ahead of the device.
     ``layout_ms`` is time of layout-change kernels, ``fill_copy_ms`` that of filling on the host and copying
-    and ``fill_location`` where most of that happens.
+    and ``fill_location`` where most of that happens. ``busy_share`` and ``idle_share`` leave out what fills
+    the queue in the first step and drains it in the last; ``time`` is of the whole window.
     """
 
     busy_share: float
@@ -136,6 +161,7 @@ class DeviceFacts:
     copies: tuple[Copies, ...] = ()
     gaps: tuple[Gap, ...] = ()
     fill_location: Location | None = None
+    time: DeviceTime | None = None
 
     def copy(self, direction: str) -> Copies | None:
         """The copies of one direction, if there were any."""

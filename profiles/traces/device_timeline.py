@@ -2,8 +2,6 @@
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -11,19 +9,17 @@ from advisor.profiles.facts.observed import Location, SyncPoint
 from advisor.profiles.facts.recorded import DeviceFacts, Gap
 from advisor.profiles.traces.calls import LOADER, OPTIMIZER, Calls, Times, calls_of
 from advisor.profiles.traces.copies import copies_of, is_copy
+from advisor.profiles.traces.device_time import device_time
 from advisor.profiles.traces.flops import VIEWS
-from advisor.profiles.traces.intervals import Union, union
-from advisor.profiles.traces.nesting import Flags, Ints
-from advisor.profiles.traces.trace import CATEGORIES, Trace
+from advisor.profiles.traces.nesting import Flags
+from advisor.profiles.traces.timeline import LOADING, Timeline
+from advisor.profiles.traces.trace import Trace
 
 MOST_GAPS = 20
 FAR_AHEAD = 10  # kernels launched and not begun, from where launches hold nothing up; set by experiment
-CLOCKS_US = 5.0  # by which the clocks of host and device may disagree
 STEPS_FOR_SPREAD = 5
 
-KERNEL = CATEGORIES.index("kernel")
 LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|convertTensor|tensorTransform", re.IGNORECASE)
-LOADING = ("enumerate(DataLoader)#", "advisor_loader")
 SAYS_NOTHING = ("advisor_", "ProfilerStep#", "DistributedDataParallel.", "## ")
 """Beginnings of annotations around so much that they do not say what the host did in a gap."""
 
@@ -43,88 +39,9 @@ KINDS = {
 """What the user wrote, where the operator is called otherwise."""
 
 
-@dataclass(frozen=True)
-class _Timeline:
-    """Events of the busiest device, by beginning; ``chosen`` are their positions in ``calls.kernels``.
-
-    Shares are of the time from the first event of the first step to that of the last, where there are
-    two steps at least: then what fills the queue at first and drains it in the end does not count.
-    """
-
-    calls: Calls
-    chosen: Ints
-    begin: Times
-    end: Times
-    is_kernel: Flags
-
-    @classmethod
-    def of(cls, calls: Calls) -> "_Timeline | None":
-        if not len(calls.kernels):
-            return None
-        trace = calls.trace
-        devices = np.array([_position(trace, process) for process, _ in trace.threads], dtype=np.int64)
-        device = devices[trace.thread[calls.kernels]]
-        busiest = int(np.argmax(np.bincount(device, trace.duration_us[calls.kernels] + 1e-9)))
-        chosen = np.flatnonzero(device == busiest)
-        rows = calls.kernels[chosen]
-        return cls(calls, chosen, trace.begin_us[rows], trace.end_us[rows], trace.category[rows] == KERNEL)
-
-    @property
-    def rows(self) -> Ints:
-        return self.calls.kernels[self.chosen]
-
-    @property
-    def launch(self) -> Ints:
-        return self.calls.launched_by[self.chosen]
-
-    @cached_property
-    def computing(self) -> Union:
-        return union(self.begin[self.is_kernel], self.end[self.is_kernel])
-
-    @cached_property
-    def active(self) -> Union:
-        return union(self.begin, self.end)
-
-    @cached_property
-    def step_begins(self) -> Times:
-        """Beginning of the first event of each step, and of the last step the end of its last."""
-        _, first = np.unique(self.calls.kernel_step[self.chosen], return_index=True)
-        begins = self.begin[first]
-        return begins if len(begins) > 1 else np.append(begins, self.end.max())
-
-    @property
-    def steps(self) -> int:
-        return max(1, len(self.step_begins) - 1) * (1 if self.calls.steps.exact else self.calls.steps.count)
-
-    @cached_property
-    def gaps(self) -> Union:
-        """When nothing ran."""
-        return self.active.gaps().within(float(self.step_begins[0]), float(self.step_begins[-1]))
-
-    @cached_property
-    def waits(self) -> Ints:
-        """Calls that made the host wait, by their end."""
-        waiting = self.calls.waiting
-        return waiting[np.argsort(self.calls.end_us[waiting], kind="stable")]
-
-    @cached_property
-    def wait_before(self) -> Ints:
-        """For each gap the call that returned first in it, or -1."""
-        ends = self.calls.end_us[self.waits]
-        if not len(ends):
-            return np.full(len(self.gaps.begin), -1, dtype=np.int64)
-        at = np.searchsorted(ends, self.gaps.begin - CLOCKS_US)
-        found = np.minimum(at, len(ends) - 1)
-        return np.where((at < len(ends)) & (ends[found] <= self.gaps.end), self.waits[found], -1)
-
-
 def device_facts(calls: Calls) -> DeviceFacts | None:
-    """Facts of the busiest device, ``None`` where no event of a device was recorded.
-
-    A gap waits for a launch if the call that launched what ends it returned after it had begun, unless the
-    host had just waited for the device or was loading data.
-    """
-    timeline = _Timeline.of(calls)
+    """Facts of the busiest device, ``None`` where no event of a device was recorded."""
+    timeline = Timeline.of(calls)
     if timeline is None:
         return None
     length = max(float(timeline.step_begins[-1] - timeline.step_begins[0]), 1e-9)
@@ -137,7 +54,7 @@ def device_facts(calls: Calls) -> DeviceFacts | None:
         idle_share=gaps.length / length,
         kernels=len(kernels) / calls.steps.count,
         mean_kernel_us=float(kernels.mean()) if len(kernels) else 0.0,
-        launch_share=float((gaps.end - gaps.begin)[_await_launch(timeline)].sum()) / length,
+        launch_share=float(timeline.idle_us(gaps)["launch"].sum()) / length,
         short_kernels=_short_kernels(timeline),
         full_queue=_full_queue(timeline),
         layout_ms=calls.per_step_ms(_layout_us(timeline)),
@@ -148,6 +65,7 @@ def device_facts(calls: Calls) -> DeviceFacts | None:
         copies=copies_of(calls, timeline.computing),
         gaps=_largest(timeline),
         fill_location=fill_location,
+        time=device_time(timeline),
     )
 
 
@@ -158,7 +76,7 @@ def sync_points(trace: Trace) -> tuple[SyncPoint, ...]:
     returned first in a gap.
     """
     calls = calls_of(trace)
-    timeline = None if calls is None else _Timeline.of(calls)
+    timeline = None if calls is None else Timeline.of(calls)
     if calls is None or timeline is None:
         return ()
     freeing = calls.among(("cudaFree", "hipFree")) & (calls.owner < 0) & (calls.step >= 0)
@@ -166,8 +84,9 @@ def sync_points(trace: Trace) -> tuple[SyncPoint, ...]:
     unit = np.where(calls.host.nearest(calls.top)[waits] >= 0, calls.host.nearest(calls.top)[waits], waits)
     inward = calls.host.sum_up(_launching(calls, is_copy(calls, "h2d"))) > 0
     idle = np.zeros(len(calls.host))
-    known = timeline.wait_before >= 0
-    np.add.at(idle, timeline.wait_before[known], (timeline.gaps.end - timeline.gaps.begin)[known])
+    wait_before = timeline.wait_before(timeline.gaps)
+    known = wait_before >= 0
+    np.add.at(idle, wait_before[known], (timeline.gaps.end - timeline.gaps.begin)[known])
     found: dict[tuple[str, Location | None, str], list[tuple[int, float, float]]] = defaultdict(list)
     for row, wait in zip(unit.tolist(), waits.tolist(), strict=True):
         if not inward[row]:
@@ -187,24 +106,7 @@ def sync_points(trace: Trace) -> tuple[SyncPoint, ...]:
     return tuple(sorted(points, key=lambda point: -(point.idle_ms or 0.0)))
 
 
-def _position(trace: Trace, process: str) -> int:
-    """A number for each process; of devices it is theirs."""
-    return next(at for at, (each, _) in enumerate(trace.threads) if each == process)
-
-
-def _await_launch(timeline: _Timeline) -> Flags:
-    """Which gaps last because the host launches too late."""
-    calls, gaps = timeline.calls, timeline.gaps
-    following = np.minimum(np.searchsorted(timeline.begin, gaps.end), len(timeline.begin) - 1)
-    launch = timeline.launch[following]
-    late = (launch >= 0) & (calls.end_us[launch] > gaps.begin)
-    loads = calls.named(lambda name: name.startswith(LOADING)) & (calls.thread == calls.steps.thread)
-    loading = union(calls.begin_us[loads], calls.end_us[loads])
-    loaded = loading.covers(gaps.begin, gaps.end) > 0.5 * (gaps.end - gaps.begin)
-    return late & ~loaded & (timeline.wait_before < 0)
-
-
-def _short_kernels(timeline: _Timeline) -> float:
+def _short_kernels(timeline: Timeline) -> float:
     """Share of kernels that are shorter than the call that launched them."""
     known = timeline.is_kernel & (timeline.launch >= 0)
     launch = timeline.launch[known]
@@ -212,7 +114,7 @@ def _short_kernels(timeline: _Timeline) -> float:
     return float(((timeline.end - timeline.begin)[known] < calling).mean()) if known.any() else 0.0
 
 
-def _full_queue(timeline: _Timeline) -> bool:
+def _full_queue(timeline: Timeline) -> bool:
     """Whether at most launches many kernels wait already."""
     known = timeline.is_kernel & (timeline.launch >= 0)
     if not known.any():
@@ -222,12 +124,12 @@ def _full_queue(timeline: _Timeline) -> bool:
     return bool(np.median(np.arange(len(launched)) - begun) >= FAR_AHEAD)
 
 
-def _layout_us(timeline: _Timeline) -> float:
+def _layout_us(timeline: Timeline) -> float:
     named = timeline.calls.kernels_named(lambda name: LAYOUT.search(name) is not None)[timeline.chosen]
     return float((timeline.end - timeline.begin)[named & timeline.is_kernel].sum())
 
 
-def _spread(timeline: _Timeline) -> tuple[float | None, float | None]:
+def _spread(timeline: Timeline) -> tuple[float | None, float | None]:
     """Low and high busy shares of steps."""
     begins = timeline.step_begins
     if len(begins) <= STEPS_FOR_SPREAD:
@@ -256,7 +158,7 @@ def _fills(calls: Calls) -> tuple[int, float, Location | None]:
     return len(spent), float(spent.sum()), calls.place(int(after[pairs][np.argmax(spent)]))
 
 
-def _largest(timeline: _Timeline) -> tuple[Gap, ...]:
+def _largest(timeline: Timeline) -> tuple[Gap, ...]:
     """The longest gaps, longest first."""
     gaps = timeline.gaps
     length = gaps.end - gaps.begin

@@ -16,7 +16,7 @@ from trace_builder import (
 )
 
 from advisor.profiles.facts.observed import Location, SyncPoint
-from advisor.profiles.facts.recorded import Copies, DeviceFacts, Gap
+from advisor.profiles.facts.recorded import Copies, DeviceFacts, DeviceTime, Gap
 from advisor.profiles.traces.device_timeline import sync_points
 from advisor.profiles.traces.ops import window_of
 
@@ -285,3 +285,60 @@ def test_kernels_of_backward_belong_to_the_operators_of_the_engines_thread() -> 
     )  # fmt: skip
     (op,) = [op for op in window.ops if op.self_ms]
     assert (op.name, op.phase, op.self_ms) == ("aten::mm", "backward", near(0.07))
+
+
+def _time(*events: Event) -> DeviceTime:
+    found = _device(*events).time
+    assert found is not None
+    return found
+
+
+def test_the_time_of_a_device_is_divided_into_what_it_did() -> None:
+    found = _time(
+        *_steps(2, 500), *_launches((0, 0, 100), (500, 900, 100)),
+        *a_launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 10, 50, 150, 7),
+        *a_copy(PINNED, 20, 150, 250, 8, 64),
+        *a_copy("Memset (Device)", 30, 500, 50, 9, 64),
+    )  # fmt: skip
+    assert (found.total_ms, found.computing_ms) == (near(0.5), near(0.125))
+    assert (found.exposed_communication_ms, found.exposed_copies_ms) == (near(0.05), near(0.1))
+    assert found.idle_ms == near(0.225) == near(sum(spent for _, spent in found.idle))
+    assert (found.share("computing"), found.share("idle")) == (near(0.25), near(0.45))
+
+
+def _idle(*events: Event) -> dict[str, float]:
+    return {cause: spent for cause, spent in _time(*events).idle if spent}
+
+
+def test_idle_between_late_launches_waits_for_them() -> None:
+    assert _idle(*_steps(1), *_launches((0, 10, 10), (40, 50, 10))) == {"launch": near(0.03)}
+
+
+def test_idle_behind_a_launch_waits_for_nothing_on_the_host() -> None:
+    assert _idle(*_steps(1), *_launches((0, 10, 100), (6, 120, 100))) == {"other": near(0.01)}
+
+
+def test_idle_while_the_loader_works_waits_for_data() -> None:
+    loading = an_annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 400)
+    assert _idle(*_steps(1), *_launches((0, 10, 10), (440, 450, 50)), loading) == {"input": near(0.43)}
+
+
+def test_idle_after_the_host_waited_for_the_device_is_for_that_synchronisation() -> None:
+    waits = a_call("cudaDeviceSynchronize", 20, 500)
+    assert _idle(*_steps(1), *_launches((0, 10, 500), (700, 710, 50)), waits) == {
+        "synchronization": near(0.2)
+    }
+
+
+def test_a_synchronisation_with_a_device_that_stands_still_already_holds_nothing_up() -> None:
+    waits = a_call("cudaDeviceSynchronize", 600, 3)
+    assert _idle(*_steps(1), *_launches((0, 10, 500), (700, 710, 50)), waits) == {"launch": near(0.2)}
+
+
+def test_idle_until_the_host_has_finished_its_step_comes_after_the_last_kernel() -> None:
+    found = _idle(*_steps(2, 500), *_launches((0, 10, 90), (550, 560, 40)))
+    assert found == {"after_last_kernel": near(0.2), "launch": near(0.03)}
+
+
+def test_kernels_that_no_call_launched_wait_for_nothing_known() -> None:
+    assert _idle(*_steps(1), a_kernel("gemm", 10, 10), a_kernel("gemm", 50, 10)) == {"other": near(0.03)}

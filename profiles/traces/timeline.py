@@ -1,0 +1,145 @@
+"""Events of one device in order, the gaps between them, and what each gap waited for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from advisor.profiles.traces.calls import Calls, Times
+from advisor.profiles.traces.intervals import Union, union
+from advisor.profiles.traces.nesting import Flags, Ints
+from advisor.profiles.traces.trace import CATEGORIES, Trace
+
+CLOCKS_US = 5.0  # by which the clocks of host and device may disagree
+MOSTLY = 0.5  # of a gap: from where loading is its cause
+
+KERNEL = CATEGORIES.index("kernel")
+LOADING = ("enumerate(DataLoader)#", "advisor_loader")
+
+CAUSES = ("launch", "input", "synchronization", "after_last_kernel", "other")
+"""What a gap waits for: a launch, data, a host that had itself waited for the device, a host that had still
+to finish the step; ``other`` is what was launched before the gap began, or by a call that nobody knows."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Events of the busiest device, by beginning; ``chosen`` are their positions in ``calls.kernels``.
+
+    Shares are of the time from the first event of the first step to that of the last, where there are
+    two steps at least: then what fills the queue at first and drains it in the end does not count.
+    """
+
+    calls: Calls
+    chosen: Ints
+    begin: Times
+    end: Times
+    is_kernel: Flags
+
+    @classmethod
+    def of(cls, calls: Calls) -> "Timeline | None":
+        """The timeline, ``None`` where no event of a device was recorded."""
+        if not len(calls.kernels):
+            return None
+        trace = calls.trace
+        devices = np.array([_position(trace, process) for process, _ in trace.threads], dtype=np.int64)
+        device = devices[trace.thread[calls.kernels]]
+        busiest = int(np.argmax(np.bincount(device, trace.duration_us[calls.kernels] + 1e-9)))
+        chosen = np.flatnonzero(device == busiest)
+        rows = calls.kernels[chosen]
+        return cls(calls, chosen, trace.begin_us[rows], trace.end_us[rows], trace.category[rows] == KERNEL)
+
+    @property
+    def rows(self) -> Ints:
+        """Positions of the events in the trace."""
+        return self.calls.kernels[self.chosen]
+
+    @property
+    def launch(self) -> Ints:
+        """The call that launched each event, or -1."""
+        return self.calls.launched_by[self.chosen]
+
+    @cached_property
+    def computing(self) -> Union:
+        """When a kernel ran."""
+        return union(self.begin[self.is_kernel], self.end[self.is_kernel])
+
+    @cached_property
+    def active(self) -> Union:
+        """When anything ran."""
+        return union(self.begin, self.end)
+
+    @cached_property
+    def step_begins(self) -> Times:
+        """Beginning of the first event of each step, and of the last step the end of its last."""
+        _, first = np.unique(self.calls.kernel_step[self.chosen], return_index=True)
+        begins = self.begin[first]
+        return begins if len(begins) > 1 else np.append(begins, self.end.max())
+
+    @property
+    def steps(self) -> int:
+        """How many steps lie between the first and the last of ``step_begins``."""
+        return max(1, len(self.step_begins) - 1) * (1 if self.calls.steps.exact else self.calls.steps.count)
+
+    @cached_property
+    def gaps(self) -> Union:
+        """When nothing ran, within ``step_begins``."""
+        return self.active.gaps().within(float(self.step_begins[0]), float(self.step_begins[-1]))
+
+    @cached_property
+    def waits(self) -> Ints:
+        """Calls that made the host wait, by their end."""
+        waiting = self.calls.waiting
+        return waiting[np.argsort(self.calls.end_us[waiting], kind="stable")]
+
+    def wait_before(self, gaps: Union) -> Ints:
+        """For each gap the call that returned first in it, if it had begun to wait before it; else -1."""
+        ends = self.calls.end_us[self.waits]
+        if not len(ends):
+            return np.full(len(gaps.begin), -1, dtype=np.int64)
+        at = np.searchsorted(ends, gaps.begin - CLOCKS_US)
+        found = self.waits[np.minimum(at, len(ends) - 1)]
+        waited = (self.calls.end_us[found] <= gaps.end) & (self.calls.begin_us[found] < gaps.begin)
+        return np.where((at < len(ends)) & waited, found, -1)
+
+    def idle_us(self, gaps: Union) -> dict[str, Times]:
+        """How long each gap waited, by cause; of each gap they add up to its length.
+
+        A gap waits for the host if the call that launched what ends it returned after it had begun: for data
+        if loading takes most of it, for a synchronisation if the host had begun to wait for the device before
+        it, else until the host's step is over for what that has still to do, and from there for a launch.
+        """
+        calls, length = self.calls, gaps.end - gaps.begin
+        following = np.minimum(np.searchsorted(self.begin, gaps.end), len(self.begin) - 1)
+        launch = self.launch[following]
+        late = (launch >= 0) & (calls.end_us[launch] > gaps.begin)
+        loads = calls.named(lambda name: name.startswith(LOADING)) & (calls.thread == calls.steps.thread)
+        loading = union(calls.begin_us[loads], calls.end_us[loads])
+        loaded = late & (loading.covers(gaps.begin, gaps.end) > MOSTLY * length)
+        wait = self.wait_before(gaps)
+        waited = late & ~loaded & (wait >= 0)
+        rest = late & ~loaded & ~waited
+        left = np.where(rest, np.clip(self._step_end(following) - gaps.begin, 0.0, length), 0.0)
+        return dict(
+            zip(
+                CAUSES,
+                (
+                    np.where(rest, length - left, 0.0),
+                    np.where(loaded, length, 0.0),
+                    np.where(waited, length, 0.0),
+                    left,
+                    np.where(late, 0.0, length),
+                ),
+                strict=True,
+            )
+        )
+
+    def _step_end(self, following: Ints) -> Times:
+        """Where these events are the first of their step, when the host's step before ended; else -inf."""
+        step = self.calls.kernel_step[self.chosen]
+        before = step[np.maximum(following - 1, 0)]
+        return np.where(step[following] > before, self.calls.steps.end_us[before], -np.inf)
+
+
+def _position(trace: Trace, process: str) -> int:
+    """A number for each process; of devices it is theirs."""
+    return next(at for at, (each, _) in enumerate(trace.threads) if each == process)
