@@ -119,7 +119,7 @@ class DeviceTime:
     communication ran, or memory was filled; ``exposed_communication_ms`` when nothing but communication and
     copies did, ``exposed_copies_ms`` when nothing but copies did; ``idle_ms`` is the rest of ``total_ms``,
     and ``idle`` divides that by cause: ``launch``, ``input``, ``synchronization``, ``after_last_kernel``,
-    ``other``.
+    ``device`` (what it was to do had been launched), ``other`` (no launch is known).
     """
 
     total_ms: float

@@ -38,7 +38,7 @@ MARKERS = (
 KERNEL_OF_COMPILER = re.compile(r"triton_|cpp_fused|graph_\d+_cpp_fused")
 WAITING = re.compile(
     r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize|(cuda|hip)(Memcpy|Memset)"
-    r"|cuMemcpy(DtoH|HtoD)(_v2)?"
+    r"|hipMemcpyWithStream|cuMemcpy(DtoH|HtoD)(_v2)?"
 )
 """Calls of a device's runtime that return when the device is done."""
 

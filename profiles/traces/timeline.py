@@ -12,13 +12,14 @@ from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 CLOCKS_US = 5.0  # by which the clocks of host and device may disagree
 MOSTLY = 0.5  # of a gap: from where loading is its cause
+LATENCY_US = 100.0  # from the end of a launch to its kernel, at most, where nothing holds it up; by experiment
 
 KERNEL = CATEGORIES.index("kernel")
 LOADING = ("enumerate(DataLoader)#", "advisor_loader")
 
-CAUSES = ("launch", "input", "synchronization", "after_last_kernel", "other")
+CAUSES = ("launch", "input", "synchronization", "after_last_kernel", "device", "other")
 """What a gap waits for: a launch, data, a host that had itself waited for the device, a host that had still
-to finish the step; ``other`` is what was launched before the gap began, or by a call that nobody knows."""
+to finish the step, the device itself, to which the work was launched already, or nothing that is known."""
 
 
 @dataclass(frozen=True)
@@ -104,34 +105,31 @@ class Timeline:
     def idle_us(self, gaps: Union) -> dict[str, Times]:
         """How long each gap waited, by cause; of each gap they add up to its length.
 
-        A gap waits for the host if the call that launched what ends it returned after it had begun: for data
-        if loading takes most of it, for a synchronisation if the host had begun to wait for the device before
-        it, else until the host's step is over for what that has still to do, and from there for a launch.
+        A gap waits for the host until the call that launched what ends it has returned, if that was later than
+        its own beginning: for data if loading takes most of it, for a synchronisation if the host had begun to
+        wait for the device before it, else until the host's step is over for what that has still to do, and
+        from there for a launch. After the launch it waits for the device.
         """
         calls, length = self.calls, gaps.end - gaps.begin
         following = np.minimum(np.searchsorted(self.begin, gaps.end), len(self.begin) - 1)
         launch = self.launch[following]
-        late = (launch >= 0) & (calls.end_us[launch] > gaps.begin)
+        known = launch >= 0
+        launched = calls.end_us[launch] - gaps.begin
+        host = np.where(known & (launched > 0), np.minimum(launched + LATENCY_US, length), 0.0)
         loads = calls.named(lambda name: name.startswith(LOADING)) & (calls.thread == calls.steps.thread)
         loading = union(calls.begin_us[loads], calls.end_us[loads])
-        loaded = late & (loading.covers(gaps.begin, gaps.end) > MOSTLY * length)
-        wait = self.wait_before(gaps)
-        waited = late & ~loaded & (wait >= 0)
-        rest = late & ~loaded & ~waited
-        left = np.where(rest, np.clip(self._step_end(following) - gaps.begin, 0.0, length), 0.0)
-        return dict(
-            zip(
-                CAUSES,
-                (
-                    np.where(rest, length - left, 0.0),
-                    np.where(loaded, length, 0.0),
-                    np.where(waited, length, 0.0),
-                    left,
-                    np.where(late, 0.0, length),
-                ),
-                strict=True,
-            )
-        )
+        loaded = loading.covers(gaps.begin, gaps.end) > MOSTLY * length
+        waited = ~loaded & (self.wait_before(gaps) >= 0)
+        rest = ~loaded & ~waited
+        left = np.where(rest, np.clip(self._step_end(following) - gaps.begin, 0.0, host), 0.0)
+        return {
+            "launch": np.where(rest, host - left, 0.0),
+            "input": np.where(loaded, host, 0.0),
+            "synchronization": np.where(waited, host, 0.0),
+            "after_last_kernel": left,
+            "device": np.where(known, length - host, 0.0),
+            "other": np.where(known, 0.0, length),
+        }
 
     def _step_end(self, following: Ints) -> Times:
         """Where these events are the first of their step, when the host's step before ended; else -inf."""

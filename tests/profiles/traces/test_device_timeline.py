@@ -315,7 +315,12 @@ def test_idle_between_late_launches_waits_for_them() -> None:
 
 
 def test_idle_behind_a_launch_waits_for_nothing_on_the_host() -> None:
-    assert _idle(*_steps(1), *_launches((0, 10, 100), (6, 120, 100))) == {"other": near(0.01)}
+    assert _idle(*_steps(1), *_launches((0, 10, 100), (6, 120, 100))) == {"device": near(0.01)}
+
+
+def test_a_gap_that_lasts_long_after_the_launch_waits_for_the_device() -> None:
+    found = _idle(*_steps(1), *_launches((0, 10, 10), (40, 520, 100)))
+    assert found == {"launch": near(0.125), "device": near(0.375)}
 
 
 def test_idle_while_the_loader_works_waits_for_data() -> None:
