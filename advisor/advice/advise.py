@@ -45,17 +45,27 @@ def in_order(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Fin
 
 
 def summary(findings: Iterable[Finding], profile: Profile) -> str:
-    """One sentence for the top: what was found most, or that the run computes all the time."""
+    """One sentence for the top: what was found most, or that the run computes all the time.
+
+    Where there is a device it is the device that computes, whatever the host does.
+    """
     fired = [finding for finding in findings if finding.fired and finding.kind is not Kind.HEADROOM]
     worth_telling = [finding for finding in fired if finding.severity is not Severity.LOW]
     first = next((f for f in worth_telling), None)
     if first is not None:
         return first.title
-    phases = profile.phases
-    if phases is not None and phases.share("forward", "backward", "optimizer") >= COMPUTE_BOUND:
-        share = phases.share("forward", "backward", "optimizer")
+    share = _computing(profile)
+    if share >= COMPUTE_BOUND:
         return f"{percent(share)} of the step computes: the run is compute-bound"
     return "Nothing found that wastes more than a few percent"
+
+
+def _computing(profile: Profile) -> float:
+    """Share of the step that computes: on the device where one was recorded, else on the host."""
+    device = None if profile.window is None else profile.window.device
+    if device is not None:
+        return device.busy_share if device.time is None else device.time.share("computing")
+    return 0.0 if profile.phases is None else profile.phases.share("forward", "backward", "optimizer")
 
 
 def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Finding:

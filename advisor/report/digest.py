@@ -5,12 +5,13 @@ left out where it would grow above 64 KB, one hidden line by which an earlier co
 section holds the same as JSON under stable names, see ``advisor/report/fields.py``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from advisor.patching.patch import written
 from advisor.report import fields, findings_page, profile_page, strategies_page
 from advisor.report import page as pages
 from advisor.report.charts import rank_chart, scaling_chart
+from advisor.report.charts.device_chart import device_parts
 from advisor.report.markdown import counted, fitted, section
 from advisor.report.noise import disturbances
 from advisor.result import conditions, outlook, wording
@@ -24,7 +25,7 @@ MOST_FOLDED = 40  # of those that are folded
 MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again and updated
 LEAVE_OUT = (
     "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Ranks", "Failures",
-    "One step",
+    "One step", "On the device",
     "Not recommended by itself", "Fields", "Findings", "Measured", "Changes", "Notes", "Limits",
 )  # fmt: skip
 """Sections in the order in which they are left out where the digest would be too large."""
@@ -76,13 +77,6 @@ def profile_markdown(result: ProfileData) -> str:
     """The digest of a profile: what was found first, then the figures."""
     title = result.profile.summary or "One run, looked at closely"
     rows = [(tile.name, escaped(tile.text)) for tile in profile_page.tiles(result)]
-    phases = result.profile.phases_ms
-    total = sum(phases.values())
-    parts = [
-        (escaped(name.replace("_", " ")), f"{wording.plain(spent)} ms", wording.share_of(spent, total))
-        for name, spent in sorted(phases.items(), key=lambda item: -item[1])
-        if spent > 0
-    ]
     notes = [*result.warnings, *result.profile.notes]
     return fitted(
         [MARKER, f"**{escaped(title, 1000)}**"],
@@ -90,7 +84,8 @@ def profile_markdown(result: ProfileData) -> str:
             "Notes": _notes(notes),
             "Findings": _findings(result),
             "Measured": section("Measured", ("what", "value"), rows),
-            "One step": section("One step", ("part", "time", "share"), parts),
+            "On the device": _step("One step, on the device", device_parts(result.profile)),
+            "One step": _step("One step", result.profile.phases_ms),
             "Ranks": _ranks(result.profile),
             "Limits": _folded("Limits", [f"- {limit}" for limit in profile_page.limits(result)]),
             "Fields": _folded("Fields", fields.block(result)),
@@ -98,6 +93,17 @@ def profile_markdown(result: ProfileData) -> str:
         LEAVE_OUT,
         "result.json",
     )
+
+
+def _step(title: str, parts: Mapping[str, float]) -> list[str]:
+    """Parts of a step, longest first."""
+    total = sum(parts.values())
+    rows = [
+        (escaped(name.replace("_", " ")), f"{wording.plain(spent)} ms", wording.share_of(spent, total))
+        for name, spent in sorted(parts.items(), key=lambda item: -item[1])
+        if spent > 0
+    ]
+    return section(title, ("part", "time", "share"), rows)
 
 
 def _notes(texts: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from advisor.patching.patch import Written
 from advisor.report.bottleneck import Moved, moved
 from advisor.report.charts import charts
 from advisor.report.charts.charts import Bar, Chart
+from advisor.report.charts.device_chart import device_bar, device_parts
 from advisor.report.charts.rank_chart import RankPicture, rank_picture
 from advisor.report.charts.share_chart import Limits, limits_part, rates
 from advisor.report.charts.step_chart import step_bar
@@ -116,6 +117,8 @@ class Page:
     patch: str
     before_after: list[Chart]
     confirmed: bool
+    device: Chart | None
+    device_legend: list[Legend]
     step: Chart
     legend: list[Legend]
     moved: Moved | None
@@ -170,6 +173,8 @@ def page(result: ResultData, patch: str, prefix: str = "", written: Written = NO
         patch=patch,
         before_after=_before_after(result, prefix),
         confirmed=winner(result) is not None,
+        device=device_bar(f"{prefix}device", result.profile),
+        device_legend=legend(device_parts(result.profile)),
         step=step_bar(f"{prefix}step", result.profile.phases_ms, result.profile.phases_after_ms),
         legend=legend(result.profile.phases_ms, result.profile.phases_after_ms),
         moved=moved(result.profile, _gain_of_step(result)),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from advisor.report.bottleneck import REPLAYS, replayed
 from advisor.report.charts.charts import Chart
+from advisor.report.charts.device_chart import device_bar, device_parts
 from advisor.report.charts.rank_chart import RankPicture, rank_picture
 from advisor.report.charts.share_chart import Limits, limits_part, rates
 from advisor.report.charts.step_chart import step_bar
@@ -40,6 +41,8 @@ class ProfilePage:
     sentence: str
     warnings: list[str]
     tiles: list[Fact]
+    device: Chart | None
+    device_legend: list[Legend]
     step: Chart
     legend: list[Legend]
     periodic: list[Fact]
@@ -70,6 +73,8 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         sentence=_counts(result),
         warnings=[text for text in (shown(w, 500) for w in [*result.warnings, *summary.notes]) if text],
         tiles=tiles(result),
+        device=device_bar(f"{prefix}device", summary),
+        device_legend=legend(device_parts(summary)),
         step=step_bar(f"{prefix}step", summary.phases_ms),
         legend=legend(summary.phases_ms),
         periodic=periodic(summary),

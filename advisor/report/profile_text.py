@@ -1,5 +1,8 @@
 """A profile for a terminal: what was found, where, and how much it could give at most."""
 
+from collections.abc import Mapping
+
+from advisor.report.charts.device_chart import device_parts
 from advisor.report.charts.rank_chart import lines as rank_lines
 from advisor.report.findings_page import FindingRow, finding_row, groups, rest_lines
 from advisor.report.lines import wrapped
@@ -11,6 +14,7 @@ from advisor.result.document import ProfileData
 from advisor.result.wording import shown
 
 BAR = 24  # characters of the longest bar
+NAME = 13  # of the names of parts, at least
 
 
 def render_profile(result: ProfileData, width: int, *, everything: bool = False) -> str:
@@ -24,7 +28,9 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
     found = groups(result.findings)
     lines = [shown(result.profile.summary, 300) or "One run, looked at closely"]
     figures = [f"{tile.name}: {tile.text}" for tile in tiles(result)]
-    for part in (figures, _step(result), rank_lines(result.profile.ranks)):
+    device = _step("One step, on the device:", device_parts(result.profile))
+    host = _step("One step, on the host:" if device else "One step:", result.profile.phases_ms)
+    for part in (figures, device, host, rank_lines(result.profile.ranks)):
         lines += ["", *part] if part else []
     fired = [finding_row(f) for f in result.findings if f.state in ("opportunity", "diagnostic")]
     for number, row in enumerate(fired, 1):
@@ -39,19 +45,18 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
     return wrapped(lines, width)
 
 
-def _step(result: ProfileData) -> list[str]:
-    phases = {name: spent for name, spent in result.profile.phases_ms.items() if spent > 0}
-    total, longest = sum(phases.values()), max(phases.values(), default=1.0)
-    if not phases:
+def _step(title: str, parts: Mapping[str, float]) -> list[str]:
+    spent = {name: ms for name, ms in parts.items() if ms > 0}
+    total, longest = sum(spent.values()), max(spent.values(), default=1.0)
+    if not spent:
         return []
-    lines = ["One step:"]
-    for name, spent in sorted(phases.items(), key=lambda item: -item[1]):
-        bar = "#" * max(1, round(BAR * spent / longest))
-        label = shown(name, 40).replace("_", " ")
-        lines.append(
-            f"  {label:<13} {wording.plain(spent):>8} ms {wording.share_of(spent, total):>11}  {bar}"
-        )
-    return lines
+    names = {name: shown(name, 40).replace("_", " ") for name in spent}
+    width = max(NAME, *map(len, names.values()))
+    return [title] + [
+        f"  {names[name]:<{width}} {wording.plain(ms):>8} ms {wording.share_of(ms, total):>11}  "
+        f"{'#' * max(1, round(BAR * ms / longest))}"
+        for name, ms in sorted(spent.items(), key=lambda item: -item[1])
+    ]
 
 
 def _finding(number: int, row: FindingRow) -> list[str]:

@@ -117,9 +117,14 @@ class ProfileSummary(Record):
     ``overhead`` is the share that watching adds to a step, ``phases_after_ms`` the same step under the
     recommendation. ``memory_bytes`` is by category. ``replays`` are shares of the step by what was left
     out, ``rates`` measured limits of the machine, ``roofline`` the share of them that the step reached.
+    Where there is a device, ``device_ms`` is a step as it spent it, from its first event to the end of its
+    last (``computing``, ``exposed_communication``, ``exposed_copies``, ``idle``, ``total``), and ``idle_ms``
+    its idle time by what it waited for.
     """
 
     phases_ms: dict[str, Finite]
+    device_ms: dict[str, Finite] = {}
+    idle_ms: dict[str, Finite] = {}
     periodic_s: dict[str, Finite] = {}
     epoch_s: Finite | None = None
     overhead: Finite = 0.0

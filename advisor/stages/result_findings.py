@@ -16,6 +16,7 @@ from advisor.result.document import Finding as FindingData
 PARTS = (
     "input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging", "other",
 )  # fmt: skip
+DEVICE_PARTS = ("computing", "exposed_communication", "exposed_copies", "idle", "total")
 MOST_OPERATORS = 40
 MEMORY = ("parameter", "gradient", "optimizer", "activation", "other", "host_peak", "device_peak")
 RATES = (
@@ -42,6 +43,7 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
     run, window = profile.run, profile.window
     return ProfileSummary(
         phases_ms=phases_ms(profile),
+        **_device(profile),
         periodic_s={} if run is None else {"evaluation": run.evaluation_s, "save": run.save_s},
         epoch_s=epoch_s(profile),
         overhead=profile.watching or 0.0,
@@ -65,6 +67,15 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
         roofline=roofline(profile),
         notes=list(notes),
     )
+
+
+def _device(profile: Profile) -> dict[str, dict[str, float]]:
+    """The step as the device spent it, where one was recorded."""
+    device = None if profile.window is None else profile.window.device
+    if device is None or device.time is None:
+        return {}
+    spent = {part: float(getattr(device.time, f"{part}_ms")) for part in DEVICE_PARTS}
+    return {"device_ms": spent, "idle_ms": dict(device.time.idle)}
 
 
 def _rank(rank: RankFacts) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 CLOCKS_US = 5.0  # by which the clocks of host and device may disagree
 MOSTLY = 0.5  # of a gap: from where loading is its cause
-LATENCY_US = 100.0  # from the end of a launch to its kernel, at most, where nothing holds it up; by experiment
+LATENCY_US = (
+    100.0  # from the end of a launch to its kernel, at most, where nothing holds it up; by experiment
+)
 
 KERNEL = CATEGORIES.index("kernel")
 LOADING = ("enumerate(DataLoader)#", "advisor_loader")
@@ -105,10 +107,10 @@ class Timeline:
     def idle_us(self, gaps: Union) -> dict[str, Times]:
         """How long each gap waited, by cause; of each gap they add up to its length.
 
-        A gap waits for the host until the call that launched what ends it has returned, if that was later than
-        its own beginning: for data if loading takes most of it, for a synchronisation if the host had begun to
-        wait for the device before it, else until the host's step is over for what that has still to do, and
-        from there for a launch. After the launch it waits for the device.
+        A gap waits for the host until the call that launched what ends it has returned, if that was later
+        than its own beginning: for data if loading takes most of it, for a synchronisation if the host had
+        begun to wait for the device before it, else until the host's step is over for what that has still to
+        do, and from there for a launch. After the launch it waits for the device.
         """
         calls, length = self.calls, gaps.end - gaps.begin
         following = np.minimum(np.searchsorted(self.begin, gaps.end), len(self.begin) - 1)

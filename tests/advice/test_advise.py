@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_profile, a_rich_profile, a_share, a_window
+from builders import a_device, a_gpu_profile, a_profile, a_rich_profile, a_share, a_window
 
 from advisor.advice.advise import CLEAN_STEPS, advise, in_order, summary
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
 from advisor.advice.rule import Family, Rule
 from advisor.profiles.facts.observed import HostFacts
 from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.profiles.facts.recorded import DeviceTime
 from advisor.rules import RULES
 
 BUSY = HostFacts(other_cpus=1.5)
@@ -272,6 +273,16 @@ def test_a_run_that_computes_nine_tenths_of_its_step_is_called_compute_bound() -
     assert summary([], computing) == "91 % of the step computes: the run is compute-bound"
     waiting = a_profile(phases_ms={"forward": 3.0, "backward": 5.0, "other": 2.0})
     assert summary([], waiting) == "Nothing found that wastes more than a few percent"
+
+
+def test_a_step_with_a_device_is_compute_bound_only_where_the_device_computes() -> None:
+    idle = DeviceTime(3.9078, 0.3072, 0.0, 0.0022, 3.5984)
+    busy = DeviceTime(10.0, 9.4, 0.3, 0.1, 0.2)
+    host = a_profile(phases_ms={"forward": 9.6}).phases
+    waiting = a_gpu_profile(window=a_window(device=a_device(time=idle)), phases=host)
+    computing = a_gpu_profile(window=a_window(device=a_device(time=busy)), phases=host)
+    assert summary([], waiting) == "Nothing found that wastes more than a few percent"
+    assert summary([], computing) == "94 % of the step computes: the run is compute-bound"
 
 
 def test_parts_that_sum_to_more_than_the_step_do_not_compute_more_than_all_of_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from builders import a_gpu_profile, a_loader, a_profile, a_rich_profile, a_window, an_op
+from builders import a_device, a_gpu_profile, a_loader, a_profile, a_rich_profile, a_window, an_op
 from result_builder import a_ceiling, a_profile_result
 
 from advisor.advice.advise import advise
@@ -15,6 +15,7 @@ from advisor.advice.finding import Ceiling, Finding, Kind, Outcome, Severity, St
 from advisor.profiles.facts.observed import Location, MemoryUse, RankFacts
 from advisor.profiles.facts.profile import Profile, RunFacts, StepPhases
 from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import DeviceTime
 from advisor.profiles.facts.replayed import Replays, Share
 from advisor.result.document import Ceiling as CeilingData
 from advisor.result.document import Finding as FindingData
@@ -38,6 +39,16 @@ def a_finding(**fields: Any) -> Finding:
 def converted(**fields: Any) -> FindingData:
     (found,) = as_data([a_finding(**fields)])
     return found
+
+
+def test_a_step_on_a_device_is_told_as_the_device_spent_it() -> None:
+    time = DeviceTime(4.0, 0.3, 0.1, 0.0, 3.6, (("launch", 3.5), ("input", 0.1)))
+    found = profile_summary(a_gpu_profile(window=a_window(device=a_device(time=time))))
+    assert found.device_ms == {
+        "computing": 0.3, "exposed_communication": 0.1, "exposed_copies": 0.0, "idle": 3.6, "total": 4.0,
+    }  # fmt: skip
+    assert found.idle_ms == {"launch": 3.5, "input": 0.1}
+    assert profile_summary(a_profile()).device_ms == {}
 
 
 def test_every_field_of_a_finding_reaches_the_result() -> None:

@@ -22,6 +22,7 @@ from advisor.report.charts.drawing import (
     TEXT,
     element,
     fixed,
+    known_phase,
     label,
     phase_colour,
     reach,
@@ -100,7 +101,7 @@ def phase_words(phase: str) -> str:
 
 def phase_style(phase: str) -> tuple[str, str]:
     """Colour variable and pattern of a part, for legends: ``("series-2", "stripes")``."""
-    return phase_colour(phase).removeprefix("var(--").partition(",")[0], PHASES.get(phase, PHASES["other"])[1]
+    return phase_colour(phase).removeprefix("var(--").partition(",")[0], PHASES[known_phase(phase)][1]
 
 
 def progress(name: str, trials: Sequence[Trial], smallest_detectable: float) -> Chart:

@@ -30,6 +30,12 @@ PHASES = {
     "logging": (BAD, "stripes"),
     "other": (MUTED, "dots"),
 }
+SAME = {
+    "computing": "forward", "exposed_communication": "communication", "exposed_copies": "transfer",
+    "idle_until_data_came": "input_wait", "idle_until_a_launch": "logging",
+    "idle_after_a_synchronisation": "sync", "idle_after_the_last_kernel": "optimizer",
+}  # fmt: skip
+"""Parts of a device's step that look like parts of the host's."""
 
 
 def svg_document(
@@ -96,13 +102,19 @@ def patterns(name: str) -> Markup:
 
 def phase_fill(name: str, phase: str) -> str:
     """What fills a part of a step: its colour, or its pattern in this drawing."""
-    known = phase if phase in PHASES else "other"
+    known = known_phase(phase)
     return PHASES[known][0] if PHASES[known][1] == "solid" else f"url(#{name}-{known})"
 
 
 def phase_colour(phase: str) -> str:
     """The colour of a part of a step."""
-    return PHASES.get(phase, PHASES["other"])[0]
+    return PHASES[known_phase(phase)][0]
+
+
+def known_phase(phase: str) -> str:
+    """The part that a part of this name looks like."""
+    same = SAME.get(phase, phase)
+    return same if same in PHASES else "other"
 
 
 def round_ticks(low: float, high: float, about: int = 5) -> list[float]:

@@ -13,13 +13,19 @@ BETWEEN = 58  # two bars
 LETTER = 7.2  # width of one, for labels that fit
 
 
-def step_bar(name: str, now: Mapping[str, float], after: Mapping[str, float] | None = None) -> Chart:
+def step_bar(
+    name: str,
+    now: Mapping[str, float],
+    after: Mapping[str, float] | None = None,
+    title: str = "One step of the baseline, by part",
+) -> Chart:
     """Where the time of one step goes: stacked bars from zero, parts told apart by pattern too.
 
     Args:
         name: Put before every id in the drawing.
         now: Milliseconds by part.
         after: The same under the recommendation; drawn below on the same scale.
+        title: Of a drawing without ``after``.
     """
     bars = [now] if after is None else [now, after]
     longest = max((sum(_present(bar).values()) for bar in bars), default=0.0)
@@ -37,7 +43,6 @@ def step_bar(name: str, now: Mapping[str, float], after: Mapping[str, float] | N
     drawn += drawing.vertical_axis(
         ticks, lambda value: SIDE + value * scale, bottom, bottom + 6, "ms", WIDTH - SIDE
     )
-    title = "One step of the baseline, by part"
     if after is not None:
         title = "One step before (above) and after (below), by part"
     drawn_whole = drawing.svg_document(name, WIDTH, bottom + 42, title, f"Stacked bar. {_said(now)}", drawn)
