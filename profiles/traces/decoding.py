@@ -28,6 +28,7 @@ OTHER_PHASES = "BEiICbneSTpFstfPNODMRcvV("
 
 ABSENT = msgspec.Raw(b"")
 NO_DETAILS = b"{}"
+COLUMNS = ("begin_us", "duration_us", "name", "category", "thread", "correlation", "external", "detail")
 _LIMIT = 2**63
 
 Arguments: Any = msgspec.defstruct(
@@ -122,7 +123,7 @@ class Columns:
         self._categories = _Categories({name: position for position, name in enumerate(CATEGORIES)})
         self._details = _Positions({NO_DETAILS: 0})
         self._parts: list[dict[str, NDArray[Any]]] = []
-        self._halves = self._undated = self._negative = self._unlinked = self._unparsed = 0
+        self._halves = self._undated = self._negative = self._unlinked = self._unparsed = self._doubled = 0
 
     def take(self, block: bytes) -> None:
         """Add the events of a JSON array.
@@ -172,27 +173,31 @@ class Columns:
         self.recognised |= bool(part["category"].any())
         self._parts.append(part)
 
-    def trace(self, info: dict[str, Any], notes: list[str]) -> Trace:
-        """All events, sorted by their beginning; of two that begin together the longer comes first."""
-        begin, duration = self._column("begin_us"), self._column("duration_us")
-        order = _sorted(begin, duration)
+    def trace(self, info: dict[str, Any], notes: list[str], *, cut: bool = False) -> Trace:
+        """All events, sorted by their beginning; of two that begin together the longer comes first.
+
+        Of events that agree in everything one is kept, unless they have no duration.
+        """
+        columns = {name: self._column(name) for name in COLUMNS}
+        order = _sorted(columns["begin_us"], columns["duration_us"])
+        for name in COLUMNS:  # one at a time: there may be millions of events
+            columns[name] = columns[name][order]
+        again = _again(columns)
+        if len(again):
+            self._doubled = len(again)
+            columns = {name: np.delete(values, again) for name, values in columns.items()}
         distributed = info.get("distributedInfo")
         rank = distributed.get("rank") if isinstance(distributed, dict) else None
         return Trace(
             names=list(self._names),
-            name=self._column("name")[order],
-            category=self._column("category")[order],
-            begin_us=begin[order],
-            duration_us=duration[order],
+            **{name: values for name, values in columns.items() if name != "detail"},
             threads=list(self._threads.texts),
-            thread=self._column("thread")[order],
-            correlation=self._column("correlation")[order],
-            external=self._column("external")[order],
-            detail=self._column("detail")[order] - np.int32(1),
+            detail=columns["detail"] - np.int32(1),
             details=self._parsed_details(),
             rank=rank if type(rank) is int else None,
             info=info,
             notes=(*notes, *self.notes()),
+            cut=cut,
         )
 
     def _column(self, name: str) -> NDArray[Any]:
@@ -224,6 +229,7 @@ class Columns:
             "event(s) skipped: no time": self._undated,
             "event(s) skipped: negative time": self._negative,
             "link(s) beyond 64 bits dropped": self._unlinked,
+            "event(s) skipped: given twice": self._doubled,
             "set(s) of arguments not readable": self._unparsed,
         }
         return [counted(count, what) for what, count in counts.items() if count]
@@ -248,6 +254,24 @@ def _sorted(begin: NDArray[np.float64], duration: NDArray[np.float64]) -> NDArra
     chosen = order[tied]
     order[tied] = chosen[np.lexsort((-duration[chosen], begin[chosen]))]
     return order
+
+
+def _again(columns: dict[str, NDArray[Any]]) -> NDArray[np.intp]:
+    """Positions of sorted events that agree in everything with one before them; they last equally long."""
+    begin, duration = columns["begin_us"], columns["duration_us"]
+    equal = (begin[1:] == begin[:-1]) & (duration[1:] == duration[:-1]) & (duration[1:] > 0)
+    if not equal.any():
+        return np.empty(0, np.intp)
+    close = np.zeros(len(begin), np.bool_)
+    close[1:] |= equal
+    close[:-1] |= equal
+    places = np.flatnonzero(close)
+    keys = [values[places] for values in columns.values()]
+    ranked = np.lexsort(keys)
+    same = np.ones(len(places) - 1, np.bool_)
+    for key in keys:
+        same &= key[ranked[1:]] == key[ranked[:-1]]
+    return places[ranked[1:][same]]
 
 
 def _parsed(text: bytes) -> dict[str, Any]:

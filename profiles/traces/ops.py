@@ -85,14 +85,14 @@ def window_of(
 
 
 def phases_of_trace(trace: Trace) -> StepPhases | None:
-    """Parts of the mean step on the host's timeline, ``None`` where no step can be told apart.
+    """Parts of the mean step on the host's timeline, ``None`` without an event of a host.
 
     A part reaches from its first to its last operator without one of another part between them;
     communication that nothing overlaps and calls that wait for the device are taken out of the part that
     they lie in.
     """
     calls = calls_of(trace)
-    if calls is None or not calls.steps.exact:
+    if calls is None:
         return None
     phase, begin, end = _spans(calls)
     waits = calls.waiting[calls.phase[calls.waiting] != LOADER]

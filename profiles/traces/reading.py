@@ -64,14 +64,15 @@ class _Reading:
             yield block
 
     def run(self) -> Trace:
-        self._finish(self._read_events(self._read_head()))
+        tail = self._read_events(self._read_head())
+        self._finish(tail)
         self.notes += [counted(count, what) for what, count in self.found.items() if count]
         if not self.columns.recognised:
             trouble = [*self.notes, *self.columns.notes()]
             raise self._error(
                 "the trace holds no event of PyTorch with a duration", "; ".join(trouble) or None
             )
-        return self.columns.trace(self.info, self.notes)
+        return self.columns.trace(self.info, self.notes, cut=tail is None)
 
     def _error(self, message: str, cause: str | None = None) -> UsageError:
         return UsageError(message, where=str(self.path), cause=cause, hint=_HINT)

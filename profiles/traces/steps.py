@@ -1,6 +1,7 @@
 """Where the training steps of a trace begin and end."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,11 @@ from advisor.profiles.traces.trace import Trace
 
 MARKS = ("advisor_step#", "ProfilerStep#")  # our recorder's, torch.profiler's
 UPDATE = "Optimizer.step#"
+CUT = (
+    0.5  # of the other steps: a last one with less time and fewer events was cut by the end of the recording
+)
+FEWEST_OPS, FEWEST_TIMES = 10, 3  # of a sequence of operators that is taken for a step
+MOST_TRIED = 64  # lengths of such a sequence
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class Steps:
     Attributes:
         thread: That trains, as in the trace.
         count: How many steps these are, where one interval may stand for several.
-        exact: Whether annotations say where steps begin.
+        exact: Whether each has an interval of its own.
     """
 
     begin_us: NDArray[np.float64]
@@ -50,7 +56,8 @@ def steps_of(trace: Trace, count: int | None = None) -> Steps | None:
     """The steps of a trace, ``None`` if it holds no event of a host.
 
     Steps are annotations of our recorder or of torch.profiler; else each ends with an optimizer's
-    update; else the whole trace is one step, or ``count`` of them.
+    update; else each begins where the operators begin to come again as they came; else the whole trace
+    is one step, or ``count`` of them. An annotated step that the end of the recording cut is left out.
 
     Args:
         trace: Of one process.
@@ -61,9 +68,12 @@ def steps_of(trace: Trace, count: int | None = None) -> Steps | None:
         marked = annotations[_named(trace, mark)[trace.name[annotations]]]
         if len(marked):
             begin, end = trace.begin_us[marked], trace.end_us[marked]
-            return Steps(begin, np.minimum(end, np.append(begin[1:], np.inf)), int(trace.thread[marked[0]]),
-                         len(marked))  # fmt: skip
+            steps = Steps(begin, np.minimum(end, np.append(begin[1:], np.inf)), int(trace.thread[marked[0]]),
+                          len(marked))  # fmt: skip
+            return _whole(trace, steps)
     host = np.flatnonzero(trace.of("cpu_op", "user_annotation"))
+    if not len(host):
+        host = np.flatnonzero(trace.of("python_function", "cuda_runtime", "cuda_driver"))
     if not len(host):
         return None
     updates = annotations[_named(trace, UPDATE)[trace.name[annotations]]]
@@ -75,12 +85,64 @@ def steps_of(trace: Trace, count: int | None = None) -> Steps | None:
         end = end[len(end) // wanted - 1 :: len(end) // wanted]
         note = f"no step annotations: each step ends with {trace.names[trace.name[updates[-1]]]}"
         return Steps(np.append(first, end[:-1]), end, int(trace.thread[updates[0]]), len(end), notes=(note,))
+    busiest = int(np.argmax(np.bincount(trace.thread[host])))
+    if count is None:
+        again = _repeated(trace, busiest)
+        if again is not None:
+            return again
     note = "no step annotations and no optimizer step: the whole trace is taken as " + (
         "one step" if count is None else f"{count} steps"
     )
-    busiest = int(np.argmax(np.bincount(trace.thread[host])))
     last = float(trace.end_us[host].max())
     return Steps(np.array([first]), np.array([last]), busiest, count or 1, exact=False, notes=(note,))
+
+
+def _whole(trace: Trace, steps: Steps) -> Steps:
+    """The steps without the last, where the recording ended within it.
+
+    That is so if the file is cut off, or if it is far shorter than the others and holds far fewer events.
+    """
+    last = len(steps.begin_us) - 1
+    if last < 1:
+        return steps
+    if not trace.cut:
+        step = steps.of(trace.begin_us[trace.thread == steps.thread])
+        events = np.bincount(step[step >= 0], minlength=last + 1)
+        length = steps.end_us - steps.begin_us
+        if last < 2 or max(_relative(events), _relative(length)) >= CUT:
+            return steps
+    note = "the last step is cut short and left out"
+    return Steps(steps.begin_us[:-1], steps.end_us[:-1], steps.thread, last, notes=(note,))
+
+
+def _relative(values: NDArray[Any]) -> float:
+    """The last value over the median of the others."""
+    return float(values[-1]) / max(float(np.median(values[:-1])), 1e-9)
+
+
+def _repeated(trace: Trace, thread: int) -> Steps | None:
+    """Steps that begin where a sequence of operators begins again, if all operators are such sequences.
+
+    Only those that no other operator calls are compared. The last sequence may be incomplete.
+    """
+    ops = np.flatnonzero(trace.of("cpu_op") & (trace.thread == thread))
+    if len(ops) < FEWEST_OPS * FEWEST_TIMES:
+        return None
+    reached = np.maximum.accumulate(trace.end_us[ops])
+    outer = ops[np.append(True, trace.begin_us[ops[1:]] >= reached[:-1])]
+    names = trace.name[outer]
+    counts = np.bincount(names)
+    rarest = np.flatnonzero(names == np.argmin(np.where(counts > 0, counts, len(names) + 1)))
+    for period in (rarest[1:MOST_TRIED] - rarest[0]).tolist():
+        times = len(names) // period
+        if times < FEWEST_TIMES:
+            return None
+        if period >= FEWEST_OPS and (names[period:] == names[:-period]).all():
+            begin = trace.begin_us[outer[: times * period : period]]
+            last = float(trace.end_us[outer[: times * period]].max())
+            note = f"no step annotations: each step begins where the same {period} operators come again"
+            return Steps(begin, np.append(begin[1:], last), thread, times, notes=(note,))
+    return None
 
 
 def _named(trace: Trace, prefix: str) -> NDArray[np.bool_]:

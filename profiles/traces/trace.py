@@ -30,6 +30,7 @@ class Trace:
         rank: Of the process in its distributed run, where the file says so.
         info: ``schemaVersion``, ``distributedInfo``, ``deviceProperties`` and the like, as found.
         notes: What was wrong with the file and how far it was read.
+        cut: The file ends within the list of events.
     """
 
     names: list[str]
@@ -46,6 +47,7 @@ class Trace:
     rank: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    cut: bool = False
 
     def __len__(self) -> int:
         return len(self.begin_us)

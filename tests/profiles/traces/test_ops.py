@@ -1,8 +1,10 @@
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from trace_builder import (
+    Event,
     a_call,
     a_copy,
     a_function,
@@ -122,8 +124,56 @@ def test_without_any_structure_the_whole_trace_is_one_step() -> None:
     window = recorded(trace)
     assert (window.steps, window.step_ms) == (1, 0.4)
     assert "the whole trace is taken as one step" in window.notes[-1]
-    assert phases_of_trace(trace) is None
+    phases = phases_of_trace(trace)
+    assert phases is not None and (phases.steps, phases.step_ms) == (1, 0.4)
     assert window_of(trace, clean_step_ms=None, steps=2).step_ms == 0.2
+
+
+def a_pass(begin: float, layers: int = 3) -> list[Event]:
+    """Operators of one forward pass: an embedding, alike layers, a loss."""
+    ops = ["aten::embedding", *["aten::linear", "aten::relu", "aten::add"] * layers, "aten::nll_loss"]
+    return [an_operator(name, begin + 20 * at, 15) for at, name in enumerate(ops)]
+
+
+def test_without_annotations_a_step_begins_where_the_operators_come_again() -> None:
+    events = [event for begin in (0, 1000, 2000, 3000) for event in a_pass(begin)]
+    inner = [an_operator("aten::addmm", begin + 21, 5) for begin in (0, 2000)]
+    window, phases = (found := recorded(a_trace(*events, *inner))), phases_of_trace(a_trace(*events))
+    assert (window.steps, window.step_ms) == (4, near((3000 + 215) / 4000))
+    assert "each step begins where the same 11 operators come again" in found.notes[-1]
+    assert phases is not None and phases.steps == 4
+
+
+def test_a_last_pass_that_is_incomplete_is_no_step() -> None:
+    events = [event for begin in (0, 1000, 2000) for event in a_pass(begin)] + a_pass(3000)[:4]
+    assert recorded(a_trace(*events)).steps == 3
+
+
+def test_alike_layers_of_one_pass_are_no_steps() -> None:
+    assert recorded(a_trace(*a_pass(0, layers=40))).steps == 1
+    two = [*a_pass(0, layers=40), *a_pass(9000, layers=40)]
+    assert recorded(a_trace(*two)).steps == 1
+
+
+def test_a_last_step_that_the_recording_cut_is_left_out() -> None:
+    whole = [a_step(at, 100.0 * at, 99.0) for at in range(4)]
+    ops = [an_operator("aten::mm", 100.0 * at + 10 * each, 5) for at in range(4) for each in range(5)]
+    cut = recorded(a_trace(*whole, *ops, a_step(4, 400, 10)))
+    assert (cut.steps, cut.step_ms) == (4, near(0.099))
+    assert "the last step is cut short and left out" in cut.notes
+    quick = [an_operator("aten::mm", 400.0 + each, 1) for each in range(5)]
+    assert recorded(a_trace(*whole, *ops, a_step(4, 400, 10), *quick)).steps == 5
+
+
+def test_the_last_step_of_a_file_that_is_cut_off_is_left_out() -> None:
+    trace = a_trace(*[a_step(at, 100.0 * at, 99.0) for at in range(3)], an_operator("aten::mm", 0, 50))
+    assert (recorded(replace(trace, cut=True)).steps, recorded(trace).steps) == (2, 3)
+
+
+def test_a_device_beside_which_no_operator_was_recorded_is_one_window() -> None:
+    window = recorded(a_trace(*a_launch("gemm", 0, 10, 40, 1), *a_launch("gemm", 80, 90, 10, 2)))
+    assert window.steps == 1 and window.device is not None
+    assert window.device.idle_share == near(0.4 / 0.9)
 
 
 def test_a_trace_without_host_events_yields_an_empty_window() -> None:
