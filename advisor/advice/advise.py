@@ -5,13 +5,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from advisor.advice.finding import Finding, Kind, Severity, State
+from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
 from advisor.advice.rule import Rule, percent
 from advisor.profiles.derived.disturbance import disturbances
 from advisor.profiles.facts.profile import Profile
 
 CLEAN_STEPS = 10  # fewer say too little about time
-TRACED_STEPS = 3  # of a trace made elsewhere, which has no more to give
+TRACED_STEPS = 3  # of a trace made elsewhere; with fewer the interval is wide
+ONE_STEP = 0.5  # relative half width of an interval from one step, for how steps differ; set by experiment
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)
@@ -73,6 +74,9 @@ def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Findin
         finding = rule.check(profile)
     except Exception as error:  # the one broad except: the rule is at fault, not the run
         return Finding(rule.id, rule.kind, State.ERROR, title=f"{type(error).__name__}: {error}")
+    traced = profile.target_kind == "trace"
+    if traced and finding.state is State.NOT_APPLICABLE and rule.on_traces:
+        return rule.not_applicable(rule.on_traces)
     if not finding.fired:
         return finding
     ceiling = finding.ceiling
@@ -81,6 +85,9 @@ def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Findin
     reason = _abstains(rule, finding, profile)
     if reason is not None:
         return rule.not_applicable(*reason)
+    steps = profile.phases.steps if profile.phases is not None else 0
+    if traced and rule.timed and ceiling is not None and 0 < steps < TRACED_STEPS:
+        finding = _with_evidence(rule.graded(finding, _of_few_steps(ceiling, steps)), few_steps=steps)
     if rule.timed and ceiling is not None and profile.phases is not None and profile.phases.all_flagged:
         finding = _with_evidence(finding, every_step_flagged=True)
     if disturbed and rule.timed and finding.state is State.OPPORTUNITY:
@@ -90,6 +97,13 @@ def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Findin
     return finding
 
 
+def _of_few_steps(ceiling: Ceiling, steps: int) -> Ceiling:
+    """The ceiling with an interval as wide as so few steps make it."""
+    error = ONE_STEP / math.sqrt(steps)
+    low, high = ceiling.share * (1 - error), ceiling.share * (1 + error)
+    return dataclasses.replace(ceiling, low=min(ceiling.low, low), high=min(1.0, max(ceiling.high, high)))
+
+
 def _with_evidence(finding: Finding, **evidence: Any) -> Finding:
     return dataclasses.replace(finding, evidence={**finding.evidence, **evidence})
 
@@ -97,9 +111,9 @@ def _with_evidence(finding: Finding, **evidence: Any) -> Finding:
 def _abstains(rule: Rule, finding: Finding, profile: Profile) -> tuple[str, str] | None:
     phases, window = profile.phases, profile.window
     of_step = finding.ceiling is not None and finding.ceiling.of == "step"
-    least = TRACED_STEPS if profile.target_kind == "trace" else CLEAN_STEPS
-    if rule.timed and of_step and phases is not None and 0 < phases.steps < least:
-        return f"{phases.steps} clean steps", f"needs {least}"
+    few = phases is not None and 0 < phases.steps < CLEAN_STEPS and profile.target_kind != "trace"
+    if rule.timed and of_step and few and phases is not None:
+        return f"{phases.steps} clean steps", f"needs {CLEAN_STEPS}"
     if rule.recorded and window is not None and finding.ceiling is not None:
         claimed = finding.ceiling.share
         if finding.ceiling.source != "replay" and window.residual > claimed / 2:

@@ -47,6 +47,8 @@ class Rule:
         timed: Its findings are about time, which other load on the machine would falsify.
         recorded: It reads the operators of the profiler's window.
         correctness: A risk that what is learnt is wrong.
+        on_traces: What it lacks, and why, where it abstains on a trace made elsewhere; without it the
+            reason that ``check`` gives holds for traces as well.
     """
 
     family: ClassVar[Family]
@@ -59,6 +61,7 @@ class Rule:
     timed: ClassVar[bool] = True
     recorded: ClassVar[bool] = False
     correctness: ClassVar[bool] = False
+    on_traces: ClassVar[str] = ""
 
     @property
     def id(self) -> str:
@@ -106,18 +109,11 @@ class Rule:
             kind: Where it is not the rule's own.
             knobs: Where they are fewer than the rule's own.
         """
-        if ceiling.low < self.least:
-            return dataclasses.replace(self.passed(title), evidence=evidence or {}, ceiling=ceiling)
-        severity = Severity.LOW
-        if ceiling.low >= MEDIUM:
-            severity = Severity.MEDIUM
-        if ceiling.low >= HIGH and ceiling.source != "model":
-            severity = Severity.HIGH
-        return Finding(
+        finding = Finding(
             self.id,
             kind or self.kind,
             State.OPPORTUNITY,
-            severity,
+            None,
             title,
             location,
             ceiling,
@@ -125,6 +121,19 @@ class Rule:
             advice=advice,
             knobs=self.knobs if knobs is None else knobs,
         )
+        return self.graded(finding, ceiling)
+
+    def graded(self, finding: Finding, ceiling: Ceiling) -> Finding:
+        """The finding with this ceiling and the severity of its lower end; below ``least`` it passes."""
+        if ceiling.low < self.least:
+            passed = self.passed(finding.title)
+            return dataclasses.replace(passed, evidence=finding.evidence, ceiling=ceiling)
+        severity = Severity.LOW
+        if ceiling.low >= MEDIUM:
+            severity = Severity.MEDIUM
+        if ceiling.low >= HIGH and ceiling.source != "model":
+            severity = Severity.HIGH
+        return dataclasses.replace(finding, ceiling=ceiling, severity=severity)
 
     def diagnostic(
         self,

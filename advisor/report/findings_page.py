@@ -137,6 +137,9 @@ def _doubt(finding: Finding) -> str:
     disturbed = finding.evidence.get("disturbed_by")
     if isinstance(disturbed, list) and disturbed:
         said += f"; disturbed by {shown(', '.join(map(str, disturbed))).replace('_', ' ')}"
+    few = finding.evidence.get("few_steps")
+    if few:
+        said += f"; wide, from {few} recorded step{'' if few == 1 else 's'}"
     if finding.evidence.get("every_step_flagged"):
         said += "; no step was without an evaluation, a save, a new epoch or a compilation"
     return said

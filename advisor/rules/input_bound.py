@@ -6,6 +6,7 @@ from advisor.profiles.derived.demand import cpu_demand
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Share
 
+MANY = "_MultiProcessing"  # begins the name of the iterator that has workers; a trace does not tell how many
 THRESHOLD = 0.05  # where PyTorch's TensorBoard plug-in starts to warn
 
 
@@ -25,8 +26,10 @@ class InputBound(Rule):
         phases, loader = profile.phases, profile.loader
         if phases is None:
             return self.not_applicable("no steps were recorded")
-        if loader is None:
+        iterating = profile.window.loader if profile.window is not None else ""
+        if loader is None and not iterating:
             return self.not_applicable("data loader", "the program uses no DataLoader")
+        workers = (None if iterating.startswith(MANY) else 0) if loader is None else loader.num_workers
         share = phases.share("input_wait")
         if share < THRESHOLD:
             return self.passed(f"{percent(share)} of the step waits for data")
@@ -34,12 +37,12 @@ class InputBound(Rule):
         return self.opportunity(
             f"{percent(share)} of each step waits for data",
             self.timeline(share) if free is None else self.measured(_no_more_than(free, share)),
-            advice=_advice(profile, loader.num_workers),
-            location=loader.location,
+            advice=_advice(profile, workers),
+            location=None if loader is None else loader.location,
             evidence={
                 "input_wait_ms": round(phases.input_wait_ms, 4),
                 "step_ms": round(phases.step_ms, 4),
-                "num_workers": loader.num_workers,
+                "num_workers": workers,
             },
         )
 
@@ -49,7 +52,9 @@ def _no_more_than(free: Share, waited: float) -> Share:
     return Share(free.share, min(free.low, waited), free.high)
 
 
-def _advice(profile: Profile, num_workers: int) -> str:
+def _advice(profile: Profile, num_workers: int | None) -> str:
+    if num_workers is None:
+        return "Make items cheaper, or give the loader more workers: `DataLoader(..., num_workers=...)`."
     if not num_workers:
         return "Make batches in worker processes: `DataLoader(..., num_workers=2)`."
     demand = cpu_demand(profile)

@@ -179,7 +179,8 @@ class Window:
     ``dispatches`` counts operators called from Python or autograd directly, per step. ``recompute_ms``
     is forward work repeated inside backward (activation checkpointing), ``cast_ms`` the time of dtype
     conversions, ``zero_ms`` that of clearing gradients by writing zeros. ``corrected_step_ms`` is the
-    recorded step without what was taken off for the profiler.
+    recorded step without what was taken off for the profiler. ``loader`` is the class of the iterator that
+    the DataLoader's ranges name; empty without such a range.
     """
 
     steps: int
@@ -202,6 +203,7 @@ class Window:
     single_tensor_updates: bool | None = None
     device: DeviceFacts | None = None
     corrected_step_ms: float | None = None
+    loader: str = ""
     notes: tuple[str, ...] = field(default=())
 
     def ms_of(self, *names: str, dtype: str | None = None, phase: str | None = None) -> float:

@@ -28,6 +28,7 @@ from advisor.profiles.traces.rank_times import communication_of
 from advisor.profiles.traces.trace import Trace
 
 MOST_OPS = 200
+LOADER_RANGE = "enumerate(DataLoader)#"
 COMPUTE = (FORWARD, BACKWARD, OPTIMIZER)
 CLEARING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 LEAST_LEFT = 0.001  # of a step: on several threads more may be taken off than the step took
@@ -80,6 +81,7 @@ def window_of(
         zero_ms=_ms(calls, clears(calls)),
         single_tensor_updates=_single_tensor_updates(calls),
         device=device_facts(calls),
+        loader=_loader(calls),
         notes=(*trace.notes, *calls.steps.notes),
     )
 
@@ -198,6 +200,13 @@ def _single_tensor_updates(calls: Calls) -> bool | None:
     grouped = calls.named(lambda name: name.startswith(("aten::_foreach_", "aten::_fused_")))
     several = int((updating & calls.top).sum()) >= PER_PARAMETER * calls.steps.count
     return several and not (updating & grouped).any()
+
+
+def _loader(calls: Calls) -> str:
+    """The iterator's class in ``enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__``."""
+    names = {calls.trace.names[name] for name in np.unique(calls.name[calls.step >= 0]).tolist()}
+    ranges = sorted(name for name in names if name.startswith(LOADER_RANGE))
+    return ranges[0].removeprefix(LOADER_RANGE).partition(".")[0] if ranges else ""
 
 
 def _residual(calls: Calls, clean_step_ms: float | None) -> float:

@@ -108,7 +108,10 @@ class _Reading:
             return self._error("the file is no JSON", "; ".join([*self.notes, str(error)]))
         if "traceEvents" in value:
             return self._error("the file is no trace", "its traceEvents are no list")
-        return self._error("the file is no trace", "it has no traceEvents")
+        cause = "it has no traceEvents"
+        if "nodes" in value and "schema" in value:
+            cause = "it is a graph of operators, as ExecutionTraceObserver writes it, without their times"
+        return self._error("the file is no trace", cause)
 
     def _read_events(self, buffer: bytes) -> bytes | None:
         """Read to the end of the list of events; return what follows it, or nothing if it is cut off."""

@@ -14,6 +14,7 @@ CUT = (
     0.5  # of the other steps: a last one with less time and fewer events was cut by the end of the recording
 )
 FEWEST_OPS, FEWEST_TIMES = 10, 3  # of a sequence of operators that is taken for a step
+UNLIKE = 10  # times the median: sequences of such different lengths are no steps
 MOST_TRIED = 64  # lengths of such a sequence
 
 
@@ -87,7 +88,7 @@ def steps_of(trace: Trace, count: int | None = None) -> Steps | None:
         return Steps(np.append(first, end[:-1]), end, int(trace.thread[updates[0]]), len(end), notes=(note,))
     busiest = int(np.argmax(np.bincount(trace.thread[host])))
     if count is None:
-        again = _repeated(trace, busiest)
+        again = _repeated(trace, host, busiest)
         if again is not None:
             return again
     note = "no step annotations and no optimizer step: the whole trace is taken as " + (
@@ -120,10 +121,12 @@ def _relative(values: NDArray[Any]) -> float:
     return float(values[-1]) / max(float(np.median(values[:-1])), 1e-9)
 
 
-def _repeated(trace: Trace, thread: int) -> Steps | None:
+def _repeated(trace: Trace, host: NDArray[np.intp], thread: int) -> Steps | None:
     """Steps that begin where a sequence of operators begins again, if all operators are such sequences.
 
-    Only those that no other operator calls are compared. The last sequence may be incomplete.
+    Only those that no other operator calls are compared. The last sequence may be incomplete. Where one
+    took many times as long as the others, as the first does in a program that has just begun, a mean over
+    them would say nothing.
     """
     ops = np.flatnonzero(trace.of("cpu_op") & (trace.thread == thread))
     if len(ops) < FEWEST_OPS * FEWEST_TIMES:
@@ -139,9 +142,12 @@ def _repeated(trace: Trace, thread: int) -> Steps | None:
             return None
         if period >= FEWEST_OPS and (names[period:] == names[:-period]).all():
             begin = trace.begin_us[outer[: times * period : period]]
-            last = float(trace.end_us[outer[: times * period]].max())
+            rest = trace.begin_us[outer[times * period :]]
+            end = np.append(begin[1:], rest[0] if len(rest) else trace.end_us[host].max())
+            if (end - begin).max() > UNLIKE * np.median(end - begin):
+                return None
             note = f"no step annotations: each step begins where the same {period} operators come again"
-            return Steps(begin, np.append(begin[1:], last), thread, times, notes=(note,))
+            return Steps(begin, end, thread, times, notes=(note,))
     return None
 
 

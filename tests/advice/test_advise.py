@@ -258,6 +258,34 @@ def test_an_unclear_window_says_nothing_against_a_replay_or_against_rules_that_d
     assert all(finding.fired for finding in said(unclear, replayed, a_rule("watched")).values())
 
 
+@pytest.mark.parametrize(("steps", "low", "wide"), [(1, 0.2, True), (2, 0.2586, True), (3, 0.36, False)])
+def test_a_trace_bears_findings_from_one_step_on_with_an_interval_that_says_so(
+    steps: int, low: float, wide: bool
+) -> None:
+    profile = a_profile(phases_ms={"forward": 9.0}, target_kind="trace")
+    assert profile.phases is not None
+    profile = replace(profile, phases=replace(profile.phases, steps=steps))
+    finding = said(profile, a_rule("any", 0.4))["any"]
+    assert finding.state is State.OPPORTUNITY and finding.severity is Severity.HIGH
+    assert finding.ceiling is not None and finding.ceiling.low == pytest.approx(low, abs=1e-4)
+    assert finding.evidence == ({"few_steps": steps} if wide else {})
+
+
+def test_what_one_step_leaves_unclear_passes() -> None:
+    profile = a_profile(phases_ms={"forward": 9.0}, target_kind="trace")
+    assert profile.phases is not None
+    profile = replace(profile, phases=replace(profile.phases, steps=1))
+    assert said(profile, a_rule("any", 0.039))["any"].state is State.PASSED
+
+
+def test_a_rule_says_of_a_trace_what_that_lacks() -> None:
+    abstains = Always("any", lambda rule, _: rule.not_applicable("loader", "the program uses none"))
+    lacking = Always("any", abstains.says, on_traces="loader: a trace does not hold it")
+    assert said(a_profile(target_kind="trace"), abstains)["any"].title == "loader: the program uses none"
+    assert said(a_profile(target_kind="trace"), lacking)["any"].title == "loader: a trace does not hold it"
+    assert said(a_profile(), lacking)["any"].title == "loader: the program uses none"
+
+
 def test_the_summary_is_the_first_finding_that_matters() -> None:
     findings = advise(a_profile(), {"a": a_rule("a", 0.05), "b": a_rule("b", 0.4)})
     assert summary(findings, a_profile()) == "b"

@@ -1,7 +1,7 @@
-from builders import a_loader, a_profile, a_share
+from builders import a_loader, a_profile, a_share, a_window
 
 from advisor.advice.finding import Severity, State
-from advisor.profiles.facts.profile import RunFacts
+from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.input_bound import InputBound
 
@@ -49,3 +49,20 @@ def test_more_workers_are_advised_only_where_a_cpu_is_free_for_them() -> None:
     unknown = InputBound().check(a_profile(phases_ms=waits, loader=a_loader(num_workers=4), run=run))
     assert "no free CPU" in str(computing.advice)
     assert "more than 4 workers" in str(reading.advice) and "more than 4 workers" in str(unknown.advice)
+
+
+def a_traced(loader: str, wait_ms: float = 4.0) -> Profile:
+    return a_profile(phases_ms={"input_wait": wait_ms}, target_kind="trace", window=a_window(loader=loader))
+
+
+def test_a_trace_is_judged_by_the_ranges_of_its_loader() -> None:
+    single = InputBound().check(a_traced("_SingleProcessDataLoaderIter"))
+    many = InputBound().check(a_traced("_MultiProcessingDataLoaderIter"))
+    assert single.state is many.state is State.OPPORTUNITY
+    assert single.title == many.title == "40 % of each step waits for data"
+    assert "num_workers=2" in single.advice and "more workers" in many.advice
+    assert (single.evidence["num_workers"], many.evidence["num_workers"]) == (0, None)
+
+
+def test_a_trace_without_such_a_range_is_not_judged() -> None:
+    assert InputBound().check(a_traced("", 0.0)).state is State.NOT_APPLICABLE

@@ -144,6 +144,17 @@ def test_without_annotations_a_step_begins_where_the_operators_come_again() -> N
     assert phases is not None and phases.steps == 4
 
 
+def test_a_pass_lasts_until_the_next_begins_or_the_recording_ends() -> None:
+    engine = an_operator("aten::mm", 2500, 300, thread=("1", "2"))
+    trace = a_trace(*(event for begin in (0, 1000, 2000) for event in a_pass(begin)), engine)
+    assert recorded(trace).step_ms == near(2.8 / 3)
+
+
+def test_alike_passes_of_which_one_took_far_longer_are_one_window() -> None:
+    trace = a_trace(*(event for begin in (0, 90_000, 91_000, 92_000) for event in a_pass(begin)))
+    assert recorded(trace).steps == 1
+
+
 def test_a_last_pass_that_is_incomplete_is_no_step() -> None:
     events = [event for begin in (0, 1000, 2000) for event in a_pass(begin)] + a_pass(3000)[:4]
     assert recorded(a_trace(*events)).steps == 3
