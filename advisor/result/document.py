@@ -111,6 +111,20 @@ class Recording(Record):
     notes: list[str] = []
 
 
+class Product(Record):
+    """Matrix products of (m, k) and (k, n) of one operator, type and size; calls and time are per step."""
+
+    op: str
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    dtype: str = ""
+    calls: Finite
+    kernel_us: Finite
+    tflops: Finite
+
+
 class ProfileSummary(Record):
     """Where the time of one baseline step goes.
 
@@ -119,12 +133,15 @@ class ProfileSummary(Record):
     out, ``rates`` measured limits of the machine, ``roofline`` the share of them that the step reached.
     Where there is a device, ``device_ms`` is a step as it spent it, from its first event to the end of its
     last (``computing``, ``exposed_communication``, ``exposed_copies``, ``idle``, ``total``), and ``idle_ms``
-    its idle time by what it waited for.
+    its idle time by what it waited for. ``kernels_ms`` is the time of its kernels by what they do,
+    ``products`` are the largest matrix products.
     """
 
     phases_ms: dict[str, Finite]
     device_ms: dict[str, Finite] = {}
     idle_ms: dict[str, Finite] = {}
+    kernels_ms: dict[str, Finite] = {}
+    products: list[Product] = []
     periodic_s: dict[str, Finite] = {}
     epoch_s: Finite | None = None
     overhead: Finite = 0.0

@@ -4,13 +4,14 @@ import math
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from advisor.advice.finding import Finding
 from advisor.profiles.facts.observed import RankFacts
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Replays
-from advisor.result.document import Ceiling, Interval, Operator, Place, ProfileSummary, Recording
+from advisor.result.document import Ceiling, Interval, Operator, Place, Product, ProfileSummary, Recording
 from advisor.result.document import Finding as FindingData
 
 PARTS = (
@@ -69,13 +70,18 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
     )
 
 
-def _device(profile: Profile) -> dict[str, dict[str, float]]:
+def _device(profile: Profile) -> dict[str, Any]:
     """The step as the device spent it, where one was recorded."""
     device = None if profile.window is None else profile.window.device
     if device is None or device.time is None:
         return {}
     spent = {part: float(getattr(device.time, f"{part}_ms")) for part in DEVICE_PARTS}
-    return {"device_ms": spent, "idle_ms": dict(device.time.idle)}
+    return {
+        "device_ms": spent,
+        "idle_ms": dict(device.time.idle),
+        "kernels_ms": dict(device.kernels_ms),
+        "products": [Product(**asdict(each)) for each in device.products],
+    }
 
 
 def _rank(rank: RankFacts) -> dict[str, Any]:

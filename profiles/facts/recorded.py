@@ -136,6 +136,24 @@ class DeviceTime:
 
 
 @dataclass(frozen=True)
+class Product:
+    """Matrix products of (m, k) and (k, n) of one operator, type and size, ``calls`` of them per step.
+
+    ``kernel_us`` is what they take together on the device per step, ``tflops`` their mean rate.
+    """
+
+    op: str
+    m: int
+    n: int
+    k: int
+    batch: int
+    dtype: str
+    calls: float
+    kernel_us: float
+    tflops: float
+
+
+@dataclass(frozen=True)
 class DeviceFacts:
     """The device's timeline, per step. Shares are of the step.
 
@@ -143,7 +161,8 @@ class DeviceFacts:
     shorter than their launch, ``full_queue`` whether launches run far ahead of the device.
     ``layout_ms`` is time of layout-change kernels, ``fill_copy_ms`` that of filling on the host and copying
     and ``fill_location`` where most of that happens. ``busy_share`` and ``idle_share`` leave out what fills
-    the queue in the first step and drains it in the last; ``time`` is of the whole window.
+    the queue in the first step and drains it in the last; ``time`` is of the whole window. ``kernels_ms`` is
+    the time of kernels by what they do, ``products`` are the largest matrix products.
     """
 
     busy_share: float
@@ -162,6 +181,8 @@ class DeviceFacts:
     gaps: tuple[Gap, ...] = ()
     fill_location: Location | None = None
     time: DeviceTime | None = None
+    kernels_ms: tuple[tuple[str, float], ...] = ()
+    products: tuple[Product, ...] = ()
 
     def copy(self, direction: str) -> Copies | None:
         """The copies of one direction, if there were any."""

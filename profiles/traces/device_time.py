@@ -2,12 +2,12 @@
 
 from advisor.profiles.facts.recorded import DeviceTime
 from advisor.profiles.traces.intervals import Times, union
+from advisor.profiles.traces.kernels import EXCHANGE
 from advisor.profiles.traces.nesting import Flags
 from advisor.profiles.traces.timeline import Timeline
 from advisor.profiles.traces.trace import CATEGORIES
 
 COPY = CATEGORIES.index("gpu_memcpy")
-EXCHANGES = ("nccl", "rccl")  # somewhere in the name of a kernel
 
 
 def device_time(timeline: Timeline) -> DeviceTime:
@@ -18,7 +18,7 @@ def device_time(timeline: Timeline) -> DeviceTime:
     """
     calls = timeline.calls
     copying = calls.trace.category[timeline.rows] == COPY
-    exchanging = calls.kernels_named(lambda name: any(each in name for each in EXCHANGES))[timeline.chosen]
+    exchanging = calls.kernels_named(lambda name: EXCHANGE.search(name) is not None)[timeline.chosen]
     computing_us = _length(timeline, ~copying & ~exchanging)
     working_us = _length(timeline, ~copying)
     gaps = timeline.active.gaps()

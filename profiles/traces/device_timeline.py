@@ -11,7 +11,9 @@ from advisor.profiles.traces.calls import LOADER, OPTIMIZER, Calls, Times, calls
 from advisor.profiles.traces.copies import copies_of, is_copy
 from advisor.profiles.traces.device_time import device_time
 from advisor.profiles.traces.flops import VIEWS
+from advisor.profiles.traces.kernels import kernels_ms
 from advisor.profiles.traces.nesting import Flags
+from advisor.profiles.traces.products import products
 from advisor.profiles.traces.timeline import LOADING, Timeline
 from advisor.profiles.traces.trace import Trace
 
@@ -66,6 +68,8 @@ def device_facts(calls: Calls) -> DeviceFacts | None:
         gaps=_largest(timeline),
         fill_location=fill_location,
         time=device_time(timeline),
+        kernels_ms=kernels_ms(calls, timeline.chosen),
+        products=products(calls),
     )
 
 

@@ -1,0 +1,113 @@
+"""What the events of a device do, by the operator that launched them and else by their own name."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from advisor.profiles.traces.calls import OPTIMIZER, Calls
+from advisor.profiles.traces.flops import LINEAR, NORMALISING, POINTWISE, PRODUCTS, REDUCING, WRITING
+from advisor.profiles.traces.nesting import Ints
+from advisor.profiles.traces.trace import CATEGORIES
+
+KINDS = (
+    "gemm", "convolution", "attention", "normalization", "elementwise", "reduction", "optimizer",
+    "communication", "copy", "triton", "other",
+)  # fmt: skip
+
+EXCHANGE = re.compile("nccl|rccl")
+COMPILED = re.compile("triton_")  # what Inductor generates is called so
+OPTIMIZING = re.compile(
+    r"multi_tensor_apply.*(adam|sgd|lamb|adagrad|rmsprop|novograd|lars)|fused_?(adam|sgd|lamb|adagrad|lion)",
+    re.IGNORECASE,
+)
+SOFTMAXES = {name for name in NORMALISING if "softmax" in name}
+
+BY_OPERATOR = {
+    **dict.fromkeys((*PRODUCTS, *LINEAR), "gemm"),
+    **dict.fromkeys(NORMALISING - SOFTMAXES, "normalization"),
+    **dict.fromkeys(REDUCING, "reduction"),
+    **dict.fromkeys(POINTWISE | WRITING, "elementwise"),
+}
+"""Operators of torch; softmaxes and what gathers, joins or sorts are ``other``."""
+
+OPERATORS = (
+    (r"conv(olution|_transpose)?(\d?d)?(_|$)", "convolution"),
+    (r"attention|attn|fmha|(^|_)mha|and_cache|kv_?cache|store_cache", "attention"),
+    (r"(batch|layer|group|instance|rms)_?norm", "normalization"),
+    (r"gemm|matmul|(^|_)(scaled_|grouped_|int_)*mm(_|$)", "gemm"),
+)
+"""Operators of libraries by a part of their name behind the namespace; attention includes its cache."""
+
+KERNELS = (
+    (r"fprop|dgrad|wgrad|winograd|implicit_(con|gemm)|igemm_(fwd|bwd|wrw)|conv(olve|olution|\dd|_)"
+     r"|nchwto|nhwcto|nchw2|nhwc2", "convolution"),
+    (r"attention|attn|fmha|flash_(fwd|bwd)|reshape_and_cache|kv_?cache", "attention"),
+    (r"(batch|layer|group|instance|rms)_?norm|rowwisemoments|gammabeta|bn_(fw|bw)_", "normalization"),
+    (r"(?<!fb)gemm|cijk_|matmul|nvjet|splitkreduce|cublas|_mm_", "gemm"),
+    (r"reduce_kernel|devicereduce|device_reduce", "reduction"),
+    (r"elementwise|multi_tensor_apply|act_and_mul|rotary|dropout|gelu|silu|fillfunctor", "elementwise"),
+)  # fmt: skip
+"""Names of kernels: CUTLASS, cuBLAS and cuDNN; Tensile's ``Cijk_``, MIOpen's ``igemm_``, CK on ROCm."""
+
+MEMCPY, MEMSET = CATEGORIES.index("gpu_memcpy"), CATEGORIES.index("gpu_memset")
+_OPERATORS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in OPERATORS)
+_KERNELS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in KERNELS)
+
+
+def kernels_ms(calls: Calls, chosen: Ints) -> tuple[tuple[str, float], ...]:
+    """Time of events of a device by kind, per step; they count in full where they overlap.
+
+    Args:
+        calls: Of a trace with a device.
+        chosen: Positions in ``calls.kernels``.
+    """
+    spent = dict.fromkeys(KINDS, 0.0)
+    for kind, us in _by_kind(calls, chosen):
+        spent[kind] += us
+    return tuple((kind, calls.per_step_ms(us)) for kind, us in spent.items())
+
+
+def kind_of(kernel: str, operator: str = "", *, memset: bool = False, updating: bool = False) -> str:
+    """What a kernel does.
+
+    Args:
+        kernel: Its name.
+        operator: That launched it; empty if none is known, as with graphs.
+        memset: It fills memory, which says nothing by itself.
+        updating: It was launched within an optimizer's step.
+    """
+    if EXCHANGE.search(kernel):
+        return "communication"
+    if COMPILED.match(kernel):
+        return "triton"
+    if updating or OPTIMIZING.search(kernel) or OPTIMIZING.search(operator):
+        return "optimizer"
+    if operator in BY_OPERATOR:
+        return BY_OPERATOR[operator]
+    named = _first(_OPERATORS, operator.rpartition("::")[2]) if operator else None
+    return named or ("copy" if memset else _first(_KERNELS, kernel) or "other")
+
+
+def _by_kind(calls: Calls, chosen: Ints) -> Iterator[tuple[str, float]]:
+    """Kinds and microseconds of what is alike in name, operator and phase."""
+    trace, rows, owner = calls.trace, calls.kernels[chosen], calls.kernel_owner[chosen]
+    launch = calls.launched_by[chosen]
+    source = np.where(launch >= 0, launch, owner)
+    operator = np.where(owner >= 0, calls.name[owner], -1).astype(np.int64)
+    updating = (source >= 0) & (calls.phase[source] == OPTIMIZER)
+    category = trace.category[rows]
+    key = ((operator + 1) * len(trace.names) + trace.name[rows]) * 2 + updating
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    spent = np.bincount(group, trace.duration_us[rows])
+    for at, us in zip(first.tolist(), spent.tolist(), strict=True):
+        if category[at] == MEMCPY:
+            yield "copy", us
+            continue
+        name = trace.names[operator[at]] if operator[at] >= 0 else ""
+        kernel = trace.names[trace.name[rows[at]]]
+        yield kind_of(kernel, name, memset=category[at] == MEMSET, updating=bool(updating[at])), us
+
+
+def _first(patterns: tuple[tuple[re.Pattern[str], str], ...], name: str) -> str | None:
+    return next((kind for pattern, kind in patterns if pattern.search(name)), None)
