@@ -113,7 +113,12 @@ def _whole(trace: Trace, steps: Steps) -> Steps:
         if last < 2 or max(_relative(events), _relative(length)) >= CUT:
             return steps
     note = "the last step is cut short and left out"
-    return Steps(steps.begin_us[:-1], steps.end_us[:-1], steps.thread, last, notes=(note,))
+    before = np.nextafter(
+        steps.begin_us[-1], -np.inf
+    )  # what begins with the last step is none of the others'
+    return Steps(
+        steps.begin_us[:-1], np.minimum(steps.end_us[:-1], before), steps.thread, last, notes=(note,)
+    )
 
 
 def _relative(values: NDArray[Any]) -> float:
