@@ -19,6 +19,7 @@ class ActivationHeavy(Rule):
 
     family = Family.MEMORY
     kind = Kind.HEADROOM
+    on_traces = "memory of activations: a trace does not hold it"
     threshold = (
         "activations at least 60 % of the peak, and a doubled batch beyond 92 % of memory (set by experiment)"
     )

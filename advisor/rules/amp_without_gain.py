@@ -33,6 +33,7 @@ class AmpWithoutGain(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "autocast: a trace does not tell whether it is on"
     threshold = (
         "conversions at least 10 % of compute and more than the 16-bit products save (set by experiment); "
         "any share of them where those are less than 1.1 times as fast as in float32"

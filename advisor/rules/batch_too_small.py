@@ -22,6 +22,7 @@ class BatchTooSmall(Rule):
 
     family = Family.COMPUTE
     kind = Kind.HEADROOM
+    on_traces = "time of twice the batch: needs the program itself"
     threshold = "twice the batch takes less than 1.3 times as long (set by experiment)"
     knobs = ("batch_size", "accumulation", "lr_scaling")
     explains = ("idle_device", "optimizer_bound")

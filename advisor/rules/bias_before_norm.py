@@ -28,6 +28,7 @@ class BiasBeforeNorm(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "root modules: a trace does not hold the model"
     threshold = "a bias directly before batch norm in training, 2 % of the step (PyTorch pattern matcher)"
     recorded = True
 

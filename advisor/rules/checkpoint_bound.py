@@ -19,6 +19,7 @@ class CheckpointBound(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "time of saving: a trace does not tell"
     threshold = "saving at least 5 % of the run's time (set by experiment)"
 
     def check(self, profile: Profile) -> Finding:

@@ -23,6 +23,7 @@ class ColdCache(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "items of two epochs: a trace does not time items"
     threshold = (
         f"batches of the first epoch are waited for {SLOWER:.0f} x as long as later ones (set by experiment)"
     )

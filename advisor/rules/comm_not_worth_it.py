@@ -24,6 +24,7 @@ class CommNotWorthIt(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "steps of two ranks: needs their traces, one file each"
     threshold = f"samples/s of all ranks at most {WORTH_IT} x those of one process (set by experiment)"
     knobs = ("single", "accumulation")
 

@@ -21,6 +21,7 @@ class CompileFellBack(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "what the compiler left out: a trace does not tell"
     threshold = (
         "recompile limit reached, no graph at all, a failure, or CUDA graphs skipped (PyTorch's limits)"
     )

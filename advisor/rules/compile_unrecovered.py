@@ -19,6 +19,7 @@ class CompileUnrecovered(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "time of compiling and planned steps: a trace does not tell"
     threshold = "planned steps x time saved per step below the time of compiling (by definition)"
     knobs = ("execution", "compile_region")
     explains = ("slow_start",)

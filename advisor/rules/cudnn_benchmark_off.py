@@ -18,6 +18,7 @@ class CudnnBenchmarkOff(Rule):
 
     family = Family.COMPUTE
     kind = Kind.HEADROOM
+    on_traces = "flag cudnn.benchmark: a trace does not hold it"
     threshold = "convolutions of constant shape on a GPU with the flag off (DLProf, PyTorch tuning guide)"
     knobs = ("cudnn_benchmark",)
     recorded = True

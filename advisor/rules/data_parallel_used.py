@@ -16,6 +16,7 @@ class DataParallelUsed(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "model: a trace does not hold it"
     threshold = (
         "nn.DataParallel with more than one device (PyTorch TensorBoard plug-in, PyTorch tuning guide)"
     )

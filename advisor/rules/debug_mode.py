@@ -23,6 +23,7 @@ class DebugMode(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "debugging aids: a trace does not tell which are on"
     threshold = "any aid that costs time here is on (PyTorch tuning guide)"
     knobs = ("detect_anomaly",)
     explains = ("idle_device",)

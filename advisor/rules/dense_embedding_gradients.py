@@ -25,6 +25,7 @@ class DenseEmbeddingGradients(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "embedding tables and the rows that a step reads: a trace does not hold them"
     threshold = "under 10 % of rows read per step, gradient and update at least 5 % of it (set by experiment)"
     knobs = ("sparse_embedding",)
     explains = ("optimizer_bound",)

@@ -29,6 +29,7 @@ class DuplicatedSamples(Rule):
 
     family = Family.INPUT
     kind = Kind.RISK
+    on_traces = "samples of each worker: a trace does not hold them"
     threshold = (
         f"{MOST:.0%} of the copies that would come if no worker or rank had a share of its own "
         "(set by experiment)"

@@ -19,6 +19,7 @@ class EvaluationBound(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "time of evaluations: a trace does not tell them from training"
     threshold = "evaluation at least 10 % of the run's time (set by experiment)"
 
     def check(self, profile: Profile) -> Finding:

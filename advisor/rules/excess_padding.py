@@ -18,6 +18,7 @@ class ExcessPadding(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "token ids of batches: a trace does not hold them"
     threshold = f"padding more than {THRESHOLD:.0%} of the tokens (SageMaker Debugger, NLPSequenceRatio)"
 
     def check(self, profile: Profile) -> Finding:

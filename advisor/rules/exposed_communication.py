@@ -20,6 +20,7 @@ class ExposedCommunication(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "exchanges with other processes: the trace holds none"
     threshold = "communication that nothing overlaps above 5 % of the step (TraceLens)"
     knobs = ("ddp", "accumulation", "local_sgd")
 

@@ -30,6 +30,7 @@ class Fp32Matmul(Rule):
 
     family = Family.COMPUTE
     kind = Kind.HEADROOM
+    on_traces = "matmul precision: a trace does not hold it"
     threshold = (
         "float32 products at least 20 % of compute at precision highest, and a rate at lower precision "
         "at least 1.1 times as high (set by experiment)"

@@ -21,6 +21,7 @@ class Fragmentation(Rule):
 
     family = Family.MEMORY
     kind = Kind.RISK
+    on_traces = "device memory: a trace does not hold what the allocator reserved"
     threshold = (
         "reserved at least 2 times allocated and 30 % of the device (TraceML), "
         "or allocation retries with less than 90 % of the device in tensors (PyTorch tuning guide)"

@@ -20,6 +20,7 @@ class FrozenParametersOptimized(Rule):
 
     family = Family.OPTIMIZER
     kind = Kind.WASTE
+    on_traces = "gradients of each parameter: a trace does not tell which had none"
     threshold = "at least 1 % of an optimizer's bytes never had a gradient (set by experiment)"
     severity = Severity.LOW
     timed = False

@@ -18,6 +18,7 @@ class GarbageCollection(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "collections of garbage: a trace does not hold them"
     threshold = "collector pauses above 1 % of the time since the first step (set by experiment)"
     knobs = ("gc_freeze",)
     explains = ("unstable_steps", "unattributed_time")

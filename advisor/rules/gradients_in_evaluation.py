@@ -16,6 +16,7 @@ class GradientsInEvaluation(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "evaluations: a trace does not tell them from training"
     threshold = "outputs in evaluation carry a graph (PyTorch tuning guide)"
     explains = ("evaluation_bound",)
 

@@ -81,6 +81,7 @@ class GraphBreaks(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "breaks of the graph: a trace does not tell"
     threshold = "at least one graph break per step (PyTorch: a whole graph is what compiling gains from)"
     knobs = ("compile_region",)
     explains = ("compile_unrecovered", "idle_device")

@@ -19,6 +19,7 @@ class InputBound(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "data loader: the trace holds no range of one"
     threshold = "input wait at least 5 % of the step (PyTorch TensorBoard plug-in)"
     knobs = ("num_workers", "prefetch_factor", "in_memory_cache")
 

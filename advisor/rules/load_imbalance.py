@@ -25,6 +25,7 @@ class LoadImbalance(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "steps of two ranks: needs their traces, one file each"
     threshold = (
         f"histograms of two ranks differ by {DISTANCE} (SageMaker Debugger), or memory by 20 % with 30 % in "
         "use (TraceML)"

@@ -19,6 +19,7 @@ class LoaderRecreated(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "construction of loaders: a trace does not hold it"
     threshold = (
         "several loaders from one line, whose construction and workers' start take at least 2 % of an epoch "
         "(set by experiment), or which pin memory with persistent workers (Lightning)"

@@ -18,6 +18,7 @@ class LoggingBound(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "time of logging: a trace does not tell"
     threshold = "logging at least 3 % of the step (set by experiment)"
     explains = ("unstable_steps",)
 

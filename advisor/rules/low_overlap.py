@@ -20,6 +20,7 @@ class LowOverlap(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "exchanges with other processes: the trace holds none"
     threshold = (
         "overlapped communication below 70 % of all (TraceLens, Holistic Trace Analysis), "
         "worth 2 % of the step"

@@ -27,6 +27,7 @@ class MemoryGrowth(Rule):
 
     family = Family.MEMORY
     kind = Kind.RISK
+    on_traces = "memory over many steps: a trace does not hold it"
     threshold = (
         "a steady rise over 50 steps by 1 GiB (TraceML) or 5 % of memory (SageMaker Debugger), "
         "or by 256 MiB if memory would be full within an hour"

@@ -20,6 +20,7 @@ class MemoryPressure(Rule):
 
     family = Family.MEMORY
     kind = Kind.RISK
+    on_traces = "memory in use and its limit: a trace does not hold them"
     threshold = (
         "device peak above 90 % (TensorBoard plug-in), host or cgroup above 80 %, high from 97 % (TraceML), "
         "or any allocation retry"

@@ -21,6 +21,7 @@ class ModelOnCpu(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "accelerators of the machine: a trace does not tell of those that were not used"
     threshold = (
         f"an accelerator, no parameter on it, compute of {TOO_SMALL_MS:.0f} ms or more (set by experiment)"
     )

@@ -21,6 +21,7 @@ class NeedlessSharding(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "memory of parameters, gradients and state: a trace does not hold it"
     threshold = (
         "FSDP or ZeRO, with parameters, gradients and state unsharded below 50 % of memory "
         "(set by experiment)"

@@ -27,6 +27,7 @@ class Nonfinite(Rule):
 
     family = Family.NUMERICS
     kind = Kind.RISK
+    on_traces = "values of loss and gradients: a trace does not hold them"
     threshold = "any NaN or infinity in a loss or gradient (SageMaker Debugger, ExplodingTensor)"
     knobs = ("amp",)
     severity = Severity.HIGH

@@ -15,6 +15,7 @@ class NumaUnbound(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "memory nodes and bindings of the machine: a trace does not hold them"
     threshold = (
         "more than one NUMA node, the process not bound to one (PyTorch tuning guide), and ranks or threads "
         "for more than one node (set by experiment)"

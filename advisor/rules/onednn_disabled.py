@@ -19,6 +19,7 @@ class OnednnDisabled(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "flag mkldnn.enabled: a trace does not hold it"
     threshold = "oneDNN off with 20 % of compute in convolutions and matmuls (set by experiment)"
     knobs = ("mkldnn",)
     recorded = True

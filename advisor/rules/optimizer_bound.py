@@ -29,7 +29,7 @@ class OptimizerBound(Rule):
         if phases is None:
             return self.not_applicable("no steps were recorded")
         if not profile.optimizers:
-            return self.not_applicable("optimizer", "the program uses no torch optimizer")
+            return self.not_applicable("optimizer", "no update of one was seen")
         share = update_share(profile, phases)
         said = f"{percent(share)} of each step updates parameters"
         if share < THRESHOLD:

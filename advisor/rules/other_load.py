@@ -16,6 +16,7 @@ class OtherLoad(Rule):
 
     family = Family.HOST
     kind = Kind.RISK
+    on_traces = "CPU time of other processes: a trace does not hold it"
     threshold = f"more than {OTHER_CPUS} CPUs used by processes that are not of this run (set by experiment)"
     explains = ("thread_collapse", "unstable_steps")
     timed = False

@@ -23,6 +23,7 @@ class PageFaultBound(Rule):
 
     family = Family.MEMORY
     kind = Kind.WASTE
+    on_traces = "page faults: a trace does not hold them"
     threshold = "system time at least 10 % of CPU time, with page faults in each step (set by experiment)"
     knobs = ("malloc",)
 

@@ -18,6 +18,7 @@ class RaggedBatches(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "shapes of batches: a trace does not tell them from other tensors"
     threshold = (
         "two shapes of batches or more while torch.compile or cudnn.benchmark is on, which take at least 2 % "
         "of the run or step (set by experiment)"

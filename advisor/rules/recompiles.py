@@ -20,6 +20,7 @@ class Recompiles(Rule):
 
     family = Family.COMPUTE
     kind = Kind.WASTE
+    on_traces = "compilations: a trace does not tell"
     threshold = "any compilation after the first ten steps (PyTorch/XLA: frequent compilation)"
     knobs = ("dynamic",)
     explains = ("unstable_steps",)

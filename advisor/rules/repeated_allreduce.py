@@ -21,6 +21,7 @@ class RepeatedAllreduce(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "how often each gradient is reduced: a trace does not tell"
     threshold = (
         f"bytes reduced per update above {THRESHOLD} x the parameters' (PyTorch tuning guide: once; margin "
         "set by experiment)"

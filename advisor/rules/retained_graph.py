@@ -19,6 +19,7 @@ class RetainedGraph(Rule):
 
     family = Family.MEMORY
     kind = Kind.WASTE
+    on_traces = "graph nodes alive between steps: a trace does not hold them"
     threshold = "at least one graph node more after each step (by definition)"
     explains = ("memory_growth",)
     timed = False

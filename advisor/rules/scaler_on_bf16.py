@@ -15,6 +15,7 @@ class ScalerOnBf16(Rule):
 
     family = Family.NUMERICS
     kind = Kind.WASTE
+    on_traces = "gradient scaler: a trace does not tell of it"
     threshold = "a gradient scaler with bfloat16 that takes at least 2 % of the step (set by experiment)"
     knobs = ("amp",)
     explains = ("optimizer_bound",)

@@ -29,7 +29,7 @@ class SingleTensorOptimizer(Rule):
         if phases is None:
             return self.not_applicable("no steps were recorded")
         if not profile.optimizers:
-            return self.not_applicable("optimizer", "the program uses no torch optimizer")
+            return self.not_applicable("optimizer", "no update of one was seen")
         on_gpu = profile.device.startswith("cuda")
         single = [optimizer for optimizer in profile.optimizers if _is_single(optimizer, profile)]
         if not single:
@@ -65,7 +65,7 @@ def _is_single(optimizer: OptimizerFacts, profile: Profile) -> bool:
     """Whether it runs its for-loop, as recorded, or by its arguments and torch's choice for the device."""
     if optimizer.fused or optimizer.foreach:
         return False
-    if optimizer.foreach is False or profile.device == "cpu":
+    if optimizer.foreach is False or (profile.device == "cpu" and profile.target_kind != "trace"):
         return True
     return profile.window is not None and profile.window.single_tensor_updates is True
 

@@ -22,6 +22,7 @@ class SkippedScalerSteps(Rule):
 
     family = Family.NUMERICS
     kind = Kind.WASTE
+    on_traces = "gradient scaler: a trace does not tell of it"
     threshold = (
         f"more than {THRESHOLD:.0%} of the updates skipped after the first {SETTLING} (set by experiment)"
     )

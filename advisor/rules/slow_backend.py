@@ -21,6 +21,7 @@ class SlowBackend(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "exchanges between several GPUs: the trace holds none"
     threshold = "GPU tensors, no NCCL, device of capability 3.5 or more (PyTorch TensorBoard plug-in)"
     explains = ("exposed_communication",)
 

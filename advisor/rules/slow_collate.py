@@ -22,6 +22,7 @@ class SlowCollate(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "time of joining items: a trace does not hold it"
     threshold = (
         f"collating at least {COLLATE:.0%} of making a batch (set by experiment), with input wait at least "
         f"{THRESHOLD:.0%} of the step"

@@ -26,6 +26,7 @@ class SlowItem(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "time of each item: a trace does not hold it"
     threshold = (
         f"items of a batch take longer than the rest of the step x max(1, workers), or one in {ONE_IN} takes "
         f"{SLOW_END} times the median, with input wait at least {THRESHOLD:.0%} (set by experiment)"

@@ -20,6 +20,7 @@ class SlowStart(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "time before the first step: a trace does not hold it"
     threshold = (
         f"first step after {LONG_S / 60:.0f} min (SageMaker Debugger), or after {USUAL_S:.0f} s and "
         "10 % of the planned run (set by experiment)"

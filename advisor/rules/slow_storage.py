@@ -25,6 +25,7 @@ class SlowStorage(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "bytes read for each item: a trace does not hold them"
     threshold = (
         f"items that read files spend more than {WAITS:.0%} of their time waiting (SageMaker Debugger), or "
         f"lie on a network file system, with input wait at least {THRESHOLD:.0%} of the step"

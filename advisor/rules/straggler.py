@@ -22,6 +22,7 @@ class Straggler(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "steps of two ranks: needs their traces, one file each"
     threshold = "longest less shortest wait at least 10 % of the step (TraceML)"
     explains = ("exposed_communication",)
 

@@ -22,6 +22,7 @@ class Swapping(Rule):
 
     family = Family.MEMORY
     kind = Kind.WASTE
+    on_traces = "swap and major page faults: a trace does not hold them"
     threshold = "swap-in, or a major page fault per step in full memory (by definition), 2 % of the step"
     knobs = ("num_workers", "batch_size")
     explains = ("unstable_steps",)

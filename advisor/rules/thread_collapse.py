@@ -17,6 +17,7 @@ class ThreadCollapse(Rule):
 
     family = Family.HOST
     kind = Kind.RISK
+    on_traces = "CPU time of the process: a trace does not hold it"
     threshold = (
         "CPU time below 60 % of wall time x threads, with other load on the machine or a single "
         "thread that is faster (set by experiment)"

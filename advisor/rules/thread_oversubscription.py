@@ -22,6 +22,7 @@ class ThreadOversubscription(Rule):
 
     family = Family.HOST
     kind = Kind.RISK
+    on_traces = "number of threads and CPUs: a trace does not hold them"
     threshold = (
         "threads x ranks above the CPUs allowed, with busy loader workers more than one above them, or the "
         "CPU quota used up in 5 % of its periods (set by experiment)"

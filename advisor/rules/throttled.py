@@ -17,6 +17,7 @@ class Throttled(Rule):
 
     family = Family.HOST
     kind = Kind.RISK
+    on_traces = "clocks, temperatures and quotas: a trace does not hold them"
     threshold = (
         f"device clock below 75 % of nominal (nvbench), device at {HOT_C:.0f} degrees Celsius "
         "(TraceML), or the CPU quota hit in more than 5 % of its periods (set by experiment)"

@@ -18,6 +18,7 @@ class ThroughputKnee(Rule):
 
     family = Family.COMPUTE
     kind = Kind.HEADROOM
+    on_traces = "time of twice the batch: needs the program itself"
     threshold = "less than 3 % more samples per second for twice the batch (set by experiment)"
     knobs = ("batch_size",)
     severity = Severity.LOW

@@ -21,6 +21,7 @@ class TooManyWorkers(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "number of workers and of CPUs: a trace does not hold them"
     threshold = (
         f"threads and busy workers ask for over {SPARE_CPUS} CPU more than allowed (measured), or more than "
         f"{PER_CPU} workers per CPU (set by experiment)"

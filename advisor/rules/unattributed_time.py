@@ -24,6 +24,7 @@ class UnattributedTime(Rule):
 
     family = Family.HOST
     kind = Kind.WASTE
+    on_traces = "what Python ran in no known part: is met by sampling the program"
     threshold = (
         f"time in no part at least 10 % of the step (TraceML), beyond {LOOP_MS} ms of loop and "
         "the cost of watching (set by experiment)"

@@ -31,6 +31,7 @@ class UnstableSteps(Rule):
 
     family = Family.HOST
     kind = Kind.RISK
+    on_traces = "distribution of the steps: needs 10 whole steps at least"
     threshold = (
         f"more than {OUTLIERS} steps beyond 3 sigma, or device use between 10 % and 70 % "
         f"(SageMaker Debugger), or p95 at {SPREAD} x the median (set by experiment)"

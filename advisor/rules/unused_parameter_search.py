@@ -15,6 +15,7 @@ class UnusedParameterSearch(Rule):
 
     family = Family.DISTRIBUTED
     kind = Kind.WASTE
+    on_traces = "arguments of DistributedDataParallel: a trace does not hold them"
     threshold = "the search is on and no parameter is unused (PyTorch tuning guide)"
     knobs = ("static_graph",)
 

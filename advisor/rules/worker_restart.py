@@ -23,6 +23,7 @@ class WorkerRestart(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "starts of workers: a trace does not tell"
     threshold = f"starting workers at least {THRESHOLD:.0%} of an epoch (set by experiment)"
     knobs = ("persistent_workers",)
     explains = ("input_bound",)

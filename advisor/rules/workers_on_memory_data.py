@@ -19,6 +19,7 @@ class WorkersOnMemoryData(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    on_traces = "time of items and of their transport: a trace does not hold them"
     threshold = (
         "making a batch takes less than passing it between processes (reported to PyTorch), with input wait "
         f"at least {THRESHOLD:.0%} of the step"

@@ -30,7 +30,7 @@ class ZeroedGradients(Rule):
         if phases is None or phases.step_ms <= 0:
             return self.not_applicable("no steps were recorded")
         if not profile.optimizers:
-            return self.not_applicable("optimizer", "the program uses no torch optimizer")
+            return self.not_applicable("optimizer", "no update of one was seen")
         zeroing = [optimizer for optimizer in profile.optimizers if optimizer.zeroes_gradients]
         if not zeroing:
             if all(optimizer.zeroes_gradients is None for optimizer in profile.optimizers):

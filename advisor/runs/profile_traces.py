@@ -8,17 +8,21 @@ from typing import Any
 from advisor.advice.advise import advise, summary
 from advisor.base.errors import UsageError, clean
 from advisor.profiles.facts.machine import Gpu, Machine
+from advisor.profiles.facts.observed import StepSeries
 from advisor.profiles.facts.profile import Profile
-from advisor.profiles.traces.device_timeline import sync_points
-from advisor.profiles.traces.ops import phases_of_trace, window_of
-from advisor.profiles.traces.rank_times import ranks_of
+from advisor.profiles.traces.calls import calls_of
+from advisor.profiles.traces.device_timeline import sync_points_of_calls
+from advisor.profiles.traces.ops import optimizers_of, phases_of_calls, window_of_calls
+from advisor.profiles.traces.rank_times import ranks_of_calls
 from advisor.profiles.traces.reading import read_trace
+from advisor.profiles.traces.steps import Steps
 from advisor.profiles.traces.trace import DEVICE, Trace
 from advisor.report.files import write_report
 from advisor.result.document import Budget, ProfileData
 from advisor.result.header import Target, header_of_run
 from advisor.rules import RULES
 from advisor.stages import result_findings as data
+from advisor.stages.watched import distribution
 
 
 def profile_traces(paths: Sequence[Path], command: tuple[str, ...], out: Path | None = None) -> ProfileData:
@@ -65,17 +69,26 @@ def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
         _gpu(each) for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)
     )
     on_device = bool(first.of(*DEVICE).any())
+    every = {id(trace): calls_of(trace) for trace in traces}
+    calls = every[id(first)]
     return Profile(
         machine=Machine(
             cpus_allowed=0, physical_cores=0, memory_bytes=0, shm_bytes=0, cuda=bool(gpus), gpus=gpus
         ),
         target_kind="trace",
         device="cuda" if on_device else "cpu",
-        phases=phases_of_trace(first),
-        window=window_of(first, clean_step_ms=None),
-        syncs=sync_points(first) if on_device else None,
-        ranks=ranks_of(traces),
+        phases=None if calls is None else phases_of_calls(calls),
+        window=window_of_calls(first, calls),
+        series=None if calls is None else _series(calls.steps),
+        optimizers=() if calls is None else optimizers_of(calls),
+        syncs=None if calls is None or not on_device else sync_points_of_calls(calls),
+        ranks=ranks_of_calls([each for each in every.values() if each is not None]),
     )
+
+
+def _series(steps: Steps) -> StepSeries | None:
+    """Distribution of the steps, where each is known by itself."""
+    return distribution(((steps.end_us - steps.begin_us) / 1000).tolist()) if steps.exact else None
 
 
 def _refuse_equal_ranks(paths: Sequence[Path], traces: Sequence[Trace]) -> None:

@@ -25,13 +25,19 @@ def series_of(watched: Observed) -> StepSeries | None:
     """Distribution of the clean steps of an observation; of all where none is clean."""
     flags = watched.flags
     clean = [value / 1e6 for place, value in enumerate(watched.wall_ns) if place not in flags]
-    values = sorted(clean or [value / 1e6 for value in watched.wall_ns])
+    counts = Counter(flag for each in flags.values() for flag in each)
+    series = distribution(clean or [value / 1e6 for value in watched.wall_ns])
+    return None if series is None else replace(series, flagged=tuple(sorted(counts.items())))
+
+
+def distribution(steps_ms: Sequence[float]) -> StepSeries | None:
+    """Of the times of some steps, ``None`` without one."""
+    values = sorted(steps_ms)
     if not values:
         return None
     median = statistics.median(values)
     spread = 1.4826 * statistics.median([abs(value - median) for value in values])
     limit = median + OUTLIER * max(spread, 0.01 * median)
-    counts = Counter(flag for each in flags.values() for flag in each)
     return StepSeries(
         steps=len(values),
         median_ms=median,
@@ -39,7 +45,6 @@ def series_of(watched: Observed) -> StepSeries | None:
         p5_ms=values[int(0.05 * (len(values) - 1))],
         p95_ms=values[int(0.95 * (len(values) - 1))],
         outliers=sum(value > limit for value in values),
-        flagged=tuple(sorted(counts.items())),
     )
 
 

@@ -80,8 +80,13 @@ def sync_points(trace: Trace) -> tuple[SyncPoint, ...]:
     returned first in a gap.
     """
     calls = calls_of(trace)
-    timeline = None if calls is None else Timeline.of(calls)
-    if calls is None or timeline is None:
+    return () if calls is None else sync_points_of_calls(calls)
+
+
+def sync_points_of_calls(calls: Calls) -> tuple[SyncPoint, ...]:
+    """The same from the calls of a trace."""
+    timeline = Timeline.of(calls)
+    if timeline is None:
         return ()
     freeing = calls.among(("cudaFree", "hipFree")) & (calls.owner < 0) & (calls.step >= 0)
     waits = np.union1d(timeline.waits, np.flatnonzero(freeing))

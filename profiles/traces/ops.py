@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from advisor.profiles.facts.profile import StepPhases
+from advisor.profiles.facts.profile import OptimizerFacts, StepPhases
 from advisor.profiles.facts.recorded import OpCost, Window
 from advisor.profiles.traces.calls import (
     BACKWARD,
@@ -25,9 +25,12 @@ from advisor.profiles.traces.flops import bytes_moved, flops, has_formula
 from advisor.profiles.traces.nesting import Flags, Ints
 from advisor.profiles.traces.patterns import attentions, pointwise_chains, repetitions
 from advisor.profiles.traces.rank_times import communication_of
+from advisor.profiles.traces.steps import UPDATE
 from advisor.profiles.traces.trace import Trace
 
 MOST_OPS = 200
+HAVE_FUSED = ("Adam", "AdamW", "SGD", "Adagrad")  # of torch 2.13
+HAVE_FOREACH = (*HAVE_FUSED, "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 LOADER_RANGE = "enumerate(DataLoader)#"
 COMPUTE = (FORWARD, BACKWARD, OPTIMIZER)
 CLEARING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
@@ -50,7 +53,11 @@ def window_of(
         steps: How many it holds, if that is known and no annotation says where they begin.
         parts: Parts of clean and of recorded steps, where the taps timed both.
     """
-    calls = calls_of(trace, steps, clean_step_ms, parts)
+    return window_of_calls(trace, calls_of(trace, steps, clean_step_ms, parts), clean_step_ms)
+
+
+def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | None = None) -> Window:
+    """The same from the calls of a trace, ``None`` where it holds no event of a host."""
     if calls is None:
         return Window(
             steps=0, step_ms=0.0, clean_step_ms=clean_step_ms, overhead=None, residual=0.0,
@@ -94,8 +101,11 @@ def phases_of_trace(trace: Trace) -> StepPhases | None:
     they lie in.
     """
     calls = calls_of(trace)
-    if calls is None:
-        return None
+    return None if calls is None else phases_of_calls(calls)
+
+
+def phases_of_calls(calls: Calls) -> StepPhases:
+    """The same from the calls of a trace."""
     phase, begin, end = _spans(calls)
     waits = calls.waiting[calls.phase[calls.waiting] != LOADER]
     waited = np.bincount(calls.phase[waits], (calls.end_us - calls.begin_us)[waits], len(PHASES))
@@ -200,6 +210,30 @@ def _single_tensor_updates(calls: Calls) -> bool | None:
     grouped = calls.named(lambda name: name.startswith(("aten::_foreach_", "aten::_fused_")))
     several = int((updating & calls.top).sum()) >= PER_PARAMETER * calls.steps.count
     return several and not (updating & grouped).any()
+
+
+def optimizers_of(calls: Calls) -> tuple[OptimizerFacts, ...]:
+    """Optimizers that ranges of updates name, with the form that their operators show."""
+    told = {calls.trace.names[at] for at in calls.told}
+    cleared = bool(len(clears(calls)))
+    found = []
+    for name in sorted(each for each in told if each.startswith(UPDATE)):
+        kind = name.removeprefix(UPDATE).partition(".")[0]
+        around = calls.named(lambda each, wanted=name: each == wanted)  # type: ignore[misc]
+        inside = calls.op & (calls.step >= 0) & (calls.host.nearest(around) >= 0)
+        used = {calls.trace.names[at] for at in np.unique(calls.name[inside]).tolist()}
+        clearing = any(each.startswith(f"Optimizer.zero_grad#{kind}.") for each in told)
+        found.append(
+            OptimizerFacts(
+                name=kind,
+                fused=any(each.startswith("aten::_fused_") for each in used) or None,
+                foreach=any(each.startswith("aten::_foreach_") for each in used) or None,
+                has_fused=kind in HAVE_FUSED,
+                has_foreach=kind in HAVE_FOREACH,
+                zeroes_gradients=cleared if clearing else None,
+            )
+        )
+    return tuple(found)
 
 
 def _loader(calls: Calls) -> str:

@@ -64,14 +64,18 @@ def ranks_of(traces: Sequence[Trace]) -> tuple[RankFacts, ...] | None:
     Args:
         traces: One for each process.
     """
-    every = [(trace, calls) for trace in traces if (calls := calls_of(trace)) is not None]
-    seen = [communication_of(calls) for _, calls in every]
+    return ranks_of_calls([calls for trace in traces if (calls := calls_of(trace)) is not None])
+
+
+def ranks_of_calls(every: Sequence[Calls]) -> tuple[RankFacts, ...] | None:
+    """The same from the calls of each process."""
+    seen = [communication_of(calls) for calls in every]
     if len(every) < 2 and not any(seen):
         return None
     waits = _waits(seen)
     return tuple(
-        _facts(calls, found, trace.rank if trace.rank is not None else at, wait_us)
-        for at, ((trace, calls), found, wait_us) in enumerate(zip(every, seen, waits, strict=True))
+        _facts(calls, found, calls.trace.rank if calls.trace.rank is not None else at, wait_us)
+        for at, (calls, found, wait_us) in enumerate(zip(every, seen, waits, strict=True))
     )
 
 
