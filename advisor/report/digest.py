@@ -25,7 +25,7 @@ MOST_FOLDED = 40  # of those that are folded
 MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again and updated
 LEAVE_OUT = (
     "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Ranks", "Failures",
-    "One step", "On the device",
+    "Kernels", "One step", "On the device",
     "Not recommended by itself", "Fields", "Findings", "Measured", "Changes", "Notes", "Limits",
 )  # fmt: skip
 """Sections in the order in which they are left out where the digest would be too large."""
@@ -86,6 +86,7 @@ def profile_markdown(result: ProfileData) -> str:
             "Measured": section("Measured", ("what", "value"), rows),
             "On the device": _step("One step, on the device", device_parts(result.profile)),
             "One step": _step("One step", result.profile.phases_ms),
+            "Kernels": _step("Kernels by what they do", result.profile.kernels_ms),
             "Ranks": _ranks(result.profile),
             "Limits": _folded("Limits", [f"- {limit}" for limit in profile_page.limits(result)]),
             "Fields": _folded("Fields", fields.block(result)),

@@ -30,7 +30,8 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
     figures = [f"{tile.name}: {tile.text}" for tile in tiles(result)]
     device = _step("One step, on the device:", device_parts(result.profile))
     host = _step("One step, on the host:" if device else "One step:", result.profile.phases_ms)
-    for part in (figures, device, host, rank_lines(result.profile.ranks)):
+    kernels = _step("Kernels of one step, by what they do:", result.profile.kernels_ms)
+    for part in (figures, device, host, kernels, rank_lines(result.profile.ranks)):
         lines += ["", *part] if part else []
     fired = [finding_row(f) for f in result.findings if f.state in ("opportunity", "diagnostic")]
     for number, row in enumerate(fired, 1):

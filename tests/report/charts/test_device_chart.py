@@ -58,3 +58,11 @@ def test_the_digest_and_the_report_show_both() -> None:
     assert "| idle until a launch | 3.40 ms | 85 % |" in digest
     assert page.index("On the device") < page.index("On the host")
     assert "idle until a launch" in page
+
+
+def test_kernels_are_told_by_what_they_do() -> None:
+    result = a_profile_result(profile=a_step(kernels_ms={"gemm": 0.2, "copy": 0.1, "other": 0.0}))
+    lines = render_profile(result, 100).splitlines()
+    first = lines.index("Kernels of one step, by what they do:") + 1
+    assert [line.split()[0] for line in lines[first : first + 2]] == ["gemm", "copy"]
+    assert "| gemm | 0.200 ms | 67 % |" in profile_markdown(result)
