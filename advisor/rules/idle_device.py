@@ -3,9 +3,13 @@
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.facts.profile import Profile
-from advisor.profiles.facts.recorded import Gap
+from advisor.profiles.facts.recorded import DeviceFacts, Gap
 
 THRESHOLD = 0.15  # TraceLens; the TensorBoard plug-in warns below 50 % use, SageMaker below 70 %
+BY_CAUSE = {
+    "launch": "Launch fewer and larger kernels, as `torch.compile` or a larger batch does: the host is late.",
+    "device": "Look at other streams and processes: the work was launched, and the device did not begin it.",
+}
 LONG_GAP_MS = 500.0  # Nsight Systems reports single gaps from there
 
 
@@ -35,18 +39,28 @@ class IdleDevice(Rule):
         return self.opportunity(
             title,
             self.timeline(device.idle_share),
-            advice=_advice(gaps),
+            advice=BY_CAUSE.get(_cause(device), "") or _advice(gaps),
             location=next((gap.location for gap in gaps if gap.location), None),
             evidence={
                 "busy_share": round(device.busy_share, 4),
                 "busy_p5": device.busy_p5,
                 "busy_p95": device.busy_p95,
+                "idle_ms": {}
+                if device.time is None
+                else {name: round(ms, 4) for name, ms in device.time.idle},
                 "largest_gaps": [
                     {"ms": round(gap.ms, 4), "host_ran": gap.during, "place": str(gap.location or "")}
                     for gap in gaps[:3]
                 ],
             },
         )
+
+
+def _cause(device: DeviceFacts) -> str:
+    """What more than half of the idle time waited for; empty if nothing did."""
+    if device.time is None:
+        return ""
+    return next((name for name, ms in device.time.idle if ms > device.time.idle_ms / 2), "")
 
 
 def _advice(gaps: list[Gap]) -> str:

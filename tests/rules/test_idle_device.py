@@ -5,7 +5,7 @@ from builders import a_device, a_gpu_profile, a_rich_profile, a_window
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import Profile
-from advisor.profiles.facts.recorded import Gap
+from advisor.profiles.facts.recorded import DeviceTime, Gap
 from advisor.rules.idle_device import IdleDevice
 
 LINE = Location("train.py", 61)
@@ -50,3 +50,13 @@ def test_just_above_the_threshold_it_is_reported() -> None:
 
 def test_a_gap_of_less_than_half_a_second_is_no_finding_of_its_own() -> None:
     assert not IdleDevice().check(a_run_with(idle_share=0.12, gaps=(Gap(499.0, "save"),))).fired
+
+
+def test_many_short_gaps_before_launches_blame_no_operator() -> None:
+    gaps = (Gap(0.087, "aten::scaled_dot_product_attention"),)
+    time = DeviceTime(3.9, 0.3, 0.0, 0.0, 3.6, (("launch", 3.4), ("synchronization", 0.2)))
+    finding = IdleDevice().check(a_run_with(idle_share=0.92, gaps=gaps, time=time))
+    assert "Launch fewer and larger kernels" in finding.advice
+    assert finding.evidence["idle_ms"] == {"launch": 3.4, "synchronization": 0.2}
+    waiting = DeviceTime(3.9, 0.3, 0.0, 0.0, 3.6, (("device", 3.4),))
+    assert "other streams" in IdleDevice().check(a_run_with(idle_share=0.92, gaps=gaps, time=waiting)).advice
