@@ -205,7 +205,7 @@ def _tools(machine: Machine) -> Iterator[Check]:
 
 
 def _folders() -> Iterator[Check]:
-    from advisor.tuners.launching.launch import can_isolate
+    from advisor.tuners.supervision.isolation import probe
 
     free = shutil.disk_usage(".").free
     if free < LITTLE_DISK:
@@ -213,16 +213,18 @@ def _folders() -> Iterator[Check]:
     else:
         yield Check("disk", "ok", f"{mib(free)} free here")
     with tempfile.TemporaryDirectory(prefix="advisor-") as scratch:
-        reason = can_isolate(Path.cwd(), Path(scratch))
-    if reason is None:
-        yield Check("write isolation", "ok", "what a script writes here is kept apart while tuning")
-    else:
+        found = probe(Path.cwd(), Path(scratch))
+    if isinstance(found, str):
         yield Check(
             "write isolation",
             "note",
-            f"not possible: {reason}",
-            "files that a script writes are written for real, once per trial",
+            f"not possible: {found}",
+            "files that a program writes are written for real, once per trial",
         )
+    elif found.left:
+        yield Check("write isolation", "note", f"not in {', '.join(folder for folder, _ in found.left)}")
+    else:
+        yield Check("write isolation", "ok", "what a program writes is kept apart while tuning")
 
 
 def _environment() -> Iterator[Check]:

@@ -15,8 +15,9 @@ from advisor.stages.device_lock import Held, holding, measured_names, shown
 from advisor.stages.scratch import make_scratch
 from advisor.storage.contract import default_study_name, digest_of_target
 from advisor.tuners.launching.exec_command import find_wanted
-from advisor.tuners.launching.launch import CACHE_VARIABLE, Launcher, can_isolate
+from advisor.tuners.launching.launch import CACHE_VARIABLE, Launcher
 from advisor.tuners.launching.session import Interrupted
+from advisor.tuners.supervision.isolation import Coverage, probe
 from advisor.tuners.trial.rank_environment import wants_own_group
 from advisor.tuners.trial.spec import Target
 
@@ -100,7 +101,7 @@ def _make_launcher(settings: Settings, folder: Path, caller: Caller, stack: Exit
         folder,
         seed=settings.seed,
         device=settings.device,
-        isolate=_isolate(request, scratch, caller),
+        coverage=_coverage(scratch, caller),
         compile_cache=cache,
         keeps_cache=usable,
         scratch=scratch,
@@ -139,7 +140,7 @@ def side_effects(launcher: Launcher) -> list[str]:
     told = []
     if launcher.connections:
         told.append(f"the program connects to {', '.join(sorted(launcher.connections)[:SHOWN])}")
-    if launcher.files and not launcher.isolate and launcher.target.kind in ("script", "module"):
+    if launcher.files and launcher.coverage is None and launcher.target.kind in ("script", "module"):
         told.append(f"files that it wrote: {', '.join(sorted(launcher.files)[:SHOWN])}")
     return told
 
@@ -172,10 +173,13 @@ def _device(names: Sequence[str], settings: Settings, caller: Caller) -> Abstrac
     )
 
 
-def _isolate(request: TargetRequest, scratch: Path, caller: Caller) -> bool:
-    if request.kind not in ("script", "module", "exec"):
-        return False
-    reason = can_isolate(Path.cwd(), scratch)
-    if reason is not None:
-        caller.warn(f"files that the script writes are not kept apart from yours: {reason}")
-    return reason is None
+def _coverage(scratch: Path, caller: Caller) -> Coverage | None:
+    """What can be kept apart of what the program writes; told where that is not all."""
+    found = probe(Path.cwd(), scratch)
+    if isinstance(found, str):
+        caller.warn(f"files that the program writes are not kept apart from yours: {found}")
+        return None
+    if found.left:
+        folders = ", ".join(f"{folder} ({reason})" for folder, reason in found.left[:SHOWN])
+        caller.warn(f"files that the program writes here are not kept apart from yours: {folders}")
+    return found

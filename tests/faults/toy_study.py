@@ -78,7 +78,7 @@ def main() -> None:
     """Entry of the tuner."""
     injector.load()
     setattr(Launcher, "_spawn", spawn)  # noqa: B010
-    setattr(launching, "_isolate", lambda *_: False)  # noqa: B010  scripted trials write nothing
+    setattr(launching, "_coverage", lambda *_: None)  # noqa: B010  scripted trials write nothing
     list_acknowledged()
     if STEPPING in os.environ:
         step_the_clock_back()

@@ -100,6 +100,7 @@ class ExecLaunch:
 
     Attributes:
         wanted: Which program of the command is to be measured.
+        folder: Of the trial.
         has_port: The command spans several machines, whose ranks meet at a port that is chosen here.
         target: That program as it was started, once the first rank has come.
 
@@ -120,7 +121,7 @@ class ExecLaunch:
         self.target: Target | None = None
         self._spec = spec
         self._held = tuple(held)
-        self._logs = Path(spec.folder)
+        self.folder = self._logs = Path(spec.folder)
         self._relay: Relay | None = None
         self._began = time.monotonic()
         self._arrived: dict[int, Arrived] = {}

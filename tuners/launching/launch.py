@@ -23,9 +23,9 @@ from advisor.tuners.launching.session import Session
 from advisor.tuners.launching.zygote import Zygote
 from advisor.tuners.place import Place
 from advisor.tuners.strategies import STRATEGIES
-from advisor.tuners.supervision import isolation
 from advisor.tuners.supervision.adoption import Adoption
 from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.supervision.isolation import Coverage, Isolation, remove
 from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.supervision.process_tree import KILL_WAIT_S
 from advisor.tuners.trial.channel import Channel
@@ -62,6 +62,8 @@ class Launcher:
 
     Attributes:
         folder: Where trial folders are made (0700), one per process started.
+        coverage: What is isolated of what trials write; ``None`` for nothing.
+        scratch: Where a folder for each trial is made that takes what it writes, until it ends.
         waiting: Called while waiting, with what is waited for and for how long; may raise
             ``Interrupted``.
         compile_cache: Where trials compile, unless the user's environment names a folder.
@@ -78,7 +80,7 @@ class Launcher:
     folder: Path
     seed: int = 0
     device: str = "auto"
-    isolate: bool = False
+    coverage: Coverage | None = None
     compile_cache: Path | None = None
     keeps_cache: bool = True
     scratch: Path | None = None
@@ -102,7 +104,11 @@ class Launcher:
         try:
             if self.target.kind in ("workload", "objects"):
                 self._zygote = Zygote(
-                    self.target, self.folder, self._environment({}), self.waiting, self.held
+                    self.target,
+                    self.folder,
+                    self._environment({}, self.folder / "zygote"),
+                    self.waiting,
+                    self.held,
                 )
         except BaseException:
             self.adoption.close()
@@ -148,7 +154,8 @@ class Launcher:
         spec = TrialSpec(
             number=number, target=self.target, folder=str(folder), config=dict(config), present=dict(present),
             training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, nudge=nudge,
-            device=self.device, learning_steps=learning_steps, isolate=self.isolate,
+            device=self.device, learning_steps=learning_steps,
+            isolation=self._isolation(folder),
         )  # fmt: skip
         variables = environment_of(config, present, KNOBS)
         join(variables, environment or {})
@@ -196,8 +203,8 @@ class Launcher:
         command = (self.target.name, *self.target.args)
         folder = Path(spec.folder)
         for tries in range(1, PORT_TRIES + 1):
-            options = self._isolating(folder)
-            launch = ExecLaunch(command, spec, self._environment(environment), options, self.held)
+            options = [] if spec.isolation is None else spec.isolation.options
+            launch = ExecLaunch(command, spec, self._environment(environment, folder), options, self.held)
             self._commands.append(launch)
             try:
                 ranks = launch.ranks(self.limits.start_s, self.waiting)
@@ -227,7 +234,7 @@ class Launcher:
             if self._zygote is not None and forks and not environment:
                 self._zygote.fork(folder / "trial.json", theirs.fileno(), status_write, control_read)
             else:
-                process = self._spawn(folder, environment, theirs.fileno(), status_write, control_read)
+                process = self._spawn(spec, environment, theirs.fileno(), status_write, control_read)
         finally:
             theirs.close()
             os.close(status_write)
@@ -244,6 +251,12 @@ class Launcher:
         trial = session.folder.parent
         if trial in self._groups and not any(other.folder.parent == trial for other in self._sessions):
             self._groups.pop(trial).close()
+        own = self._scratch(session.folder)
+        if not any(self._scratch(other.folder) == own for other in self._sessions):
+            for command in self._commands:
+                if self._scratch(command.folder) == own:
+                    command.close()
+            remove(own)
         if session.outcome is not None:
             self.files.update(session.outcome.files)
             self.connections.update(session.outcome.connections)
@@ -267,42 +280,55 @@ class Launcher:
                 session.kill()
 
     def _spawn(
-        self, folder: Path, environment: Mapping[str, str], channel: int, status: int, control: int
+        self, spec: TrialSpec, environment: Mapping[str, str], channel: int, status: int, control: int
     ) -> "subprocess.Popen[bytes]":
+        folder, isolating = Path(spec.folder), [] if spec.isolation is None else spec.isolation.options
         command = [
             sys.executable, "-P", "-m", "advisor.tuners.supervision.supervise", "--parent", str(os.getpid()),
             "--stdout", str(folder / "stdout.log"), "--stderr", str(folder / "stderr.log"),
             "--status-fd", str(status), "--control-fd", str(control), "--pass-fd", str(channel),
         ]  # fmt: skip
-        command += [*self._isolating(folder), "--", sys.executable, "-P", "-m", "advisor.tuners.trial.trial"]
+        command += [*isolating, "--", sys.executable, "-P", "-m", "advisor.tuners.trial.trial"]
         command += ["--spec", str(folder / "trial.json"), "--fd", str(channel)]
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, pass_fds=(channel, status, control, *self.held),
-            cwd=self.target.cwd, env=self._environment(environment), start_new_session=True,
+            cwd=self.target.cwd, env=self._environment(environment, folder), start_new_session=True,
         )  # fmt: skip
 
-    def _isolating(self, folder: Path) -> list[str]:
-        """Options of the supervisor that keep what the program writes apart."""
-        if not self.isolate:
-            return []
-        scratch = (self.scratch or self.folder) / folder.relative_to(self.folder)
-        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = folder.parent if folder.parent != self.folder else folder  # ranks meet in the trial's folder
-        options = ["--overlay", self.target.cwd, "--scratch", str(scratch), "--keep", str(kept)]
+    def _isolation(self, folder: Path) -> Isolation | None:
+        """What keeps the writes of the trial in this folder apart, with the folders that must reach us."""
+        if self.coverage is None:
+            return None
+        kept = [folder]
         if self.compile_cache is not None:
-            options += ["--keep", str(self.compile_cache)]
-        return options
+            kept += [
+                path
+                for path in (self.compile_cache, self._compiles_into(self.compile_cache))
+                if path.exists()
+            ]
+        names = sorted({str(path) for path in kept})
+        scratch = str(self._scratch(folder))
+        return Isolation(self.coverage.roots, scratch, tuple(names), self.coverage.in_memory)
 
-    def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+    def _scratch(self, folder: Path) -> Path:
+        """Takes what the trial writes whose folder this is, or that of one of its ranks."""
+        return (self.scratch or self.folder / "written") / folder.relative_to(self.folder).parts[0]
+
+    def _compiles_into(self, cache: Path) -> Path:
+        named = os.environ.get(CACHE_VARIABLE) if self.keeps_cache else None
+        return Path(named or cache)
+
+    def _environment(self, extra: Mapping[str, str], folder: Path) -> dict[str, str]:
         from advisor.profiles.hooks.surroundings import trackers
 
         environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
         scratch = self.folder / "scratch"
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         trackers.silence(environment, scratch)
+        if self.coverage is None:  # an overlay lies over the usual folder
+            trackers.use_temporary(environment, self._scratch(folder) / "tmp")
         if self.compile_cache is not None:
-            kept = environment.get(CACHE_VARIABLE) if self.keeps_cache else None
-            environment[CACHE_VARIABLE] = kept or str(self.compile_cache)
+            environment[CACHE_VARIABLE] = str(self._compiles_into(self.compile_cache))
         environment.update(extra)
         environment.update(self.adoption.environment)
         return environment
@@ -338,8 +364,3 @@ def places(spec: TrialSpec, workers: int, servers: int, present: int = 0) -> lis
         )
         for rank in range(workers + servers)
     ]
-
-
-def can_isolate(cwd: Path, scratch: Path) -> str | None:
-    """Why what a script writes below ``cwd`` cannot go to ``scratch`` instead; ``None`` when it can."""
-    return isolation.probe(cwd, scratch)

@@ -18,6 +18,7 @@ from pathlib import Path
 from advisor.tuners.supervision import adoption, supervise
 from advisor.tuners.supervision.ended import Ended, read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, describe, from_exit, read_tail
+from advisor.tuners.supervision.starting import isolated
 from advisor.tuners.trial.channel import Channel, ChannelClosed, NotAMessage, decode, encode
 from advisor.tuners.trial.messages import Failed, Fork, Load, Loaded
 from advisor.tuners.trial.spec import Target, TrialSpec
@@ -211,7 +212,10 @@ def _guard(spec_file: Path, descriptors: list[int], threads: int, mother: int) -
     spec = TrialSpec.read(spec_file)
     folder = Path(spec.folder)
 
-    def trial() -> None:
+    def trial() -> int | None:
+        if spec.isolation is not None and (code := isolated(spec.isolation.enter)):
+            return code
+
         import torch
 
         from advisor.tuners.trial import trial as child
@@ -221,6 +225,7 @@ def _guard(spec_file: Path, descriptors: list[int], threads: int, mother: int) -
         started = time.perf_counter()
         torch.set_num_threads(threads)
         child.serve(spec, socket.socket(fileno=channel), started)
+        return None
 
     supervise.guard(
         trial,

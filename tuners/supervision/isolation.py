@@ -1,31 +1,93 @@
-"""Writes below one folder stay invisible to everyone but the trial that makes them.
+"""What a trial writes is seen by that trial alone, wherever it writes.
 
-A mount namespace with an overlay: the folder is read as it is, what is written lands in a scratch folder.
+A mount namespace in which every file system that the program may write lies under an overlay: it is read as
+it is, and what is written lands in a scratch folder. Sockets, devices and the network are as before; named
+pipes lead to nobody outside.
 Standard library only, because it works between fork and exec of a trial.
 Linux, with or without root (``man 2 unshare``, kernel document ``filesystems/overlayfs``; without root 5.11).
 """
 
+import contextlib
 import ctypes
 import errno
+import fcntl
+import json
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from advisor.tuners.supervision.mounts import Mount, listening, read_mounts, writable_folders
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000  # linux/sched.h
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18  # linux/mount.h
+MS_NOSUID, MS_NODEV = 2, 4
 PROBE_S = 10.0
+LAYERS = "layers"  # in the scratch folder; out of sight within a trial
+MOUNTED_BELOW = "something is mounted below it, which only root can carry over"
+ROOT, PROC = Path("/"), Path("/proc")
 
 
-def probe(directory: Path | None = None, scratch: Path | None = None) -> str | None:
-    """Why writes cannot be isolated here, tried in a throwaway process; ``None`` when they can.
+@dataclass(frozen=True)
+class Coverage:
+    """What of the files that this user may write can be isolated.
+
+    Attributes:
+        roots: Folders with an overlay each, parents before children.
+        left: Folders that may be written and are not isolated, with the reason.
+        in_memory: What is written lands in memory: the file system of the scratch folder cannot hold it.
+    """
+
+    roots: tuple[str, ...]
+    left: tuple[tuple[str, str], ...] = ()
+    in_memory: bool = False
+
+    def covers(self, path: Path) -> bool:
+        """Whether what is written at an absolute path is isolated."""
+        left = {Path(folder) for folder, _ in self.left}
+        roots = set(map(Path, self.roots))
+        return next((folder in roots for folder in (path, *path.parents) if folder in left | roots), False)
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """Where what one trial writes is kept, for all of its processes.
+
+    Attributes:
+        roots: Folders with an overlay each.
+        scratch: Of this trial alone; takes what is written.
+        keep: Files and folders that stay shared with everyone.
+        in_memory: As in ``Coverage``.
+    """
+
+    roots: tuple[str, ...]
+    scratch: str
+    keep: tuple[str, ...] = ()
+    in_memory: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        """Those of the supervisor."""
+        named = [("--overlay", self.roots), ("--scratch", (self.scratch,)), ("--keep", self.keep)]
+        words = [word for name, values in named for value in values for word in (name, value)]
+        return [*words, "--in-memory"] if self.in_memory else words
+
+    def enter(self) -> None:
+        """As ``enter``, for this trial."""
+        roots, keep = [*map(Path, self.roots)], [*map(Path, self.keep)]
+        enter(roots, Path(self.scratch), keep, in_memory=self.in_memory)
+
+
+def probe(directory: Path, scratch: Path | None = None) -> Coverage | str:
+    """What can be isolated here, tried in a throwaway process, or why nothing can.
 
     Args:
-        directory: The folder to isolate; an empty one by default, which answers for the machine alone.
-        scratch: Where writes would land; the system's temporary folder by default. Not every file system
-            can hold them (another overlay and NFS cannot).
+        directory: In which the program works; isolated if it may be written, however deep it lies.
+        scratch: Where writes would land; the system's temporary folder by default. Where its file system
+            cannot hold them (another overlay, NFS) they land in memory.
     """
     if sys.platform != "linux":
         return "writes can be isolated on Linux only"
@@ -33,127 +95,257 @@ def probe(directory: Path | None = None, scratch: Path | None = None) -> str | N
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="advisor-probe-", dir=scratch) as name:
-        folder, trial = Path(name), Path(name, "scratch")
-        (folder / "empty").mkdir()
+        trial, mark = Path(name, "scratch"), f"advisor-probe-{os.getpid()}"
         command = [sys.executable, "-P", "-m", "advisor.tuners.supervision.isolation"]
-        command += [str(directory or folder / "empty"), str(trial)]
+        command += [str(trial), str(directory.resolve()), mark]
         try:
             tried = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, errors="replace")
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         finally:
             remove(trial)
-    return None if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["no answer"])[-1]
+    if tried.returncode != 0:
+        return (tried.stderr.strip().splitlines() or ["no answer"])[-1]
+    answer = json.loads(tried.stdout)
+    left = tuple((path, why) for path, why in answer["left"])
+    coverage = Coverage(tuple(answer["roots"]), left, answer["in_memory"])
+    if (directory / mark).exists():
+        (directory / mark).unlink()
+        return "the overlay did not take what was written"
+    return coverage
 
 
-def enter(directory: Path, scratch: Path, keep: Sequence[Path] = ()) -> None:
-    """From now on this process and its children write below ``directory`` into ``scratch`` only.
+def enter(
+    roots: Sequence[Path], scratch: Path, keep: Sequence[Path] = (), *, in_memory: bool = False
+) -> None:
+    """From now on this process and its children write below ``roots`` into ``scratch`` only.
 
-    Called in a process of one thread, between fork and exec or in a forked trial; there is no way back.
-    What is read is unchanged, and a file is copied when it is first written. Not isolated, and thus as
-    before: other folders, links leading out of the folder, and mount points inside it (`nested_mounts`).
-    Without root, a folder that was there before cannot be renamed (EXDEV, as between two disks).
+    Processes that name the same scratch folder, such as the ranks of one trial, see what each other writes.
+    Called in a process of one thread, between fork and exec or in a forked trial; there is no way back. What
+    is read is unchanged, and a file is copied when it is first written. Without root, a folder that was there
+    before cannot be renamed, nor anything moved from one root to another (EXDEV, as between two disks).
 
     Args:
-        directory: The folder to protect; need not be the working directory.
-        scratch: An existing or new folder outside ``directory``, for this trial alone.
-        keep: Files or folders below ``directory`` that stay shared with everyone; those elsewhere are so
-            anyway.
+        roots: Folders to protect, as ``Coverage`` names them.
+        scratch: An existing or new folder, for this trial alone.
+        keep: Files or folders that stay shared with everyone.
+        in_memory: As in ``Coverage``; of the memory that is free, half may be taken.
 
     Raises:
-        ValueError: ``scratch`` lies inside ``directory``, or a kept folder contains it.
         OSError: The kernel refuses; which step is in the text. Nothing was changed for other processes,
             but this one must end.
     """
-    directory, scratch = directory.resolve(), scratch.resolve()
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    scratch = scratch.resolve()
     shared = [path.resolve(strict=True) for path in keep]
-    _check(directory, scratch, shared)
-    upper, work = scratch / "upper", scratch / "work"
-    upper.mkdir(mode=0o700, parents=True, exist_ok=True)
-    work.mkdir(mode=0o700, exist_ok=True)
     present = os.getcwd()
-    unprivileged = _unshare()
-    _mount(None, Path("/"), None, MS_REC | MS_PRIVATE, None, "make mounts private")
-    nested = nested_mounts(directory)
-    if unprivileged and nested:  # the kernel hides no mount point from whoever did not mount it
-        raise OSError(errno.EINVAL, f"{nested[0]} is a mount point, which only root can carry over")
-    inside = sorted({*nested, *(path for path in shared if path.is_relative_to(directory))})
-    opened = [(path, os.open(path, os.O_PATH)) for path in inside]  # out of reach by name in a moment
-    _overlay(directory, upper, work)
-    for path, descriptor in opened:
-        _mount(f"/proc/self/fd/{descriptor}", path, None, MS_BIND | MS_REC, None, f"keep {path}")
-        os.close(descriptor)
-    os.chdir(present)  # the old working directory lies under the overlay
-
-
-def nested_mounts(directory: Path) -> list[Path]:
-    """The outermost mount points below ``directory``, where writes are not isolated.
-
-    With root they stay as they are; without root `enter` refuses a folder that has any.
-    """
-    directory = directory.resolve()
-    with open("/proc/self/mountinfo", "rb") as table:
-        points = {Path(os.fsdecode(_unescaped(line.split()[4]))) for line in table}
-    below = sorted(point for point in points if directory in point.parents)
-    return [point for point in below if not any(parent in below for parent in point.parents)]
-
-
-def written(scratch: Path) -> list[str]:
-    """The files and links that a trial made or changed, relative to the isolated folder, sorted.
-
-    A folder that was there before and was renamed as a whole appears once, as ``name/``.
-    """
-    return sorted(name for name, gone in _entries(scratch / "upper") if not gone)
-
-
-def removed(scratch: Path) -> list[str]:
-    """What a trial deleted or renamed of the files and folders that were there before, sorted."""
-    return sorted(name for name, gone in _entries(scratch / "upper") if gone)
+    with open(scratch / "namespace", "a+") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        first.seek(0)
+        if not _join(first.read()):
+            _unshare()
+            _prepare(scratch / LAYERS, in_memory=in_memory)
+            _cover([path.resolve() for path in roots], scratch / LAYERS, shared)
+            first.truncate(0)
+            first.write(" ".join([str(os.getpid()), *_namespaces(os.getpid())]))
+    os.chdir(present)  # the old working directory lies under an overlay
 
 
 def remove(scratch: Path) -> None:
     """Delete a scratch folder, once its trial has ended; it may be missing.
 
-    The kernel leaves a folder in it that its owner may not enter, which stops a plain ``rmtree``.
+    The kernel and programs leave folders in it that their owner may not enter, which stop a plain ``rmtree``.
     """
-    inner = scratch / "work" / "work"
-    if inner.is_dir():
-        inner.chmod(0o700)
-    if scratch.is_dir():
-        shutil.rmtree(scratch)
+    if not scratch.is_dir():
+        return
+    for folder, names, _ in os.walk(scratch):
+        for path in (Path(folder, name) for name in names):
+            if not path.is_symlink() and path.stat().st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                path.chmod(stat.S_IRWXU)
+    shutil.rmtree(scratch)
 
 
-def _check(directory: Path, scratch: Path, shared: Sequence[Path]) -> None:
-    if not directory.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "no folder to isolate", str(directory))
-    if scratch.is_relative_to(directory):
-        raise ValueError(f"the scratch folder {scratch} must lie outside {directory}")
-    for path in shared:
-        if directory.is_relative_to(path):
-            raise ValueError(f"keeping {path} would leave nothing of {directory} isolated")
+def _join(told: str) -> bool:
+    """Enter the namespaces of the process that is told, if it still lives in them."""
+    pid, *names = told.split() or [""]
+    if not pid or names != _namespaces(int(pid)):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    own = _namespaces(os.getpid())
+    for name, theirs, mine in zip(("user", "mnt"), names, own, strict=True):
+        if theirs != mine:
+            # the mount namespace of a user namespace can be opened from within that one alone
+            descriptor = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)
+            _demand(f"join the {name} namespace of the trial", libc.setns(descriptor, 0))
+            os.close(descriptor)
+    return True
+
+
+def _namespaces(pid: int) -> list[str]:
+    """Names of the user and the mount namespace of a process; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return [os.readlink(f"/proc/{pid}/ns/{name}") for name in ("user", "mnt")]
+    return []
 
 
 def _unshare() -> bool:
     """Whether it took a user namespace, because the process may not mount as it is."""
     uid, gid = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) == 0:
-        return False
-    _demand("unshare a user namespace", libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        Path("/proc/self", name).write_text(text)
-    return True
+    unprivileged = libc.unshare(CLONE_NEWNS) != 0
+    if unprivileged:
+        _demand("unshare a user namespace", libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} {uid} 1"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
+            Path("/proc/self", name).write_text(text)
+    _mount(None, ROOT, None, MS_REC | MS_PRIVATE, None, "make mounts private")
+    return unprivileged
 
 
-def _overlay(directory: Path, upper: Path, work: Path) -> None:
-    folders = {"lowerdir": directory, "upperdir": upper, "workdir": work}
-    opened = {name: os.open(path, os.O_PATH | os.O_DIRECTORY) for name, path in folders.items()}
-    options = [f"{name}=/proc/self/fd/{opened[name]}" for name in opened]  # a path may hold "," or ":"
+def _cover(
+    roots: Sequence[Path], layers: Path, keep: Sequence[Path], failed: dict[Path, str] | None = None
+) -> None:
+    """Put an overlay over each root, and what is mounted below one back into its place.
+
+    Args:
+        roots: In any order.
+        layers: Where writes land, prepared.
+        keep: Put back into its place as well.
+        failed: Takes roots that refuse, with the reason; without it the first one raises.
+    """
+    mounts = {mount.point: mount for mount in read_mounts()}
+    # parents first, and what is opened is named by way of /proc
+    places = sorted({*roots, *mounts}, key=lambda path: (path != ROOT, path != PROC, path.parts))
+    sockets = listening()  # an overlay shows them, but connects to nobody
+    covered: set[Path] = set()
+    seen: set[Path] = set()
+    with contextlib.ExitStack() as stack:  # everything is out of reach by name in a moment
+        opened = {path: stack.enter_context(_opened(path)) for path in (*places, *keep, *sockets)}
+        prepared = _layers(layers, {path: opened[path] for path in roots}, mounts, stack)
+        for path in places:
+            above = next((parent for parent in path.parents if parent in seen), path)
+            seen.add(path)
+            if path in roots:
+                try:
+                    _overlay(path, opened[path], prepared[path])
+                    covered.add(path)
+                    continue
+                except OSError as error:
+                    if failed is None:
+                        raise
+                    failed[path] = error.strerror
+            if above in covered:
+                _put_back(path, opened[path])
+        for path in (*keep, *sockets):
+            if covered.intersection((path, *path.parents)):
+                _put_back(path, opened[path])
+    _mount("none", layers, "tmpfs", MS_NOSUID | MS_NODEV, "size=4k,mode=700", "hide the layers")
+
+
+def _layers(
+    folder: Path, roots: Mapping[Path, int], mounts: Mapping[Path, Mount], stack: contextlib.ExitStack
+) -> "dict[Path, _Layers]":
+    """Where what is written below each root lands: in the folder, or in memory what is in memory anyway.
+
+    Args:
+        folder: Prepared.
+        roots: Open descriptors of them.
+        mounts: By their points.
+        stack: Closes what is opened.
+    """
+    device, found = folder.stat().st_dev, {}
+    for number, (root, descriptor) in enumerate(roots.items()):
+        mount = next(mounts[path] for path in (root, *root.parents) if path in mounts)
+        own = _made(folder / str(number))
+        if mount.kind == "tmpfs" and os.fstat(descriptor).st_dev != device:
+            free = os.statvfs(f"/proc/self/fd/{descriptor}")
+            _use_memory(own, free.f_bavail * free.f_frsize)
+        found[root] = stack.enter_context(_prepared(own, descriptor))
+    return found
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """Open folders: what is written, and what the kernel keeps beside it."""
+
+    upper: int
+    work: int
+
+
+@contextlib.contextmanager
+def _prepared(folder: Path, below: int) -> Iterator[_Layers]:
+    upper, work = _made(folder / "upper"), _made(folder / "work")
+    status = os.fstat(below)
+    with contextlib.suppress(PermissionError):  # of another user's folder that all may write
+        os.chown(upper, status.st_uid, status.st_gid)
+    upper.chmod(stat.S_IMODE(status.st_mode))  # the root is shown with the rights of this folder
+    with _opened(upper) as above, _opened(work) as beside:
+        yield _Layers(above, beside)
+
+
+def _prepare(layers: Path, *, in_memory: bool) -> None:
+    """Make the folder in which writes land."""
+    _made(layers)
+    if in_memory:
+        _use_memory(layers, _free_memory() // 2)
+
+
+def _use_memory(folder: Path, size: int) -> None:
+    _mount("none", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},mode=700", "use memory")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _holds_layers(folder: Path) -> bool:
+    """Whether its file system can take what an overlay writes."""
+    place = _made(folder / "below")
+    with _opened(place) as below, _prepared(folder, below) as layers, contextlib.suppress(OSError):
+        _overlay(place, below, layers)
+        _demand("take it away", ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(place), 0))
+        return True
+    return False
+
+
+def _overlay(path: Path, below: int, layers: _Layers) -> None:
+    """Mount an overlay over a folder that is open as ``below``, and enter it if it is the root."""
+    folders = {"lowerdir": below, "upperdir": layers.upper, "workdir": layers.work}
+    options = [f"{name}=/proc/self/fd/{folders[name]}" for name in folders]  # a path may hold "," or ":"
     whole_machine = Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
     options.append("redirect_dir=on" if whole_machine else "userxattr")  # the first needs the machine's root
-    _mount("overlay", directory, "overlay", 0, ",".join(options), f"mount an overlay on {directory}")
-    for descriptor in opened.values():
+    _mount("overlay", path, "overlay", 0, ",".join(options), f"mount an overlay on {path}")
+    if path == ROOT:
+        os.chdir("/..")  # what is mounted on the root, where a plain "/" is what lies below
+        os.chroot(".")
+
+
+def _put_back(path: Path, descriptor: int) -> None:
+    """Mount what is open, with everything mounted below it, where it was."""
+    source = f"/proc/self/fd/{descriptor}"
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.fchdir(descriptor)
+        source = "."
+    _mount(source, path, None, MS_BIND | MS_REC, None, f"keep {path}")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_PATH)
+    try:
+        yield descriptor
+    finally:
         os.close(descriptor)
+
+
+def _free_memory() -> int:
+    """Bytes that programs can get without swapping."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
 
 
 def _mount(
@@ -171,38 +363,43 @@ def _demand(what: str, result: int) -> None:
         raise OSError(code, f"{what}: {os.strerror(code)}")
 
 
-def _unescaped(field: bytes) -> bytes:
-    for character in b" \t\n\\":  # proc(5): written as three octal digits, the backslash last
-        field = field.replace(b"\\%03o" % character, bytes([character]))
-    return field
+def _coverage(unprivileged: bool, named: Sequence[Path]) -> tuple[list[Path], dict[Path, str]]:
+    """Which folders to isolate, and which cannot be."""
+    mounts = read_mounts()
+    if not unprivileged:
+        return [mount.point for mount in mounts if mount.holds_files and mount.point.is_dir()], {}
+    found = writable_folders(mounts, named)
+    return [path for path, split in found if not split], {
+        path: MOUNTED_BELOW for path, split in found if split
+    }
 
 
-def _entries(upper: Path) -> Iterator[tuple[str, bool]]:
-    """Relative name of what lies in the upper folder, and whether it only says that something is gone."""
-    for folder, names, files in os.walk(upper):
-        for name in files:
-            path = Path(folder, name)
-            seen = path.lstat()
-            gone = stat.S_ISCHR(seen.st_mode) and seen.st_rdev == 0  # overlayfs: a "whiteout"
-            yield str(path.relative_to(upper)), gone
-        for name in names:
-            path = Path(folder, name)
-            if path.is_symlink():
-                yield str(path.relative_to(upper)), False
-            elif sys.platform == "linux" and "trusted.overlay.redirect" in os.listxattr(path):
-                yield f"{path.relative_to(upper)}/", False
+def tried(scratch: Path, directory: Path, mark: str) -> Coverage:
+    """Isolate this process as far as it goes, and write a file into the directory."""
+    import tempfile
 
-
-def _try(directory: Path, scratch: Path) -> str | None:
-    """What goes wrong when a file is written into ``directory`` in isolation."""
-    mark = f"advisor-probe-{os.getpid()}"
-    try:
-        enter(directory, scratch)
-        Path(directory, mark).write_text(mark)
-    except (OSError, ValueError) as error:
-        return str(error)
-    return None if mark in written(scratch) else "the overlay did not take what was written"
+    unprivileged = _unshare()
+    named = [directory, Path.home(), Path(tempfile.gettempdir()), scratch.parent]
+    roots, left = _coverage(unprivileged, [path.resolve() for path in named])
+    in_memory = not _holds_layers(_made(scratch))
+    failed: dict[Path, str] = {}
+    _prepare(scratch / LAYERS, in_memory=in_memory)
+    _cover(roots, scratch / LAYERS, (), failed)
+    if roots and len(failed) == len(roots):
+        raise OSError(errno.EINVAL, failed[roots[0]])
+    coverage = Coverage(
+        tuple(str(path) for path in roots if path not in failed),
+        tuple((str(path), why) for path, why in (left | failed).items()),
+        in_memory,
+    )
+    if coverage.covers(directory):
+        (directory / mark).write_text(mark)
+    return coverage
 
 
 if __name__ == "__main__":
-    sys.exit(_try(Path(sys.argv[1]), Path(sys.argv[2])))
+    try:
+        answer = tried(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    except OSError as error:
+        sys.exit(error.strerror)
+    print(json.dumps(asdict(answer)))

@@ -30,12 +30,8 @@ def executing(
     """
 
     def run() -> int:
-        try:
-            if prepare is not None:
-                prepare()
-        except (OSError, ValueError) as error:
-            print(f"writes could not be isolated: {error}", file=sys.stderr)
-            return NOT_ISOLATED
+        if prepare is not None and (code := isolated(prepare)):
+            return code
         for fd in map(int, os.listdir("/dev/fd")):
             with contextlib.suppress(OSError):  # the one that listed them
                 os.set_inheritable(fd, fd in (0, 1, 2, *pass_fds))
@@ -48,6 +44,16 @@ def executing(
         return NO_COMMAND
 
     return forking(run, logs)
+
+
+def isolated(prepare: Callable[[], None]) -> int:
+    """Isolate this process; 0, or the exit code where that failed, with the reason on stderr."""
+    try:
+        prepare()
+    except OSError as error:
+        print(f"writes could not be isolated: {error}", file=sys.stderr)
+        return NOT_ISOLATED
+    return 0
 
 
 def forking(body: Callable[[], int | None], logs: Logs | None = None) -> Callable[[], int]:

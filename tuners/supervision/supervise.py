@@ -313,8 +313,9 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--status-fd", type=int, help="gets one JSON line at the end")
     parser.add_argument("--control-fd", type=int, help="lines 'deadline SECONDS' and 'kill'")
     parser.add_argument("--pass-fd", type=int, action="append", default=[], help="stays open in the trial")
-    parser.add_argument("--overlay", type=Path, help="folder whose writes are isolated")
+    parser.add_argument("--overlay", type=Path, action="append", help="folder whose writes are isolated")
     parser.add_argument("--scratch", type=Path, help="where they land")
+    parser.add_argument("--in-memory", action="store_true", help="they take memory instead")
     parser.add_argument("--keep", type=Path, action="append", default=[], help="not isolated below it")
     options = parser.parse_args(arguments[:split])
     if not arguments[split + 1 :]:
@@ -329,7 +330,9 @@ def _isolating(options: argparse.Namespace) -> Callable[[], None] | None:
         return None
     from advisor.tuners.supervision import isolation  # most trials start without it
 
-    return partial(isolation.enter, options.overlay, options.scratch, options.keep)
+    return partial(
+        isolation.enter, options.overlay, options.scratch, options.keep, in_memory=options.in_memory
+    )
 
 
 def _report(status_fd: int | None, ended: Ended) -> None:

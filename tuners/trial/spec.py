@@ -10,6 +10,7 @@ import msgspec
 
 from advisor.base.fault_points import hit
 from advisor.tuners.place import Place
+from advisor.tuners.supervision.isolation import Isolation
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class TrialSpec:
 
     ``present`` is the program's own setting of every knob, ``config`` what this trial sets.
     ``place`` is this process's among those that train together, alone by default.
+    ``isolation`` says what keeps its writes apart from everyone's files.
     ``nudge``, where not 0, moves the initial weights by a few roundings, by this seed (``nudge.py``).
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
@@ -48,7 +50,7 @@ class TrialSpec:
     nudge: int = 0
     device: str = "auto"
     learning_steps: int = 0
-    isolate: bool = False
+    isolation: Isolation | None = None
     place: Place = field(default_factory=Place)
 
     def write(self, path: Path) -> None:

@@ -66,8 +66,7 @@ def silence(environment: MutableMapping[str, str], scratch: Path) -> list[str]:
 
     Args:
         environment: The variables of the process to be; edited.
-        scratch: A folder of the trial; what the trackers write goes below it. ``tmp`` in it becomes
-            TMPDIR, unless its path is too long for the sockets that live there.
+        scratch: A folder of the trial; what the trackers write goes below it.
 
     Returns:
         Names of the variables that were set or taken away, sorted.
@@ -84,12 +83,15 @@ def silence(environment: MutableMapping[str, str], scratch: Path) -> list[str]:
     environment["MLFLOW_ALLOW_FILE_STORE"] = "true"  # refused since MLflow 3.7 otherwise
     for name in RUN_NAMES:
         environment.pop(name, None)
-    temporary = scratch / "tmp"
-    if len(os.fsencode(temporary)) <= LONGEST_TMPDIR:
-        temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment["TMPDIR"] = os.fspath(temporary)
     names = before.keys() | environment.keys()
     return sorted(name for name in names if before.get(name) != environment.get(name))
+
+
+def use_temporary(environment: MutableMapping[str, str], folder: Path) -> None:
+    """Make a folder TMPDIR, unless its path is too long for the sockets that live there."""
+    if len(os.fsencode(folder)) <= LONGEST_TMPDIR:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment["TMPDIR"] = os.fspath(folder)
 
 
 def install(scratch: Path) -> None:

@@ -14,9 +14,10 @@ import psutil
 import pytest
 from supervised import marked, until
 
-from advisor.tuners.launching.launch import Launcher, StuckProcess, can_isolate
+from advisor.tuners.launching.launch import Launcher, StuckProcess
 from advisor.tuners.launching.session import Session, SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.isolation import Coverage, probe
 from advisor.tuners.supervision.process_tree import children, is_subreaper, living_since
 from advisor.tuners.trial.spec import Target
 
@@ -185,14 +186,47 @@ def test_what_fails_before_the_program_begins_is_ours(tmp_path: Path) -> None:
 
 def test_a_trial_that_cannot_be_isolated_is_no_fault_of_the_program(tmp_path: Path) -> None:
     launcher = a_launcher(a_script(tmp_path), tmp_path)
-    launcher.isolate, launcher.scratch = True, tmp_path / "scratch"
+    launcher.coverage, launcher.scratch = Coverage(("/proc",)), tmp_path / "scratch"
     with launcher:
         session = launcher.start(1, {}, {})
         with pytest.raises(TrialFailed) as raised:
             session.first_step()
     assert raised.value.failure.cause == "environment"
-    assert raised.value.failure.message.endswith(f"must lie outside {tmp_path}")
-    assert str(can_isolate(tmp_path, tmp_path)).endswith(f"must lie outside {tmp_path}")
+    assert raised.value.failure.message.endswith("mount an overlay on /proc: Invalid argument")
+
+
+REMEMBERS = """
+from pathlib import Path
+def remembers():
+    for path in (Path(__file__).with_name("step.txt"), Path("/var/tmp", "{name}")):
+        print(path.read_text() if path.exists() else "nothing", end=" ", flush=True)
+        path.write_text("changed")
+"""
+
+
+@pytest.mark.parametrize("make", [a_script, a_workload])
+def test_each_trial_starts_from_the_same_files_and_leaves_nothing(make: Make, tmp_path: Path) -> None:
+    coverage = probe(tmp_path)
+    if isinstance(coverage, str):
+        pytest.skip(f"no write isolation here: {coverage}")
+    target = make(tmp_path)
+    file, elsewhere = Path(target.name), Path("/var/tmp", f"advisor-test-{os.getpid()}")
+    program = file.read_text().replace("torch.nn.Linear", "remembers() or torch.nn.Linear")
+    file.write_text(REMEMBERS.format(name=elsewhere.name) + program)
+    (tmp_path / "step.txt").write_text("mine")
+    launcher = a_launcher(target, tmp_path)
+    launcher.coverage, launcher.scratch = coverage, tmp_path / "scratch"
+    logs = []
+    with launcher:
+        for number in (1, 2):
+            session = launcher.start(number, {}, {})
+            session.first_step()
+            session.stop()
+            logs.append((session.folder / "stdout.log").read_text())
+            assert list((tmp_path / "scratch").iterdir()) == []
+    assert logs == ["mine nothing ", "mine nothing "]
+    assert (tmp_path / "step.txt").read_text() == "mine"
+    assert not elsewhere.exists()
 
 
 def test_a_knob_that_neither_acts_nor_refuses_is_not_applied(tmp_path: Path) -> None:

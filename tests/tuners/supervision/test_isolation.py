@@ -1,4 +1,4 @@
-"""What a trial writes below its folder is seen by the trial alone."""
+"""What a trial writes, wherever it writes it, is seen by the trial alone."""
 
 import ctypes
 import json
@@ -14,14 +14,45 @@ import pytest
 from supervised import SUPERVISE
 
 from advisor.tuners.supervision import isolation, starting
+from advisor.tuners.supervision.isolation import Coverage
 
-REFUSAL = isolation.probe()
+COVERAGE = isolation.probe(Path.cwd())
+REFUSAL = COVERAGE if isinstance(COVERAGE, str) else None
 pytestmark = [
     pytest.mark.skipif(REFUSAL is not None, reason=f"no write isolation here: {REFUSAL}"),
     pytest.mark.usefixtures("no_process_remains"),
 ]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts are made in this test")
 SOMEBODY = 65534
+PROGRAM = """
+    import ctypes, json, mmap, multiprocessing.synchronize
+    import os, shutil, signal, socket, subprocess, sys, tempfile, time
+    from dataclasses import asdict
+    from pathlib import Path
+    from advisor.tuners.supervision import isolation, process_tree
+    place = Path({place!r})
+    user = {user!r}
+    if user is not None:
+        os.setgroups([]); os.setgid(user); os.setuid(user)
+        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE, as in a process that never was root
+    os.chdir(place / 'work')
+    read, write = os.pipe()
+    if os.fork() == 0:
+        coverage = isolation.tried(place / 'probe', place / 'work', 'mark')
+        os.write(write, json.dumps(asdict(coverage)).encode())
+        os._exit(0)
+    os.close(write)
+    os.wait()
+    coverage = isolation.Coverage(**json.loads(os.read(read, 65536)))
+    roots = [Path(root) for root in coverage.roots]
+    try:
+        isolation.enter(
+            roots, place / 'scratch', [place / name for name in {keep!r}], in_memory={in_memory!r}
+        )
+    except OSError as error:
+        print('refused:', error)
+        sys.exit()
+"""
 
 
 @pytest.fixture(params=["present user", "unprivileged"])
@@ -65,31 +96,19 @@ def picture(folder: Path) -> dict[str, tuple[int, int, int, bytes | str]]:
     return seen
 
 
-def isolated(place: Path, user: int | None, body: str, keep: tuple[str, ...] = ()) -> str:
-    """What a Python program says that isolates ``place/work``, stands there, and runs ``body``.
+def isolated(
+    place: Path, user: int | None, body: str, keep: tuple[str, ...] = (), *, in_memory: bool = False
+) -> str:
+    """What a Python program says that isolates its writes, stands in ``place/work`` and runs ``body``.
 
     A refusal is told as ``refused: reason``.
     """
-    program = f"""
-        import ctypes, os, shutil, signal, subprocess, sys, time
-        from pathlib import Path
-        from advisor.tuners.supervision import isolation, process_tree
-        place = Path({str(place)!r})
-        user = {user!r}
-        if user is not None:
-            os.setgroups([]); os.setgid(user); os.setuid(user)
-            ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE, as in a process that never was root
-        os.chdir(place / 'work')
-        try:
-            isolation.enter(place / 'work', place / 'scratch', [place / name for name in {keep!r}])
-        except (OSError, ValueError) as error:
-            print('refused:', error)
-            sys.exit()
-    """
+    program = PROGRAM.format(place=str(place), user=user, keep=keep, in_memory=in_memory)
     program = textwrap.dedent(program) + textwrap.dedent(body)
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=10, check=False
     )
+    isolation.remove(place / "probe")
     assert ran.stderr == ""
     return ran.stdout.strip()
 
@@ -112,10 +131,55 @@ def test_a_script_sees_what_it_does_and_nobody_else_does(place: Path, user: int 
         "./changed.txt ./kept.txt ./new.txt ./old/moved.txt ./runs2/one/log as before and after new"
     )
     assert picture(place / "work") == before
-    scratch = place / "scratch"
-    expected = ["changed.txt", "link", "new.txt", "old/moved.txt", "runs2/one/log"]
-    assert isolation.written(scratch) == expected
-    assert isolation.removed(scratch) == ["old/deep/moved.txt", "old/doomed.txt"]
+
+
+def test_nothing_remains_in_any_folder_that_may_be_written(place: Path, user: int | None) -> None:
+    name = f"isolation-test-{os.getpid()}"
+    body = f"""
+        written = []
+        for folder in ['/', '/tmp', '/var/tmp', '/dev/shm', os.path.expanduser('~'), str(place)]:
+            if os.access(folder, os.W_OK):
+                Path(folder, {name!r}).write_text('here')
+                written.append(folder)
+        print(*written)
+    """
+    folders = isolated(place, user, body).split()
+    assert {"/tmp", "/dev/shm", str(place)} <= set(folders)
+    assert [folder for folder in folders if Path(folder, name).exists()] == []
+
+
+def test_the_next_trial_sees_nothing_of_the_one_before(place: Path, user: int | None) -> None:
+    body = """
+        for folder in (place, '/dev/shm'):
+            path = Path(folder, f'isolation-test-{os.getppid()}')
+            print(path.exists())
+            path.write_text('one')
+    """
+    first = isolated(place, user, body)
+    isolation.remove(place / "scratch")
+    assert (first, isolated(place, user, body)) == ("False\nFalse", "False\nFalse")
+
+
+def test_processes_of_one_trial_share_what_they_write(place: Path, user: int | None) -> None:
+    code = PROGRAM.replace(
+        "    try:\n        isolation.enter",
+        "    ready, tell = os.pipe()\n    other = os.fork()\n    if other:\n        os.read(ready, 1)\n"
+        "    try:\n        isolation.enter",
+    )
+    code = textwrap.dedent(
+        code.format(place=str(place), user=user, keep=(), in_memory=False)
+    ) + textwrap.dedent("""
+        if not other:
+            (place / 'shared').write_text('by the first')
+            os.write(tell, b'x')
+            time.sleep(60)
+        print((place / 'shared').read_text(), os.getcwd() == str(place / 'work'))
+        os.kill(other, signal.SIGKILL)
+        os.wait()
+    """)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=True)
+    assert ran.stdout.strip() == "by the first True"
+    assert not (place / "shared").exists()
 
 
 def test_the_trial_keeps_its_user(place: Path, user: int | None) -> None:
@@ -134,12 +198,39 @@ def test_a_kept_folder_is_shared_with_everyone(place: Path, user: int | None) ->
     assert isolated(place, user, body, keep=("work/study",)) == ""
     assert (place / "work" / "study" / "sub" / "outcome.json").read_text() == "{}"
     assert not (place / "work" / "lost").exists()
-    assert isolation.written(place / "scratch") == ["lost"]
 
 
 def test_a_kept_file_is_shared_with_everyone(place: Path, user: int | None) -> None:
     assert isolated(place, user, "Path('kept.txt').write_text('x')", keep=("work/kept.txt",)) == ""
     assert (place / "work" / "kept.txt").read_text() == "x"
+
+
+def test_sockets_reach_whoever_listens_outside(place: Path, user: int | None) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place / "socket"))
+        (place / "socket").chmod(0o777)
+        listener.listen()
+        body = "s = socket.socket(socket.AF_UNIX); s.connect(str(place / 'socket')); s.send(b'here')"
+        assert isolated(place, user, body) == ""
+        assert listener.accept()[0].recv(4) == b"here"
+
+
+def test_shared_memory_of_processes_works(place: Path, user: int | None) -> None:
+    body = """
+        with open('/dev/shm/isolation-test', 'w+b') as file:
+            file.truncate(8)
+            memory = mmap.mmap(file.fileno(), 8)
+        if os.fork() == 0:
+            with open('/dev/shm/isolation-test', 'r+b') as file:
+                mmap.mmap(file.fileno(), 8)[0] = 7
+            os._exit(0)
+        os.wait()
+        with multiprocessing.get_context('fork').Lock():
+            print(memory[0])
+    """
+    assert isolated(place, user, body) == "7"
 
 
 def test_a_big_file_is_copied_only_when_it_is_written(place: Path, user: int | None) -> None:
@@ -149,12 +240,10 @@ def test_a_big_file_is_copied_only_when_it_is_written(place: Path, user: int | N
     if user is not None:
         os.chown(big, user, user)
     body = """
-        copied = lambda: (place / 'scratch/upper/big').exists()
-        print(len(Path('big').read_bytes()), copied())
+        print(len(Path('big').read_bytes()))
         with open('big', 'r+b') as file: file.write(b'x')
-        print(copied())
     """
-    assert isolated(place, user, body) == "50000000 False\nTrue"
+    assert isolated(place, user, body) == "50000000"
     assert big.read_bytes()[:1] == b"\0"
 
 
@@ -169,11 +258,19 @@ def test_names_with_special_characters_work(place: Path, user: int | None) -> No
     assert not (odd / "new").exists()
 
 
-def test_other_folders_are_as_before(place: Path, user: int | None) -> None:
-    assert isolated(place, user, "(place / 'elsewhere').write_text('here')\nprint(os.getcwd())") == str(
-        place / "work"
-    )
-    assert (place / "elsewhere").read_text() == "here"
+def test_what_is_written_may_land_in_memory(place: Path, user: int | None) -> None:
+    body = """
+        (place / 'new').write_text('new')
+        print((place / 'new').read_text(), sorted(os.listdir(place / 'scratch')))
+    """
+    assert isolated(place, user, body, in_memory=True) == "new ['layers', 'namespace']"
+    assert not (place / "new").exists()
+    assert list((place / "scratch" / "layers").iterdir()) == []
+
+
+def test_the_layers_are_out_of_sight(place: Path, user: int | None) -> None:
+    body = "(place / 'new').write_text('')\nprint(list((place / 'scratch' / 'layers').iterdir()))"
+    assert isolated(place, user, body) == "[]"
 
 
 def test_the_parents_end_still_ends_an_isolated_trial(place: Path, user: int | None) -> None:
@@ -184,7 +281,7 @@ def test_the_parents_end_still_ends_an_isolated_trial(place: Path, user: int | N
             supervisor = os.getpid()
             if os.fork() == 0:
                 process_tree.die_with_parent(supervisor)
-                isolation.enter(place / 'work' / 'old', place / 'scratch2')
+                isolation.enter([place / 'work' / 'old'], place / 'scratch2', in_memory=True)
                 os.write(write, b'ready')
                 time.sleep(60)
             os.close(write)
@@ -198,90 +295,96 @@ def test_the_parents_end_still_ends_an_isolated_trial(place: Path, user: int | N
     isolation.remove(place / "scratch2")
 
 
-def test_a_scratch_folder_inside_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="must lie outside"):
-        isolation.enter(tmp_path, tmp_path / "scratch")
+def test_a_kept_folder_that_is_missing_is_refused(place: Path, user: int | None) -> None:
+    said = isolated(place, user, "", keep=("work/nothing",))
+    assert said.startswith("refused: [Errno 2] No such file or directory")
+
+
+def test_the_probe_says_what_is_isolated(tmp_path: Path) -> None:
+    found = isolation.probe(tmp_path, tmp_path)
+    assert isinstance(found, Coverage)
+    assert found.covers(tmp_path / "some" / "file")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keeping_everything_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    with pytest.raises(ValueError, match="nothing of"):
-        isolation.enter(tmp_path / "work", tmp_path / "scratch", [tmp_path])
-
-
-def test_a_kept_folder_that_is_missing_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    with pytest.raises(FileNotFoundError):
-        isolation.enter(tmp_path / "work", tmp_path / "scratch", [tmp_path / "work" / "nothing"])
-
-
-def test_the_probe_says_why_not(tmp_path: Path) -> None:
-    assert isolation.probe(tmp_path) is None
-    assert str(isolation.probe(tmp_path, tmp_path)).endswith(f"must lie outside {tmp_path}")
-    assert list(tmp_path.iterdir()) == []
-    assert "mount an overlay on /proc" in str(isolation.probe(Path("/proc")))
+def test_what_is_left_out_is_not_covered_though_it_lies_in_a_root() -> None:
+    coverage = Coverage(("/home/me", "/home/me/usb/inner"), (("/home/me/usb", "no overlay"),))
+    names = ("/home/me/x", "/home/me/usb/x", "/home/me/usb/inner/x", "/home/other")
+    assert [coverage.covers(Path(name)) for name in names] == [True, False, True, False]
 
 
 def test_a_scratch_folder_can_be_removed_and_missing(place: Path, user: int | None) -> None:
-    assert isolated(place, user, "Path('new').write_text('')\nos.chdir('/')") == ""
+    body = "os.mkdir('shut'); Path('shut/file').write_text(''); os.chmod('shut', 0)"
+    assert isolated(place, user, body) == ""
     isolation.remove(place / "scratch")
     isolation.remove(place / "scratch")
     assert not (place / "scratch").exists()
 
 
-@as_root
-def test_a_mount_point_inside_stays_as_it_is_with_root_and_is_refused_without(
-    place: Path, user: int | None
-) -> None:
+@pytest.fixture
+def second(place: Path) -> Iterator[Path]:
+    """A file system of its own, mounted in the working folder, that anybody may write."""
     inner = place / "work" / "old" / "deep"
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mount(b"tmpfs", bytes(inner), b"tmpfs", 0, b"mode=777") == 0
     try:
-        assert isolation.nested_mounts(place / "work") == [inner]
-        said = isolated(
-            place, user, "Path('old/deep/seen').write_text('')\nPath('old/unseen').write_text('')"
-        )
-        if user is None:
-            assert said == ""
-            assert [path.name for path in inner.iterdir()] == ["seen"]
-            assert isolation.written(place / "scratch") == ["old/unseen"]
-        else:
-            assert said == f"refused: [Errno 22] {inner} is a mount point, which only root can carry over"
+        (inner / "data").write_text("as before")
+        (inner / "data").chmod(0o666)
+        yield inner
     finally:
         assert libc.umount(bytes(inner)) == 0
 
 
 @as_root
-def test_with_root_a_folder_that_was_there_can_be_renamed(tmp_path: Path) -> None:
-    (tmp_path / "work" / "old").mkdir(parents=True)
-    (tmp_path / "work" / "old" / "file").write_text("as before")
+def test_a_second_file_system_is_isolated_as_well(place: Path, second: Path, user: int | None) -> None:
+    body = """
+        Path('old/deep/new').write_text('')
+        print(Path('old/deep/data').read_text(), coverage.covers(place / 'work' / 'old' / 'deep' / 'data'))
+        print(*(left for left, _ in coverage.left))
+    """
+    before = picture(second)
+    said = isolated(place, user, body).splitlines()
+    assert said[0] == "as before True"
+    assert picture(second) == before
+    split = [str(path) for path in (place, place / "work", place / "work" / "old")]
+    assert said[1:] == ([""] if user is None else [" ".join(["/tmp", *split])])[: len(said) - 1]
+
+
+@as_root
+def test_a_device_stays_as_it_is(place: Path, user: int | None) -> None:
     assert (
-        isolated(tmp_path, None, "os.rename('old', 'new')\nprint(Path('new/file').read_text())")
-        == "as before"
+        isolated(place, user, "Path('/dev/null').write_text('x')\nprint(os.path.exists('/proc/self'))")
+        == "True"
     )
-    assert isolation.written(tmp_path / "scratch") == ["new/"]
-    assert isolation.removed(tmp_path / "scratch") == ["old"]
-    assert [path.name for path in (tmp_path / "work").rglob("*")] == ["old", "file"]
+
+
+@as_root
+def test_with_root_a_folder_that_was_there_can_be_renamed(place: Path) -> None:
+    before = picture(place / "work")
+    said = isolated(place, None, "os.rename('old', 'new')\nprint(Path('new/doomed.txt').read_text())")
+    assert said == "as before"
+    assert picture(place / "work") == before
 
 
 def test_a_supervised_program_writes_in_isolation(tmp_path: Path) -> None:
     (tmp_path / "work" / "study").mkdir(parents=True)
     command = [*SUPERVISE, "--parent", str(os.getpid())]
-    command += ["--stdout", "study/out", "--stderr", "study/err", "--status-fd", "1", "--overlay", "."]
+    command += ["--stdout", "study/out", "--stderr", "study/err", "--status-fd", "1", "--overlay", ".."]
     command += ["--scratch", "../scratch", "--keep", "study", "--"]
-    command += ["sh", "-c", "echo seen; touch here study/there; ls"]
+    command += ["sh", "-c", "echo seen; touch here ../beside study/there; ls"]
     ran = subprocess.run(command, cwd=tmp_path / "work", capture_output=True, timeout=5, check=True)
     assert json.loads(ran.stdout)["exit_code"] == 0
     assert (tmp_path / "work" / "study" / "out").read_text() == "seen\nhere\nstudy\n"
     assert sorted(path.name for path in (tmp_path / "work").rglob("*")) == ["err", "out", "study", "there"]
+    isolation.remove(tmp_path / "scratch")
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
 
 def test_a_program_that_cannot_be_isolated_does_not_start(tmp_path: Path) -> None:
     command = [*SUPERVISE, "--parent", str(os.getpid())]
-    command += ["--stdout", "out", "--stderr", "err", "--overlay", ".", "--scratch", "scratch"]
+    command += ["--stdout", "out", "--stderr", "err", "--overlay", "/proc", "--scratch", "scratch"]
     ran = subprocess.run([*command, "--", "touch", "started"], cwd=tmp_path, timeout=5, check=False)
     assert ran.returncode == starting.NOT_ISOLATED
-    reason = f"the scratch folder {tmp_path / 'scratch'} must lie outside {tmp_path}"
+    reason = "[Errno 22] mount an overlay on /proc: Invalid argument"
     assert (tmp_path / "err").read_text() == f"writes could not be isolated: {reason}\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["err", "out"]
+    assert not (tmp_path / "started").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.profiles.hooks.surroundings.trackers import silence
+from advisor.profiles.hooks.surroundings.trackers import silence, use_temporary
 
 WRITER = """
 class SummaryWriter:
@@ -204,10 +204,12 @@ def test_a_run_on_the_users_server_is_not_resumed(tmp_path: Path) -> None:
     assert {"MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID"} <= set(names)
 
 
-def test_a_short_scratch_gives_a_private_folder_for_temporary_files() -> None:
+def test_a_folder_for_temporary_files_is_private_and_its_path_short() -> None:
     scratch = Path(f"/tmp/advisor-test-{os.getpid()}")
     environment: dict[str, str] = {}
-    silence(environment, scratch)
+    use_temporary(environment, scratch / "whose path is too long for the sockets of worker processes")
+    assert environment == {} and not scratch.exists()
+    use_temporary(environment, scratch / "tmp")
     try:
         assert environment["TMPDIR"] == f"{scratch}/tmp"
         assert (scratch / "tmp").stat().st_mode & 0o777 == 0o700
