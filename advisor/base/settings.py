@@ -47,6 +47,7 @@ class Settings:
             empty means every knob that applies.
         fixed: Values for baseline and candidates alike.
         ranks: Numbers of workers to try, or the one to profile with; empty for what the machine has.
+        allow_writes: Every launch may change files that exist where the system cannot keep its writes apart.
         out: Folder of the report; ``None`` writes none.
         storage: A storage URL; ``None`` keeps the study in memory of this call alone.
         price_per_hour: Of the machine, in any currency.
@@ -66,6 +67,7 @@ class Settings:
     objective: Objective = "goodput"
     keep_batch: bool = False
     allow_training: bool = False
+    allow_writes: bool = False
     knobs: dict[str, list[Value] | None] = field(default_factory=dict)
     fixed: dict[str, Value] = field(default_factory=dict)
     ranks: tuple[int, ...] = ()

@@ -49,6 +49,11 @@ STORED = setting("--storage", type=str, metavar="URL", group="What to run", help
 DRY_RUN = setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
 QUIET = setting("--quiet", group="Output", help="No progress.")
 NO_COLOR = setting("--no-color", group="Output", help="No colour.")
+ALLOW_WRITES = setting(
+    "--allow-writes",
+    group="What to run",
+    help="Let launches change files that exist where the system cannot keep writes apart.",
+)
 ALL = setting("--all", group="Output", help="List the rules that passed or do not apply, too.")
 DEBUG = setting("--debug", group="Output", help="Show tracebacks of errors.")
 

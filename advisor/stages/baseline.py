@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from advisor.base.errors import TargetError
+from advisor.base.errors import AdvisorError, TargetError, UsageError
 from advisor.base.settings import Settings
 from advisor.profiles.derived.epochs import epochs_of
 from advisor.profiles.derived.step_phases import phases_of
@@ -20,7 +20,7 @@ from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied
-from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.failures import WOULD_CHANGE, Failure, TrialFailed
 from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
@@ -304,14 +304,23 @@ def _baseline(
     )
 
 
-def target_error(failure: Failure, session: Running | None, command: str = "tune") -> TargetError:
+def target_error(failure: Failure, session: Running | None, command: str = "tune") -> AdvisorError:
     """The user's own failure, as it is shown: the traceback that they would have seen.
+
+    A program that was ended before it changed a file of theirs did not fail: that takes an option.
 
     Args:
         failure: How it ended.
         session: Whose logs say more; only those of ``tune`` are kept.
         command: Of advisor, for its hints.
     """
+    if failure.message.startswith(WOULD_CHANGE):
+        return UsageError(
+            failure.message,
+            cause="its writes cannot be kept apart here (`advisor doctor` says why)",
+            hint="`--allow-writes` if every launch may change it, or have the program write elsewhere",
+            code="would_change",
+        )
     log = "" if session is None or command != "tune" else str(session.folder / "stderr.log")
     if failure.cause == "timeout" and "start" in failure.message:
         return TargetError(

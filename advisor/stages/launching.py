@@ -102,6 +102,7 @@ def _make_launcher(settings: Settings, folder: Path, caller: Caller, stack: Exit
         seed=settings.seed,
         device=settings.device,
         coverage=_coverage(scratch, caller),
+        allow_writes=settings.allow_writes or request.kind == "objects",
         compile_cache=cache,
         keeps_cache=usable,
         scratch=scratch,

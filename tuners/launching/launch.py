@@ -30,7 +30,7 @@ from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.supervision.process_tree import KILL_WAIT_S
 from advisor.tuners.trial.channel import Channel
 from advisor.tuners.trial.rank_environment import OwnGroup, own_device, wants_own_group
-from advisor.tuners.trial.spec import Target, TrialSpec
+from advisor.tuners.trial.spec import Guard, Target, TrialSpec
 
 PRIVATE = ("ADVISOR_STORAGE",)  # of our own environment; may hold a password
 PORT_TRIES = 3  # of a command on several machines, whose port somebody else may take
@@ -63,6 +63,7 @@ class Launcher:
     Attributes:
         folder: Where trial folders are made (0700), one per process started.
         coverage: What is isolated of what trials write; ``None`` for nothing.
+        allow_writes: Trials may change files of the user's that nothing isolates.
         scratch: Where a folder for each trial is made that takes what it writes, until it ends.
         waiting: Called while waiting, with what is waited for and for how long; may raise
             ``Interrupted``.
@@ -81,6 +82,7 @@ class Launcher:
     seed: int = 0
     device: str = "auto"
     coverage: Coverage | None = None
+    allow_writes: bool = True
     compile_cache: Path | None = None
     keeps_cache: bool = True
     scratch: Path | None = None
@@ -155,7 +157,7 @@ class Launcher:
             number=number, target=self.target, folder=str(folder), config=dict(config), present=dict(present),
             training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, nudge=nudge,
             device=self.device, learning_steps=learning_steps,
-            isolation=self._isolation(folder),
+            isolation=self._isolation(folder), guard=self._guard(folder),
         )  # fmt: skip
         variables = environment_of(config, present, KNOBS)
         join(variables, environment or {})
@@ -257,6 +259,8 @@ class Launcher:
                 if self._scratch(command.folder) == own:
                     command.close()
             remove(own)
+            if session.spec.guard is not None:
+                session.spec.guard.clean()
         if session.outcome is not None:
             self.files.update(session.outcome.files)
             self.connections.update(session.outcome.connections)
@@ -309,6 +313,15 @@ class Launcher:
         names = sorted({str(path) for path in kept})
         scratch = str(self._scratch(folder))
         return Isolation(self.coverage.roots, scratch, tuple(names), self.coverage.in_memory)
+
+    def _guard(self, folder: Path) -> Guard | None:
+        if self.allow_writes or (self.coverage is not None and self.coverage.is_complete):
+            return None
+        own = [self.folder, self._scratch(folder)]
+        if self.compile_cache is not None:
+            own.append(self._compiles_into(self.compile_cache))
+        ours = tuple(map(str, own))
+        return Guard(self.coverage or Coverage(()), ours, str(folder / "created"))
 
     def _scratch(self, folder: Path) -> Path:
         """Takes what the trial writes whose folder this is, or that of one of its ranks."""

@@ -34,6 +34,7 @@ USER_CAUSES: frozenset[Cause] = frozenset(
 RESOURCE_CAUSES: frozenset[Cause] = frozenset({"oom_device", "oom_host", "shm_full", "disk_full", "timeout"})
 DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "interference"})
 
+WOULD_CHANGE = "the program would change a file that exists:"
 LIKELY = "killed, likely out of memory"
 LOST_DEVICE = re.compile(
     r"(?i)(device|GPU) (is )?lost|fallen off the bus|no CUDA-capable device is detected|uncorrectable ECC"
@@ -63,6 +64,11 @@ def not_applied(refused: Mapping[str, str]) -> TrialFailed:
     """The failure of a measurement in which these knobs declined, by id with the reason."""
     told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
     return TrialFailed(Failure("not_applied", told))
+
+
+def would_change(path: Path) -> Failure:
+    """The failure of a trial that ended before it changed a file that nothing isolates."""
+    return Failure("environment", f"{WOULD_CHANGE} {path}", where=str(path))
 
 
 def is_disruption(failure: Failure) -> bool:

@@ -45,6 +45,11 @@ class Coverage:
     left: tuple[tuple[str, str], ...] = ()
     in_memory: bool = False
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing that is written anywhere is left out."""
+        return str(ROOT) in self.roots and not self.left
+
     def covers(self, path: Path) -> bool:
         """Whether what is written at an absolute path is isolated."""
         left = {Path(folder) for folder, _ in self.left}

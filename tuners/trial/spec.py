@@ -1,5 +1,6 @@
 """What a trial is told: the content of ``trial.json``."""
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import msgspec
 
 from advisor.base.fault_points import hit
 from advisor.tuners.place import Place
-from advisor.tuners.supervision.isolation import Isolation
+from advisor.tuners.supervision.isolation import Coverage, Isolation
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,40 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Which files of the user's a trial may not change: those that nothing isolates.
+
+    Attributes:
+        coverage: What is isolated.
+        ours: Folders of advisor, which may be changed.
+        created: A file that gets a line for each path that the trial makes where nothing isolates it.
+    """
+
+    coverage: Coverage
+    ours: tuple[str, ...]
+    created: str
+
+    def protects(self, path: Path) -> bool:
+        """Whether what is written at a path is isolated."""
+        return self.coverage.covers(path.resolve())
+
+    def clean(self) -> None:
+        """Remove what the trial made, so that the next one starts from the same files."""
+        file = Path(self.created)
+        lines = file.read_text().splitlines() if file.exists() else []
+        for path in (Path(json.loads(line)) for line in reversed(lines)):
+            with contextlib.suppress(OSError):  # it is gone, or holds what somebody else made
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+@dataclass(frozen=True)
 class TrialSpec:
     """One configuration to run in one process.
 
     ``present`` is the program's own setting of every knob, ``config`` what this trial sets.
     ``place`` is this process's among those that train together, alone by default.
-    ``isolation`` says what keeps its writes apart from everyone's files.
+    ``isolation`` says what keeps its writes apart from everyone's files, ``guard`` which of those it may not
+    change, so that it ends before it does.
     ``nudge``, where not 0, moves the initial weights by a few roundings, by this seed (``nudge.py``).
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
@@ -51,6 +80,7 @@ class TrialSpec:
     device: str = "auto"
     learning_steps: int = 0
     isolation: Isolation | None = None
+    guard: Guard | None = None
     place: Place = field(default_factory=Place)
 
     def write(self, path: Path) -> None:

@@ -6,12 +6,13 @@ forked process for workloads. Torch is never imported here before the target imp
 
 import argparse
 import faulthandler
+import json
 import os
 import signal
 import socket
 import sys
 import time
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.place import HERE
 from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.strategy import Strategy
-from advisor.tuners.supervision.failures import Failure, describe, describe_ours
+from advisor.tuners.supervision.failures import Failure, describe, describe_ours, would_change
 from advisor.tuners.trial import nudge
 from advisor.tuners.trial.channel import Channel, ChannelClosed
 from advisor.tuners.trial.messages import (
@@ -52,7 +53,7 @@ from advisor.tuners.trial.messages import (
 )
 from advisor.tuners.trial.relearning import Relearning
 from advisor.tuners.trial.slot import SlotTask, cuda_in_use
-from advisor.tuners.trial.spec import TrialSpec
+from advisor.tuners.trial.spec import Guard, TrialSpec
 from advisor.tuners.trial.tasks import Task
 from advisor.workloads.workload import Workload
 
@@ -83,7 +84,21 @@ class Trial:
         self.clock = Clock(self._on_step)
         self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
         self._relearning = Relearning(self.run, lambda: self.watch)
-        self.writes = Writes(ignored=[Path(spec.folder)])
+        guard = spec.guard
+        ours = [] if guard is None else [Path(path) for path in guard.ours]
+        self.writes = Writes(
+            [Path(spec.folder), *ours], None if guard is None else partial(self._guard, guard)
+        )
+
+    def _guard(self, guard: Guard, path: Path, created: bool) -> None:
+        """Take note of a file that is made; end the trial rather than let it change one that was there."""
+        if guard.protects(path):
+            return
+        if not created:
+            self.writes.active = False
+            self._finish("failed", would_change(path))
+        with open(guard.created, "a") as lines:  # in a folder of ours, which nobody listens to
+            lines.write(json.dumps(str(path)) + "\n")
 
     @cached_property
     def watch(self) -> Watch:

@@ -188,6 +188,7 @@ def _verified(
         min_gain=found.min_gain,
         confidence=found.recommendation.speedup.confidence,
         seed=found.seed or 0,
+        allow_writes=True,  # as the run that is verified was allowed to
         command=("apply",),
     )
     with progress_for(quiet=quiet, no_color=no_color) as progress:

@@ -11,6 +11,7 @@ from advisor.base.errors import UsageError, clean
 from advisor.base.settings import Settings, TargetRequest, Value
 from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
+    ALLOW_WRITES,
     CONFIDENCE,
     DEBUG,
     DEVICE,
@@ -67,6 +68,7 @@ Examples:
 @click.argument("target", required=False, type=click.UNPROCESSED, shell_complete=complete_file)
 @MODULE
 @LAUNCHER
+@ALLOW_WRITES
 @setting(
     "--against",
     type=str,
@@ -95,7 +97,8 @@ Examples:
 @DEBUG
 @click.pass_context
 def command(
-    ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, against: str | None,
+    ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, allow_writes: bool,
+    against: str | None,
     device: str | None, fix: list[Fixed], seed: int | None, budget: float | None, min_gain: float | None,
     confidence: float | None, out: str | None, annotate: str | None, format: Format | None, dry_run: bool,
     quiet: bool, no_color: bool, debug: bool,
@@ -120,6 +123,7 @@ def command(
     assert request is not None and reference is not None and against is not None
     settings = Settings(
         target=request,
+        allow_writes=allow_writes,
         out=folder,
         budget_s=DEFAULT_BUDGET_S if budget is None else budget,
         fixed=fixed,

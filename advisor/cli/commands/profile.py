@@ -12,6 +12,7 @@ from advisor.base.settings import Settings, TargetRequest, Value
 from advisor.cli import EXIT_CODES, common
 from advisor.cli.common import (
     ALL,
+    ALLOW_WRITES,
     DEBUG,
     DEVICE,
     DRY_RUN,
@@ -66,6 +67,7 @@ Examples:
 @click.argument("targets", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
 @MODULE
 @LAUNCHER
+@ALLOW_WRITES
 @DEVICE
 @RANKS
 @fix_option("Set a knob for the run.")
@@ -83,7 +85,8 @@ Examples:
 @DEBUG
 @click.pass_context
 def command(
-    ctx: click.Context, *, targets: tuple[str, ...], module: str | None, launcher: bool, device: str | None,
+    ctx: click.Context, *, targets: tuple[str, ...], module: str | None, launcher: bool, allow_writes: bool,
+    device: str | None,
     ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
     steps: int | None, warmup: int | None, steps_planned: int | None, out: str | None,
     format: Format | None, all: bool, dry_run: bool, quiet: bool, no_color: bool, debug: bool,
@@ -120,6 +123,7 @@ def command(
     assert request is not None
     settings = Settings(
         target=request,
+        allow_writes=allow_writes,
         out=folder,
         budget_s=DEFAULT_BUDGET_S if budget is None else budget,
         fixed=fixed,

@@ -12,6 +12,7 @@ from advisor.base.settings import Objective, Progress, Settings, TargetRequest, 
 from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
     ALL,
+    ALLOW_WRITES,
     CONFIDENCE,
     DEBUG,
     DEVICE,
@@ -73,6 +74,7 @@ Examples:
 @click.argument("target", required=False, type=click.UNPROCESSED, shell_complete=complete_file)
 @MODULE
 @LAUNCHER
+@ALLOW_WRITES
 @DEVICE
 @RANKS
 @fix_option("Set a knob for the baseline and all candidates.")
@@ -142,7 +144,8 @@ Examples:
 @DEBUG
 @click.pass_context
 def command(
-    ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, device: str | None,
+    ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, allow_writes: bool,
+    device: str | None,
     ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
     trials: int | None, steps: int | None, warmup: int | None, steps_planned: int | None,
     max_memory: int | None, max_batch: int | None, price: float | None, objective: Objective | None,
@@ -176,7 +179,8 @@ def command(
     settings = _settings(
         target=request, out=folder, storage=storage or DEFAULT_STORAGE, study=study, resume=resume,
         budget_s=budget, trials=trials, objective=objective, keep_batch=keep_batch,
-        allow_training=allow is not None, knobs=knobs, fixed=fixed, device=device, steps=steps, warmup=warmup,
+        allow_training=allow is not None, allow_writes=allow_writes,
+        knobs=knobs, fixed=fixed, device=device, steps=steps, warmup=warmup,
         steps_planned=steps_planned, max_memory=max_memory, max_batch=max_batch, min_gain=min_gain,
         confidence=confidence, seed=seed, price_per_hour=price, ranks=ranks,
         command=written_command("tune", typed, url, ctx.meta[SCRIPT_ARGUMENTS]),

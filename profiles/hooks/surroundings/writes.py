@@ -4,12 +4,16 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+from advisor.profiles.hooks.imports import after_import
 
 LIMIT = 1000
 """Names kept of each kind: enough to see what a program does, whatever it does in a loop."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+LOCKS = (".lock",)  # opened for writing to hold a lock, and left empty
 PSEUDO_FILES = ("/dev/", "/proc/", "/sys/")
 
 
@@ -17,11 +21,13 @@ class Writes:
     """Listens to the interpreter's audit events from ``install`` on, while ``active``.
 
     An audit hook can never be removed, so it is switched off instead. Forked children carry it along
-    and are not listened to. What C++ or Rust code writes without Python (``torch.save`` with a path,
-    safetensors) is not heard.
+    and are not listened to. What C++ or Rust code writes without Python is not heard, but for files that
+    torch saves to.
 
     Args:
         ignored: Folders whose contents are nobody's business: scratch, the trial's own folder.
+        before: Is told of a path that is about to be written for the first time, and whether it will be new
+            then; where it ends the process, that does not happen.
 
     Attributes:
         active: Whether events are recorded.
@@ -29,8 +35,11 @@ class Writes:
         processes: Names of the programs that were started, without their arguments.
     """
 
-    def __init__(self, ignored: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, ignored: Sequence[Path] = (), before: Callable[[Path, bool], None] | None = None
+    ) -> None:
         self.active = False
+        self._before = before
         self._process = os.getpid()
         self._start = _present_folder()
         self._ignored = tuple(
@@ -89,6 +98,20 @@ class Writes:
                 hearers[event](args)
 
         sys.addaudithook(hear)
+        after_import("torch.serialization", self._hear_torch)
+
+    def _hear_torch(self, module: ModuleType) -> None:
+        """Its writer opens paths in C++."""
+        original = getattr(module, "_open_zipfile_writer", None)
+        if original is None:
+            return
+
+        def opening(name_or_buffer: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.active and os.getpid() == self._process and isinstance(name_or_buffer, str | os.PathLike):
+                self._wrote(name_or_buffer)
+            return original(name_or_buffer, *args, **kwargs)
+
+        module._open_zipfile_writer = opening  # type: ignore[attr-defined]
 
     def _opened(self, args: tuple[Any, ...]) -> None:
         path, _, flags = args
@@ -126,8 +149,11 @@ class Writes:
             return
         if created and not os.path.isdir(os.path.dirname(path)):
             return  # an attempt that fails
-        if not os.path.join(path, "").startswith(self._ignored):
-            self._files[path] = created
+        if os.path.join(path, "").startswith(self._ignored):
+            return
+        if self._before is not None and not path.endswith(LOCKS):
+            self._before(Path(path), created)
+        self._files[path] = created
 
     def _reached(self, address: Any) -> None:
         # Unix sockets have text addresses, netlink and vsock pairs of numbers.
