@@ -197,7 +197,7 @@ def _unshare() -> bool:
     """Whether it took a user namespace, because the process may not mount as it is."""
     uid, gid = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    unprivileged = libc.unshare(CLONE_NEWNS) != 0
+    unprivileged: bool = libc.unshare(CLONE_NEWNS) != 0
     if unprivileged:
         _demand("unshare a user namespace", libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
         for name, text in (
@@ -241,7 +241,7 @@ def _cover(
                 except OSError as error:
                     if failed is None:
                         raise
-                    failed[path] = error.strerror
+                    failed[path] = str(error.strerror)
             if above in covered:
                 _put_back(path, opened[path])
         for path in (*keep, *sockets):
