@@ -124,7 +124,7 @@ def successor_of(inner: Any, rest: Rest, kind: type, attributes: dict[str, Any])
     from torch.utils.data import DataLoader
 
     batched = attributes["batch_sampler"] is not None
-    loader = object.__new__(kind)
+    loader: DataLoader[Any] = object.__new__(kind)
     vars(loader).update(attributes)
     vars(loader).update({
         "batch_sampler" if batched else "sampler": rest,
