@@ -1,4 +1,4 @@
-"""Where nothing isolates a trial, it ends before it changes a file that exists; what it made is taken away."""
+"""Where nothing isolates a trial, it ends before it changes a file that exists; what it made is taken out."""
 
 from collections.abc import Iterator
 from pathlib import Path
