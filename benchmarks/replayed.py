@@ -23,7 +23,7 @@ from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.supervision.limits import Limits
-from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
+from advisor.tuners.trial.messages import Facts, Message, Slot, SlotMeasured, StateKept, TrialOutcome
 from advisor.tuners.trial.spec import Target
 from benchmarks.fixed_cost import ALONE, BOTH
 from benchmarks.record_series import Recorded, Series
@@ -189,6 +189,15 @@ class ReplaySession:
         self.alive = True
         self.startup_s: float | None = None
         self.last = SlotMeasured()
+
+    @property
+    def limits(self) -> Limits:
+        """As of any session."""
+        return self._launcher.limits
+
+    def ask(self, command: Message, answer: type[StateKept], wait_s: float) -> StateKept:
+        """A recording has no state that could be kept."""
+        return StateKept("its state is not kept")
 
     def first_step(self) -> float:
         """Let the recorded start-up pass; it takes longer beside that of another process."""

@@ -12,7 +12,7 @@ from advisor.profiles.facts.profile import Profile
 
 CLEAN_STEPS = 10  # fewer say too little about time
 TRACED_STEPS = 3  # of a trace made elsewhere; with fewer the interval is wide
-ONE_STEP = 0.5  # relative half width of an interval from one step, for how steps differ; set by experiment
+ONE_STEP = 0.5  # relative half width of an interval from one step, for how steps differ; not measured
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)

@@ -258,7 +258,7 @@ def sentence(result: ResultData) -> str:
 def is_unfinished(result: ResultData) -> bool:
     """Whether the last confirmation needs more pairs: no look decided, or they are for it but not surely."""
     confirmed = [trial for trial in result.trials if trial.stage == "confirm" and trial.state != "failed"]
-    if result.recommendation.verdict == "change" or not confirmed:
+    if result.recommendation.verdict == "change" or not confirmed or is_blind(result.noise):
         return False
     ratio, least = confirmed[-1].against_baseline, 1 + result.min_gain
     if ratio is None or (ratio.instances < LOOKS[-1] and ratio.low <= least < ratio.high):

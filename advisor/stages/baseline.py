@@ -181,7 +181,7 @@ def _measure(
     arena.step_s, arena.fixed_steps = step_s, settings.steps
     arena.period = _period(session.facts())
     measured = measured_unchanged(arena, session, settings)
-    facts = session.facts()
+    facts = measured.facts
     if settings.target.kind in ("workload", "objects"):
         _check_first_loss(facts.losses)
     max_steps = None if session.alive or session.outcome is None else session.outcome.steps

@@ -13,7 +13,7 @@ from advisor.profiles.facts.profile import StepPhases
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import quad_log_ratio, robust_sigma
 from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.messages import Facts, Slot
 
 AA_QUADS = (5, 24)  # at least, at most
 AA_SHARE = 0.08  # of the budget
@@ -33,12 +33,14 @@ class Unchanged:
     Attributes:
         slots: All of them.
         compared: Those that ``log_ratios``, of it over itself, were made of.
+        facts: What its first steps showed: it may end while it is compared.
     """
 
     phases: StepPhases
     slots: list[Slot]
     compared: list[Slot]
     log_ratios: list[float]
+    facts: Facts
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,19 @@ def measured_unchanged(arena: Arena, session: Running, settings: Settings) -> Un
     plan = baseline_plan(arena, settings)
     if not plan.slots:
         slot = session.slot(plan.phase_steps, drop=0)
-        phases = phases_of(session.last.wall_ns, session.last.phases_ns)
+        phases, facts = phases_of(session.last.wall_ns, session.last.phases_ns), session.facts()
         log_ratios, (first, second), _ = arena.quads((session, session), (None, None), plan.quads)
-        return Unchanged(phases, [slot, *first, *second], first + second, log_ratios)
+        return Unchanged(phases, [slot, *first, *second], first + second, log_ratios, facts)
     slots: list[Slot] = []
     wall_ns: list[int] = []
     phases_ns: Counter[str] = Counter()
+    facts = session.facts()
     for _ in range(plan.slots):
         slots.append(session.slot(arena.steps(), drop=0))
+        facts = session.facts() if session.alive else facts
         wall_ns += session.last.wall_ns
         phases_ns.update(session.last.phases_ns)
-    return Unchanged(phases_of(wall_ns, phases_ns), slots, slots, quads_in_a_row(slots))
+    return Unchanged(phases_of(wall_ns, phases_ns), slots, slots, quads_in_a_row(slots), facts)
 
 
 def quads_in_a_row(slots: Sequence[Slot]) -> list[float]:
@@ -122,5 +126,5 @@ def check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: f
         raise UsageError(
             f"one baseline run takes {as_option(least)}; the budget is {as_option(settings.budget_s)}",
             where="--budget",
-            hint=f"`--budget {minutes}m`, or less work in a step",
+            hint=f"`--budget {minutes}m`, or fewer `--steps`",
         )

@@ -12,9 +12,7 @@ from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 CLOCKS_US = 5.0  # by which the clocks of host and device may disagree
 MOSTLY = 0.5  # of a gap: from where loading is its cause
-LATENCY_US = (
-    100.0  # from the end of a launch to its kernel, at most, where nothing holds it up; by experiment
-)
+LATENCY_US = 100.0  # from the end of a launch to its kernel, at most, where nothing holds it up; not measured
 
 KERNEL = CATEGORIES.index("kernel")
 LOADING = ("enumerate(DataLoader)#", "advisor_loader")

@@ -37,12 +37,12 @@ ACKNOWLEDGED = "ADVISOR_TEST_ACKNOWLEDGED"
 
 
 def spawn(
-    self: Launcher, folder: Path, environment: Mapping[str, str], channel: int, status: int, control: int
+    self: Launcher, spec: TrialSpec, environment: Mapping[str, str], channel: int, status: int, control: int
 ) -> "subprocess.Popen[bytes]":
     """As ``Launcher`` does it, with the scripted trial as the program."""
-    facts = self.folder / "facts.json"
+    folder, facts = Path(spec.folder), self.folder / "facts.json"
     facts.write_text(json.dumps(asdict(a_rich_profile(read_machine()))))
-    is_stuck = fate_of(TrialSpec.read(folder / "trial.json")) == STUCK
+    is_stuck = fate_of(spec) == STUCK
     command = [
         sys.executable, *SUPERVISORS[is_stuck], "--parent", str(os.getpid()),
         "--stdout", str(folder / "stdout.log"), "--stderr", str(folder / "stderr.log"),
@@ -52,7 +52,7 @@ def spawn(
     ]  # fmt: skip
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, pass_fds=(channel, status, control), cwd=self.target.cwd,
-        env=self._environment(environment), start_new_session=True,
+        env=self._environment(environment, folder), start_new_session=True,
     )  # fmt: skip
 
 

@@ -297,7 +297,11 @@ def proven(
     run.complete(a_space())
     run.trials = trials
     run.learn_worth(cast(Arena, machine), a_space(), PROFILE, math.inf)
-    return run, run.extend(cast(Arena, machine), PROFILE, NOMINEE, math.inf, 1.0)
+    return run, run.extend(cast(Arena, machine), PROFILE, NOMINEE, math.inf, 1.0, alone)
+
+
+def alone() -> None:
+    """Nothing else of the program runs."""
 
 
 def test_a_batch_that_a_search_by_goodput_found_must_learn_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +338,7 @@ def test_a_search_by_throughput_asks_for_no_proof(monkeypatch: pytest.MonkeyPatc
 def test_a_smaller_batch_needs_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = proven(Machine(LARGE_NOISE, worse=1.2), monkeypatch)
     smaller = NOMINEE.with_({"batch_size": 16})
-    assert run.extend(cast(Arena, Machine(None)), PROFILE, smaller, math.inf, 1.0) == smaller
+    assert run.extend(cast(Arena, Machine(None)), PROFILE, smaller, math.inf, 1.0, alone) == smaller
 
 
 def without_time(machine: Machine, patch: pytest.MonkeyPatch) -> Batches:
@@ -343,7 +347,7 @@ def without_time(machine: Machine, patch: pytest.MonkeyPatch) -> Batches:
     patch.setattr(batches_module, "propose_batches", lambda *given: machine.measured())
     run = a_run()
     run.complete(Space(OFF, OFF, {"amp": ["off", "bf16"]}, [], PROFILE))
-    assert run.extend(cast(Arena, machine), PROFILE, KEPT, -1.0, 1.0) == KEPT
+    assert run.extend(cast(Arena, machine), PROFILE, KEPT, -1.0, 1.0, alone) == KEPT
     assert run.advice.reason == "no time was left to judge it by goodput; give a longer --budget"
     run.propose(cast(Arena, machine), KEPT, math.inf)
     return run
@@ -392,6 +396,7 @@ def test_a_larger_batch_brings_no_rule_where_the_loss_has_its_own(monkeypatch: p
         present.with_({"amp": "bf16"}),
         math.inf,
         1.0,
+        alone,
     )
     assert found == {"batch_size": 128, "amp": "bf16"}
 

@@ -13,11 +13,21 @@ from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.same_process import CannotRepeat, SameProcess, switchable
 from advisor.tuners.knob import Refused, Semantics, Value
 from advisor.tuners.knobs import KNOBS
+from benchmarks.wrong_candidate import PATCHED
 
 STEPS = 10
 PRESENT: dict[str, Value] = {
     "set_to_none": "on", "mkldnn": "on", "amp": "off", "optimizer_implementation": "default", "wrong": "none",
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def mistakes_end() -> Iterator[None]:
+    """What a mistake replaces is in its place again after the test."""
+    right = [(owner, name, getattr(owner, name)) for owner, name in PATCHED]
+    yield
+    for owner, name, function in right:
+        setattr(owner, name, function)
 
 
 class Reader(nn.Module):

@@ -31,7 +31,7 @@ class Paper:
 
 
 def chosen(session: Paper, *, max_steps: int | None = None) -> tuple[int, float]:
-    arena = Arena(None, KNOBS, {}, max_steps=max_steps)  # type: ignore[arg-type]  # starts nothing
+    arena = Arena(None, KNOBS, {}, max_steps=max_steps, step_s=0.01)  # type: ignore[arg-type]  # starts nothing
     diagnosis = Diagnosis(lambda: None, arena, time.monotonic() + 60, None)  # type: ignore[arg-type,return-value]
     recorded, clean_step_ms = diagnosis._timed(session, Plan(2), 4)  # type: ignore[arg-type]
     return int(recorded.path), clean_step_ms
