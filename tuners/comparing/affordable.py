@@ -2,12 +2,12 @@
 
 import math
 
-from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, TOTAL_LEVEL
+from advisor.tuners.comparing.measure import LOOKS, MEDIAN_EFFICIENCY, TOTAL_LEVEL
 
 SPREAD = 0.02  # between processes, in logarithms: the median of all that was seen (measurement.md, section 4)
 SEEN_BEFORE = 3  # degrees of freedom that this is worth beside those of the pairs themselves
 POWER = 0.8
-FEWEST, MOST = 2, 12  # pairs
+FEWEST, MOST = LOOKS[0], LOOKS[-1]  # pairs
 TELLING = 0.2  # a gain that a budget should be able to tell
 
 

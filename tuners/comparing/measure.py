@@ -16,22 +16,10 @@ from typing import Literal
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 BLOCK = 5  # quads resampled together: neighbouring quads are correlated
 BOOTSTRAP_ROUNDS = 1000
-LOOKS = (
-    2,
-    4,
-    6,
-    8,
-    12,
-)  # pairs at which a confirmation may end; even, so that both orders of roles count alike
+LOOKS = (2, 4, 6, 8, 12)  # pairs at which a confirmation may end; even: both orders of roles count alike
 MIN_INSTANCES = LOOKS[0]
 TOTAL_LEVEL = 0.002  # one-sided, over all looks together (Bonferroni)
-SHARES = (
-    0.5,
-    0.125,
-    0.125,
-    0.125,
-    0.125,
-)  # of it, by look: the first has what large effects are confirmed by
+SHARES = (0.5, 0.125, 0.125, 0.125, 0.125)  # of it, by look: the first confirms large effects
 SPREAD = Path(__file__).with_name("spread.json")  # between processes, as ``benchmarks.learn_spread`` found it
 LEAST_INSIDE = 3  # quads of each pair that tell the spread within it
 MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
