@@ -206,13 +206,13 @@ def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(tmp_p
         "--knob",
         "num_workers=0,1,2,3,4",
         "--budget",
-        "180s",
+        "400s",
         "--",
         sys.executable,
         "train.py",
     )
     tuner = start(tmp_path, "tune", *command)
-    until(lambda: tuner.poll() is not None or kept_trials(tmp_path) >= 2, 150)
+    until(lambda: tuner.poll() is not None or kept_trials(tmp_path) >= 2, 300)
     tuner.send_signal(signal.SIGINT)
     _, err = tuner.communicate(timeout=120)
     assert tuner.returncode == 128 + signal.SIGINT and "--resume" in err
