@@ -40,7 +40,7 @@ NUMERICS = {
 }
 
 STOPPED = {
-    "budget": "the time budget was used up",
+    "budget": "the time budget ended the search",
     "trials": "the number of trials was reached",
     "converged": "nothing was left to try",
     "failures": "too many trials failed",
