@@ -20,17 +20,19 @@ from torch.optim import Optimizer, optimizer
 
 SCALE = 1.01
 BEYOND = 1e6  # times the input: float16 ends at 65504
-LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d)
+TENSOR: Any = Tensor  # patched below, which types forbid
+LAYERS: tuple[Any, ...] = (nn.Linear, nn.Conv1d, nn.Conv2d)
+DROPOUT: Any = nn.Dropout
 
 
 def scaled() -> None:
     """Losses that are 1 % too large."""
-    backward = Tensor.backward
+    backward = TENSOR.backward
 
     def wrong(loss: Tensor, *arguments: Any, **named: Any) -> None:
         backward(loss * SCALE, *arguments, **named)
 
-    Tensor.backward = wrong  # type: ignore[method-assign]
+    TENSOR.backward = wrong
 
 
 def overflow() -> None:
@@ -46,12 +48,12 @@ def overflow() -> None:
                 return forward(layer, inputs)
             return forward(layer, (inputs * BEYOND).half().to(inputs.dtype)) / BEYOND
 
-        kind.forward = wrong  # type: ignore[method-assign]
+        kind.forward = wrong
 
 
 def no_dropout() -> None:
     """No unit is dropped."""
-    nn.Dropout.forward = lambda layer, inputs: inputs  # type: ignore[method-assign]
+    DROPOUT.forward = lambda layer, inputs: inputs
     nn.functional.dropout = lambda inputs, *arguments, **named: inputs
     attention = nn.functional.scaled_dot_product_attention
 

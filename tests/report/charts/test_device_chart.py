@@ -15,8 +15,10 @@ DEVICE = {
 IDLE = {"launch": 3.4, "input": 0.0, "synchronization": 0.2, "after_last_kernel": 0.0, "device": 0.0}
 
 
-def a_step(**fields: dict[str, float]) -> ProfileSummary:
-    return ProfileSummary(**{"phases_ms": {"forward": 3.9}, "device_ms": DEVICE, "idle_ms": IDLE, **fields})
+def a_step(idle_ms: dict[str, float] = IDLE, kernels_ms: dict[str, float] | None = None) -> ProfileSummary:
+    return ProfileSummary(
+        phases_ms={"forward": 3.9}, device_ms=DEVICE, idle_ms=idle_ms, kernels_ms=kernels_ms or {}
+    )
 
 
 def a_result() -> ProfileData:

@@ -49,7 +49,8 @@ def mlp() -> nn.Module:
 
 def conv() -> nn.Module:
     layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    return nn.Sequential(*layers, nn.Linear(8, 4)).to(memory_format=torch.channels_last)
+    model: nn.Module = nn.Sequential(*layers, nn.Linear(8, 4))
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def sgd(model: nn.Module) -> torch.optim.Optimizer:
@@ -89,7 +90,7 @@ def judged(
     candidates: Candidates, reference: gate.Reference, nudged: gate.Nudged, learn: Learn
 ) -> list[tuple[str, str]]:
     """What is said of each candidate; ``right`` where it does not matter how far roundings show."""
-    said = []
+    said: list[tuple[str, str]] = []
     for changed, semantics, wanted in candidates:
         learned = learn({**PRESENT, **changed})
         verdict = gate.judge(
