@@ -1,0 +1,1 @@
+"""What other numbers of ranks would give, computed from what was measured at a few."""

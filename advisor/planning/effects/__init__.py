@@ -1,0 +1,1 @@
+"""What acts on a step beside the laws: overlap, contention, waiting, ceilings of a node, failures."""

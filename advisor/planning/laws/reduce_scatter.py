@@ -1,0 +1,16 @@
+"""Every rank ends with the sum of its own share."""
+
+from advisor.planning.fabric import Fabric
+from advisor.planning.law import Law, Work
+
+
+class ReduceScatter(Law):
+    """Half an all-reduce. NCCL has no tree for it, so latency grows with every rank."""
+
+    formula = "(n-1) a + (n-1)/n S/B"
+    source = "Thakur, Rabenseifner, Gropp, 2005; NCCL runs it as a ring"
+
+    def seconds(self, work: Work, fabric: Fabric) -> float:
+        """The cost of one step in seconds."""
+        link, n = fabric.slowest, fabric.ranks
+        return (n - 1) * (link.latency_s + work.gradient_bytes / n / link.bytes_per_s)
