@@ -12,6 +12,7 @@ Value = int | str
 Objective = Literal["goodput", "throughput", "memory"]
 
 MAX_TRIALS = 2_000
+GRACE = 0.2  # of the budget, by which a run may exceed it to end what it has begun
 MAX_SEED = 2**32 - 1
 
 
@@ -82,6 +83,11 @@ class Settings:
     seed: int = 0
     price_per_hour: float | None = None
     command: tuple[str, ...] = ()
+
+    @property
+    def grace_s(self) -> float:
+        """By which the budget may be exceeded."""
+        return GRACE * self.budget_s
 
     def __post_init__(self) -> None:
         if self.budget_s <= 0:

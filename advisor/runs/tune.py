@@ -43,7 +43,6 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import DISRUPTIONS
 
-OVERRUN = 0.2  # of the budget, by which a run may exceed it at its end
 DISTURBED = "other processes disturbed every trial; a quieter machine or a longer --budget tells more"
 
 
@@ -262,7 +261,7 @@ class _Tuning:
             outcome.reason = "the budget left no time to try a change; give a longer --budget"
         self.batches.propose(bench.arena, outcome.config, bench.deadline)
         seconds = LOOK_AGAIN_S + 2 * bench.baseline.startup_s
-        if outcome.verdict != "change" or seconds < bench.left_s + OVERRUN * bench.settings.budget_s:
+        if outcome.verdict != "change" or seconds < bench.room_s:
             self.after, notes = look_again(bench, outcome)
             self.notes += notes
         else:

@@ -21,7 +21,6 @@ PHASE_STEPS = (10, 200)  # of the window that tells the parts of a step
 PHASE_S = 1.0  # of that window
 MOST_SHARE = 0.2  # of the budget, that window and quads may take; beyond, slots in a row serve for both
 LEAST_SLOTS = 5  # in a row: two quads that overlap
-GRACE = 1.2  # times the budget, that the baseline alone may take
 STEPS_TO_TELL = 60  # of a run that confirms a large gain: baseline, one look, numbers, two pairs
 STARTS_TO_TELL = 5  # of its processes
 
@@ -121,7 +120,7 @@ def check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: f
         UsageError: With a budget in which something could be told.
     """
     least = spent_s + LEAST_SLOTS * step_s
-    if least > GRACE * settings.budget_s:
+    if least > settings.budget_s + settings.grace_s:
         minutes = math.ceil((STARTS_TO_TELL * startup_s + STEPS_TO_TELL * step_s) / 60)
         raise UsageError(
             f"one baseline run takes {as_option(least)}; the budget is {as_option(settings.budget_s)}",

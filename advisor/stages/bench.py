@@ -66,6 +66,11 @@ class Bench:
         """Seconds until the budget ends."""
         return self.settings.budget_s - self.spent_s
 
+    @property
+    def room_s(self) -> float:
+        """Seconds until a run must have ended."""
+        return self.left_s + self.settings.grace_s
+
     def start(self) -> Running:
         """A fresh process of the program with nothing changed but what is fixed."""
         return self.launcher.start(0, self.settings.fixed, {})

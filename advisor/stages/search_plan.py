@@ -31,7 +31,6 @@ LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
 HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
-GRACE = 0.2  # of the budget, by which a confirmation that was begun may exceed it
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
@@ -76,8 +75,7 @@ def too_small(bench: MeasuredBench, log_ratio: float) -> str:
         return ""
     costs, speed = Costs(bench.arena, bench.baseline.startup_s), math.exp(log_ratio)
     told, pair_s = f"the best that was found, about {speed:.2f}x,", costs.pair_s(max(1.0, speed))
-    room_s = bench.left_s + GRACE * bench.settings.budget_s
-    if pairs_within(room_s, pair_s) < FEWEST:
+    if pairs_within(bench.room_s, pair_s) < FEWEST:
         budget_s = bench.spent_s + FEWEST * pair_s / CONFIRMED_SHARE
         return f"{told} could not be confirmed: no time is left for {FEWEST} pairs of processes; " + (
             f"{_budget(budget_s)} could"

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from advisor.base.settings import GRACE
 from advisor.result import wording
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
@@ -13,7 +14,7 @@ from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.longer_run import TIMES, run_longer, usual_steps
-from advisor.stages.confirming.numerics import OVERRUN, NumericsCheck, NumericsGate
+from advisor.stages.confirming.numerics import NumericsCheck, NumericsGate
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
@@ -132,7 +133,7 @@ class Confirmation:
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
-        gate = NumericsGate.open(self.bench, self.space.present, OVERRUN, self.bench.baseline.session)
+        gate = NumericsGate.open(self.bench, self.space.present, GRACE, self.bench.baseline.session)
         try:
             found = NumericsCheck(gate, self.space).run(winner)
         finally:
@@ -200,7 +201,7 @@ class Confirmation:
         self.trials.begin(record, 0.0)
         self.trials.keep_contributions(number, winner, outcome.contributions)
         self.bench.progress.say(f"confirming {self._described(winner)} on fresh processes")
-        processes = FreshProcesses(self.bench, OVERRUN * self.bench.settings.budget_s)
+        processes = FreshProcesses(self.bench, self.bench.settings.grace_s)
         told = f"confirming {self._described(winner)}: process"
         pairs = FreshPairs(processes, self.space.present, winner, how, quads, told, number)
         cpu: list[list[float]] = []

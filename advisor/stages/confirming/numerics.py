@@ -20,7 +20,6 @@ from advisor.tuners.supervision.failures import TrialFailed
 
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 MIN_LEARNING_STEPS = 3
-OVERRUN = 0.5  # of the budget, that a confirmation may take beyond it to reach its first look
 LEARNT = 0.2  # of the first losses, below which a process has learnt too much to compare numbers in it
 SINGLES_SHARE = 0.3  # of the budget that must be left, for the numbers of each change to be compared alone
 

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 import pytest
 from builders import a_profile, a_root
-from confirmation_builder import a_bench, quiet_log
+from confirmation_builder import a_bench, quiet_log, some_settings
 
+from advisor.base.settings import Settings
 from advisor.runs.verify import ORIGINAL, OVERRUN, PATCHED, PROGRAM
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
@@ -46,7 +47,7 @@ class Learning:
         return gate.Learning(APART if config == self._candidate else losses, 1)
 
 
-def a_program(settings: SimpleNamespace, spent_s: float) -> MeasuredBench:
+def a_program(settings: Settings, spent_s: float) -> MeasuredBench:
     """On a bench that starts nothing."""
 
     def duel(*arguments: Any, **options: Any) -> None:
@@ -74,12 +75,12 @@ def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome,
         complete=present.with_,
         without=lambda config, knob: config.with_({knob: present[knob]}),
     )
-    settings = SimpleNamespace(budget_s=BUDGET_S, min_gain=0.02, confidence=0.99, max_memory=None)
+    settings = some_settings("throughput", budget_s=BUDGET_S)
     confirmation = Confirmation(
         a_program(settings, spent_s),
         cast(Any, space),
         quiet_log(),
-        Batches(cast(Any, settings), cast(Any, None)),
+        Batches(settings, cast(Any, None)),
         1,
     )
     return confirmation.decide(nominee), learning.nudges
@@ -103,6 +104,8 @@ def test_the_check_of_a_patched_program_asks_too(monkeypatch: pytest.MonkeyPatch
     second: dict[str, Value] = {PROGRAM: PATCHED}
     learning = Learning(second)
     monkeypatch.setattr(gate, "learn", learning)
-    numerics = NumericsGate.open(a_program(SimpleNamespace(budget_s=BUDGET_S), 0.0), first, OVERRUN)
+    numerics = NumericsGate.open(
+        a_program(some_settings("throughput", budget_s=BUDGET_S), 0.0), first, OVERRUN
+    )
     judged = numerics.judge(numerics.learn(second), ["channels_last"], {"channels_last": "on"})
     assert judged.verdict == "within_noise" and learning.nudges == [1]

@@ -10,7 +10,8 @@ from builders import a_profile, a_root
 from confirmation_builder import a_bench
 from replaying import Effect, Program, ReplayingLauncher, where
 
-from advisor.stages.confirming.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate, is_worn
+from advisor.base.settings import GRACE
+from advisor.stages.confirming.numerics import Numerics, NumericsCheck, NumericsGate, is_worn
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -37,7 +38,7 @@ def checked(
     )
     running = launcher.start(0, PRESENT, PRESENT) if runs else None
     before = launcher.launches
-    gate = NumericsGate.open(bench, PRESENT, OVERRUN, running)
+    gate = NumericsGate.open(bench, PRESENT, GRACE, running)
     found = NumericsCheck(gate, space).run(PRESENT.with_(changed))
     gate.close()
     assert running is None or running.alive, "the process is another's"
@@ -102,7 +103,7 @@ def test_a_program_that_ends_meanwhile_leaves_it_to_fresh_ones(tmp_path: Path) -
     arena = Arena(launcher, KNOBS, PRESENT, step_s=launcher_steps.step_s, clock=lambda: launcher.now)
     baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)), losses=())
     settings: Any = SimpleNamespace(budget_s=100.0, max_memory=None)
-    gate = NumericsGate.open(a_bench(arena, baseline, settings, end=1000.0), PRESENT, OVERRUN, session)
+    gate = NumericsGate.open(a_bench(arena, baseline, settings, end=1000.0), PRESENT, GRACE, session)
     learned = gate.learn(PRESENT.with_({"mkldnn": "off"}))
     assert gate.judge(learned, ["mkldnn"], PRESENT).verdict == "identical"
     assert gate.why_fresh == "the program ended" and launcher.launches == 7, "one more was tried"

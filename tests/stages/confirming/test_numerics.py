@@ -9,7 +9,8 @@ import pytest
 from builders import a_profile, a_root
 from confirmation_builder import a_bench
 
-from advisor.stages.confirming.numerics import OVERRUN, Numerics, NumericsCheck, NumericsGate
+from advisor.base.settings import GRACE
+from advisor.stages.confirming.numerics import Numerics, NumericsCheck, NumericsGate
 from advisor.tuners.comparing import gate
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -52,7 +53,7 @@ def checked(
     baseline: Any = SimpleNamespace(profile=a_profile(roots=(a_root(),)))
     settings: Any = SimpleNamespace(budget_s=100.0)
     bench = a_bench(arena, baseline, settings, end=left_s)
-    return NumericsCheck(NumericsGate.open(bench, PRESENT, OVERRUN), space).run(Configuration(nominee))
+    return NumericsCheck(NumericsGate.open(bench, PRESENT, GRACE), space).run(Configuration(nominee))
 
 
 def test_what_is_changed_beside_a_batch_is_judged_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
