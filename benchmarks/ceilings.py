@@ -19,7 +19,7 @@ from conditions import conditions
 
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import SessionEnded
-from advisor.tuners.trial.messages import Observe, Observed
+from advisor.tuners.trial.look_messages import Observe, Observed
 from advisor.tuners.trial.spec import Target
 
 FAULTS = Path(__file__).parents[1] / "tests" / "planted" / "faults"

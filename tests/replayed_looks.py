@@ -6,14 +6,13 @@ from typing import Protocol
 
 from advisor.profiles.facts.rates import Rates
 from advisor.profiles.hooks.recorder import STEP
-from advisor.tuners.trial.messages import (
+from advisor.tuners.trial.look_messages import (
     AttentionTimes,
     GraphShares,
     Inspect,
     Inspected,
     MeasuredRates,
     MeasureRates,
-    Message,
     Observe,
     Observed,
     Omit,
@@ -25,6 +24,7 @@ from advisor.tuners.trial.messages import (
     TimeAttention,
     TimeGraph,
 )
+from advisor.tuners.trial.messages import Message
 
 
 class LookedAt(Protocol):

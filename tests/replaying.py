@@ -29,18 +29,8 @@ from advisor.tuners.launching.session import Answer, Session, SessionEnded
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
-from advisor.tuners.trial.messages import (
-    Compiled,
-    Facts,
-    KeepState,
-    Message,
-    Relearn,
-    Relearned,
-    Slot,
-    SlotMeasured,
-    StateKept,
-    TrialOutcome,
-)
+from advisor.tuners.trial.messages import Compiled, Facts, Message, Slot, SlotMeasured, TrialOutcome
+from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, StateKept
 from advisor.tuners.trial.spec import Target
 
 Config = Mapping[str, Value]

@@ -21,7 +21,8 @@ from advisor.profiles.traces.shaping import joined
 from advisor.stages.diagnosis import INSPECT_S, syncs_of
 from advisor.stages.watched import host_of, inspected, phases_of_recorded, phases_of_watched, series_of
 from advisor.tuners.comparing.replay import normal_step_s
-from advisor.tuners.trial.messages import Message, Observed, Recorded
+from advisor.tuners.trial.look_messages import Observed, Recorded
+from advisor.tuners.trial.messages import Message
 from advisor.tuners.trial.tasks import Inspection, Observation, Recording, Task
 
 INSPECTED_SHARE = 1 / 6  # of the steps; what is not recorded either is watched

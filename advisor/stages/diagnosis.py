@@ -44,7 +44,7 @@ from advisor.tuners.comparing.replay import Replaying, normal_step_s
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted, SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import (
+from advisor.tuners.trial.look_messages import (
     AttentionTimes,
     GraphShares,
     Inspect,
@@ -59,8 +59,8 @@ from advisor.tuners.trial.messages import (
     Recorded,
     TimeAttention,
     TimeGraph,
-    TrialOutcome,
 )
+from advisor.tuners.trial.messages import TrialOutcome
 
 EPOCH_ENDS = 3
 EPOCH_SHARE = 0.25  # of the time left then, at most, to wait for an epoch's end

@@ -12,7 +12,7 @@ import msgspec
 from advisor.profiles.derived.step_phases import phases_of
 from advisor.profiles.facts.observed import StepSeries
 from advisor.profiles.facts.profile import LoaderFacts, Profile, StepPhases
-from advisor.tuners.trial.messages import Observed, Recorded
+from advisor.tuners.trial.look_messages import Observed, Recorded
 
 OUTLIER = 3.0  # robust sigma
 EPOCHS = (

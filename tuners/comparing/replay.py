@@ -17,7 +17,8 @@ from advisor.tuners.comparing.measure import median, quad_log_ratio, within
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import TrialFailed
-from advisor.tuners.trial.messages import Omit, Omitted, Slot
+from advisor.tuners.trial.look_messages import Omit, Omitted
+from advisor.tuners.trial.messages import Slot
 
 LEVEL = 0.95
 SLOT_LIMIT_S = 5.0

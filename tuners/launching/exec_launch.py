@@ -36,7 +36,7 @@ from advisor.tuners.supervision.ended import read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.supervision.starting import NO_COMMAND, NOT_ISOLATED
 from advisor.tuners.trial.channel import Channel, ChannelClosed
-from advisor.tuners.trial.messages import Arm, Hello, Leave
+from advisor.tuners.trial.launch_messages import Arm, Hello, Leave
 from advisor.tuners.trial.spec import Target, TrialSpec
 
 ARMING = Path(__file__).parents[1] / "trial" / "arming"

@@ -27,23 +27,25 @@ from advisor.tuners.launching.session import (
 )
 from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.look_messages import (
+    Inspect,
+    MeasureRates,
+    Observe,
+    Probe,
+    Record,
+    Recorded,
+    TimeAttention,
+    TimeGraph,
+)
 from advisor.tuners.trial.messages import (
     Facts,
     FirstStep,
-    Inspect,
-    MeasureRates,
     Message,
-    Observe,
-    Probe,
     RankSteps,
-    Record,
-    Recorded,
     Slot,
     SlotMeasured,
     Stop,
     TellFacts,
-    TimeAttention,
-    TimeGraph,
     TrialOutcome,
 )
 from advisor.tuners.trial.spec import TrialSpec

@@ -20,7 +20,8 @@ from advisor.tuners.supervision.ended import Ended, read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, describe, from_exit, read_tail
 from advisor.tuners.supervision.starting import isolated
 from advisor.tuners.trial.channel import Channel, ChannelClosed, NotAMessage, decode, encode
-from advisor.tuners.trial.messages import Failed, Fork, Load, Loaded
+from advisor.tuners.trial.launch_messages import Fork, Load, Loaded
+from advisor.tuners.trial.messages import Failed
 from advisor.tuners.trial.spec import Target, TrialSpec
 
 LOAD_LIMIT_S = 300.0

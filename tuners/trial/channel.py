@@ -7,8 +7,49 @@ from typing import cast
 
 import msgspec
 
-from advisor.tuners.trial.messages import ANY, Message
+from advisor.tuners.trial.launch_messages import Arm, Fork, Hello, Leave, Load, Loaded
+from advisor.tuners.trial.look_messages import (
+    AttentionTimes,
+    GraphShares,
+    Inspect,
+    Inspected,
+    MeasuredRates,
+    MeasureRates,
+    Observe,
+    Observed,
+    Omit,
+    Omitted,
+    Probe,
+    Probed,
+    Record,
+    Recorded,
+    TimeAttention,
+    TimeGraph,
+)
+from advisor.tuners.trial.messages import (
+    Facts,
+    Failed,
+    FirstStep,
+    MeasureSlot,
+    Message,
+    Phase,
+    Present,
+    SlotMeasured,
+    Stop,
+    TellFacts,
+    TrialOutcome,
+)
+from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, ReleaseState, StateKept
 
+ANY = (
+    MeasureSlot | Present | TellFacts | Stop | Observe | Inspect | Record | Omit | Probe | TimeGraph
+    | MeasureRates | TimeAttention
+    | Phase | FirstStep | SlotMeasured | Facts | Observed | Inspected | Recorded | Omitted | Probed
+    | GraphShares | MeasuredRates | AttentionTimes | Failed | TrialOutcome
+    | Load | Loaded | Fork | Hello | Arm | Leave
+    | KeepState | StateKept | Relearn | Relearned | ReleaseState
+)  # fmt: skip
+"""Every message, for reading."""
 MAX_MESSAGE = 16 * 2**20  # a larger line is a fault, not a measurement
 
 

@@ -6,13 +6,12 @@ from advisor.profiles.hooks.recorder import can_mark
 from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.channel import Channel
-from advisor.tuners.trial.messages import (
+from advisor.tuners.trial.look_messages import (
     AttentionTimes,
     GraphShares,
     Inspect,
     MeasuredRates,
     MeasureRates,
-    Message,
     Observe,
     Omit,
     Omitted,
@@ -22,6 +21,7 @@ from advisor.tuners.trial.messages import (
     TimeAttention,
     TimeGraph,
 )
+from advisor.tuners.trial.messages import Message
 from advisor.tuners.trial.tasks import Inspection, Observation, Recording, Task
 
 

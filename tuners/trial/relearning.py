@@ -12,8 +12,9 @@ from advisor.profiles.hooks.step.clock import Step
 from advisor.profiles.hooks.surroundings.memory import free_host_bytes, peak_bytes
 from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.kept_state import InPlace, KeptState, NotKept
-from advisor.tuners.trial.messages import KeepState, Message, Relearn, Relearned, ReleaseState, StateKept
+from advisor.tuners.trial.messages import Message
 from advisor.tuners.trial.nudge import Nudge
+from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, ReleaseState, StateKept
 from advisor.tuners.trial.pending_graph import has_pending_graph
 from advisor.tuners.trial.tasks import Task
 

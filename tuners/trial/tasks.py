@@ -12,7 +12,8 @@ from advisor.profiles.facts.machine import cgroup_throttling
 from advisor.profiles.hooks.recorder import Recorder
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.watch import Watch
-from advisor.tuners.trial.messages import Inspected, Message, Observed, Recorded
+from advisor.tuners.trial.look_messages import Inspected, Observed, Recorded
+from advisor.tuners.trial.messages import Message
 from advisor.tuners.trial.slot import cpu_times
 
 MOST_STEPS = 20_000  # of one observation

@@ -40,17 +40,15 @@ from advisor.tuners.trial.messages import (
     Facts,
     Failed,
     FirstStep,
-    KeepState,
     MeasureSlot,
     Message,
     Phase,
     Present,
-    Relearn,
-    ReleaseState,
     Stop,
     TellFacts,
     TrialOutcome,
 )
+from advisor.tuners.trial.numerics_messages import KeepState, Relearn, ReleaseState
 from advisor.tuners.trial.relearning import Relearning
 from advisor.tuners.trial.slot import SlotTask, cuda_in_use
 from advisor.tuners.trial.spec import Guard, TrialSpec

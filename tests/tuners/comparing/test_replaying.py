@@ -10,7 +10,8 @@ from advisor.profiles.facts.profile import Profile, RunFacts, StepPhases
 from advisor.tuners.comparing.replay import Effort, Replaying
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.messages import Omit, Omitted, Slot, TrialOutcome
+from advisor.tuners.trial.look_messages import Omit, Omitted
+from advisor.tuners.trial.messages import Slot, TrialOutcome
 
 STEP_S = 0.5
 FACTORS = {"loader": 0.8, "optimizer": 0.9, "backward": 0.4, "half": 0.5, "double": 1.6}

@@ -10,7 +10,8 @@ from advisor.profiles.hooks.recorder import Plan
 from advisor.stages.diagnosis import Diagnosis, usual_s
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.trial.messages import Record, Recorded, Slot
+from advisor.tuners.trial.look_messages import Record, Recorded
+from advisor.tuners.trial.messages import Slot
 
 
 class Paper:

@@ -11,15 +11,14 @@ from builders import a_profile
 from advisor.tuners.place import Place
 from advisor.tuners.supervision.failures import Failure
 from advisor.tuners.trial.channel import Channel, ChannelClosed, NotAMessage
+from advisor.tuners.trial.launch_messages import Hello, Load
+from advisor.tuners.trial.look_messages import Observed
 from advisor.tuners.trial.messages import (
     Compiled,
     Facts,
     Failed,
-    Hello,
-    Load,
     MeasureSlot,
     Message,
-    Observed,
     Phase,
     SlotMeasured,
     Stop,

@@ -11,7 +11,7 @@ from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.traces.reading import read_trace
 from advisor.stages.watched import phases_of_recorded
-from advisor.tuners.trial.messages import Recorded
+from advisor.tuners.trial.look_messages import Recorded
 from advisor.tuners.trial.tasks import Recording
 
 BEFORE, STEPS = 20, 6
