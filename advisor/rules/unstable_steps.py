@@ -2,6 +2,7 @@
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.trends import trends
 from advisor.profiles.facts.profile import Profile
 
 OUTLIERS = 10  # more steps than this beyond 3 sigma (SageMaker Debugger)
@@ -43,6 +44,8 @@ class UnstableSteps(Rule):
             return self.not_applicable("distribution of the steps", "no steps were watched")
         if series.steps < FEWEST:
             return self.not_applicable(f"{series.steps} steps", f"needs {FEWEST}")
+        if "step" in trends(profile):
+            return self.passed("steps become slower steadily, not now and then")
         device = window.device if window is not None else None
         swings = (
             device is not None

@@ -118,6 +118,7 @@ def inspected(watched: Profile, seen: Profile) -> Profile:
         host=watched.host,
         run=watched.run,
         watching=watched.watching,
+        growth=watched.growth,
         loader=with_epochs_of(watched, seen),
     )
 

@@ -5,6 +5,7 @@ Missing is not zero: a fact that was not observed is ``None``.
 
 from dataclasses import dataclass, field
 
+from advisor.profiles.facts.growing import Growth
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.observed import (
     CompileFacts,
@@ -284,8 +285,8 @@ class Profile:
     """Everything known about a run. Rules and knobs see nothing else.
 
     ``window`` is what torch.profiler recorded, ``series`` the distribution of watched steps, ``watching``
-    the share (0 to 1) that watching itself adds to a step. ``ranks`` are the processes of a distributed
-    run, ``None`` for a single one.
+    the share (0 to 1) that watching itself adds to a step, ``growth`` what the process takes more of.
+    ``ranks`` are the processes of a distributed run, ``None`` for a single one.
     """
 
     machine: Machine
@@ -307,6 +308,7 @@ class Profile:
     host: HostFacts | None = None
     ranks: tuple[RankFacts, ...] | None = None
     watching: float | None = None
+    growth: Growth | None = None
 
     @property
     def peak_bytes(self) -> int:

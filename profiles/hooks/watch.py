@@ -12,6 +12,7 @@ from advisor.profiles.hooks.loading.loaders import Loaders
 from advisor.profiles.hooks.loading.recorded_batches import RecordedBatches
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.model.discovery import dynamo_at_work
+from advisor.profiles.hooks.model.registered_hooks import RegisteredHooks
 from advisor.profiles.hooks.model.roots import Roots
 from advisor.profiles.hooks.omission import Anomalies, Backwards, Graphs, Omissions, Part, Reductions, Updates
 from advisor.profiles.hooks.optimizer.losses import Losses
@@ -26,6 +27,7 @@ from advisor.profiles.hooks.step.syncs import Syncs
 from advisor.profiles.hooks.step.transfers import Transfers
 from advisor.profiles.hooks.surroundings.debugging import Debugging
 from advisor.profiles.hooks.surroundings.garbage import Garbage
+from advisor.profiles.hooks.surroundings.growing import GrowthWatch
 from advisor.profiles.hooks.surroundings.logs import Logs
 from advisor.profiles.hooks.surroundings.memory import MemoryWatch
 from advisor.profiles.hooks.surroundings.seeds import Seeds
@@ -55,6 +57,7 @@ class Watch:
         record_grad_norms: Set before ``install`` to keep the gradient norm of each update.
         batches: Stand in for those of the training loader.
         memory: Told where a watched window begins and ends, and of its steps.
+        growth: Told of every step.
     """
 
     def __init__(
@@ -84,9 +87,10 @@ class Watch:
         self._garbage = Garbage(clock, self._scope)
         self._debugging = Debugging(clock, self._scope)
         self._transfers = Transfers(run, self._scope)
+        self._hooks = RegisteredHooks(self._scope)
         self._taps = (
             self._seeds, self._roots, self._loaders, self._losses, self._optimizers, self._saves,
-            self._logs, self._garbage, self._debugging, self._transfers,
+            self._logs, self._garbage, self._debugging, self._transfers, self._hooks,
         )  # fmt: skip
         self._compiling = compiling
         self._syncs = Syncs(clock, self._scope)
@@ -95,6 +99,7 @@ class Watch:
         self._hotspots: tuple[HotSpot, ...] = ()
         self.batches = RecordedBatches(self._loaders)
         self.memory = MemoryWatch(clock, self._parameters, lambda: self._optimizers.known)
+        self.growth = GrowthWatch(self._hooks, self._roots.modules)
         self._omissions = self._offered()
         self.default_threads: int | None = None
 
@@ -237,6 +242,7 @@ class Watch:
             syncs=self._synced,
             hotspots=self._hotspots,
             watching=self._watching(),
+            growth=self.growth.facts(),
         )
 
     def _parameters(self) -> "list[Tensor]":

@@ -165,6 +165,7 @@ class Trial:
             self._channel.send(FirstStep(self._startup_s))
             self._obey()
             return
+        self.watch.growth.step(step)
         task = self._task
         if task is None or not task.take(step):
             return

@@ -1,0 +1,82 @@
+"""Each step takes longer than the one before."""
+
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.trends import grower, trends
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.profile import Profile
+
+RISE = 0.2  # of the first steps' time, over the steps watched; set by experiment
+ERROR = 0.3  # relative; half width: the line through the readings is a fit
+PARTS = ("forward", "backward", "optimizer", "input_wait", "logging")
+
+
+class RisingStepTime(Rule):
+    """A step that does the same work should take the same time after an hour as in the first minute.
+
+    Where each is a little slower than the last, something is longer in each step: hooks that are registered
+    in every step and never removed, a list or a buffer that is searched or copied whole, a history that is
+    logged again, hidden states that keep the graph of all steps before. A restart makes it fast again, which
+    is why it is rarely looked for. The finding names the part of the step that rises, and the line met most
+    in it. Do in each step only what is new, and take away again what was added.
+    """
+
+    family = Family.HOST
+    kind = Kind.WASTE
+    on_traces = "step times over many steps: a trace holds a few"
+    threshold = (
+        f"a steady rise (Theil-Sen, Kendall) by {100 * RISE:.0f} % over the steps watched (set by experiment)"
+    )
+    explains = ("unstable_steps", "launch_bound", "unattributed_time", "logging_bound")
+
+    def check(self, profile: Profile) -> Finding:
+        growth = profile.growth
+        if growth is None or not any(each.kind == "step" for each in growth.readings):
+            return self.not_applicable("step times over many steps", "needs a watched run")
+        if profile.loader is not None and profile.loader.shapes_vary:
+            return self.not_applicable("steps of one size", "its batches have several shapes")
+        found = trends(profile)
+        rising = found.get("step")
+        if rising is None:
+            return self.passed("the time of a step does not rise steadily")
+        rise = rising.last - rising.first
+        if rise < RISE * rising.first:
+            return self.passed(f"steps became {percent(rise / rising.first)} slower in {rising.steps} steps")
+        parts = [found[part] for part in PARTS if part in found]
+        part = max(parts, key=lambda each: each.per_step, default=None)
+        where = "between its parts"
+        spots = [spot for spot in profile.hotspots if spot.phase == "other"]
+        if part is not None and part.per_step >= rising.per_step / 2:
+            where = f"in {part.kind}"
+            spots = [spot for spot in profile.hotspots if spot.phase == part.kind]
+        line = spots[0].location if spots else None
+        advice, line = _advice(profile, where, line)
+        share = rise / 2 / (rising.first + rise / 2)  # of all steps watched, as it rose evenly
+        return self.opportunity(
+            f"Each step takes {1e3 * rising.per_step:.3g} us longer than the last, {where}: "
+            f"{rising.first:.3g} ms became {rising.last:.3g} ms in {rising.steps} steps",
+            self.timeline(share, ERROR),
+            advice=advice,
+            location=line,
+            evidence={
+                "rise_us_per_step": round(1e3 * rising.per_step, 3),
+                "first_ms": round(rising.first, 4),
+                "last_ms": round(rising.last, 4),
+                "steps": rising.steps,
+            },
+        )
+
+
+def _advice(profile: Profile, where: str, line: Location | None) -> tuple[str, Location | None]:
+    hooks = trends(profile).get("hooks")
+    if hooks is not None and profile.growth is not None:
+        place = profile.growth.hooks_location or line
+        return "Remove the hooks that each step registers, or register them once before the loop.", place
+    variable = grower(profile, 1.0) or next(iter(profile.growth.variables if profile.growth else ()), None)
+    if variable is not None:
+        return (
+            f"Look at what goes through `{variable.name}`, which has {variable.per_step:.2g} entries more "
+            "after each step: keep what is needed, and visit what is new only.",
+            variable.location or line,
+        )
+    return f"Find what becomes longer {where}: a list, a buffer, a history that each step visits whole.", line
