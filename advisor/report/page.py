@@ -9,7 +9,7 @@ from advisor.report.charts import charts
 from advisor.report.charts.charts import Bar, Chart
 from advisor.report.charts.device_chart import device_bar, device_parts
 from advisor.report.charts.rank_chart import RankPicture, rank_picture
-from advisor.report.charts.share_chart import Limits, limits_part, rates
+from advisor.report.charts.share_chart import Limits, limits_part, rates, sheet
 from advisor.report.charts.step_chart import step_bar
 from advisor.report.charts.tradeoff_chart import TradeOff, tradeoff
 from advisor.report.effects_page import EffectsPart, effects
@@ -126,6 +126,7 @@ class Page:
     ranks: RankPicture | None
     machine_limits: Limits | None
     rates: list[Fact]
+    rates_from: str
     findings: FindingGroups
     strategies: StrategiesPart | None
     trials: list[TrialRow]
@@ -182,6 +183,7 @@ def page(result: ResultData, patch: str, prefix: str = "", written: Written = NO
         ranks=rank_picture(f"{prefix}rank-times", result.profile.ranks),
         machine_limits=limits_part(result.profile, prefix),
         rates=rates(result.profile),
+        rates_from=sheet(result.profile),
         findings=groups(result.findings, result),
         strategies=strategies(result, prefix),
         trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],

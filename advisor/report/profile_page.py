@@ -7,7 +7,7 @@ from advisor.report.bottleneck import REPLAYS, replayed
 from advisor.report.charts.charts import Chart
 from advisor.report.charts.device_chart import device_bar, device_parts
 from advisor.report.charts.rank_chart import RankPicture, rank_picture
-from advisor.report.charts.share_chart import Limits, limits_part, rates
+from advisor.report.charts.share_chart import Limits, limits_part, rates, sheet
 from advisor.report.charts.step_chart import step_bar
 from advisor.report.findings_page import FindingGroups, groups
 from advisor.report.next_step import tune_command
@@ -52,6 +52,7 @@ class ProfilePage:
     replays: list[Fact]
     machine_limits: Limits | None
     rates: list[Fact]
+    rates_from: str
     conditions: list[Fact]
     machine: list[Fact]
     limits: list[str]
@@ -84,6 +85,7 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         replays=replays(result),
         machine_limits=limits_part(summary, prefix),
         rates=rates(summary),
+        rates_from=sheet(summary),
         conditions=_conditions(result),
         machine=machine(result.machine),
         limits=limits(result),

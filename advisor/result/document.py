@@ -112,7 +112,10 @@ class Recording(Record):
 
 
 class Product(Record):
-    """Matrix products of (m, k) and (k, n) of one operator, type and size; calls and time are per step."""
+    """Matrix products of (m, k) and (k, n) of one operator, type and size; calls and time are per step.
+
+    ``roofline`` is the share of the peak of its type that it reaches.
+    """
 
     op: str
     m: int
@@ -123,6 +126,28 @@ class Product(Record):
     calls: Finite
     kernel_us: Finite
     tflops: Finite
+    roofline: Finite | None = None
+
+
+class Kernel(Record):
+    """One kernel as one operator at one place launched it; calls and time on the device are per step.
+
+    ``tflops`` and ``gb_per_s`` are what the operator works and moves by its shapes over the time of all its
+    kernels, ``roofline`` is the share of the nearer limit (``bound``: ``arithmetic`` or ``memory``) that it
+    reaches; ``null`` where they are not known.
+    """
+
+    name: str
+    kind: str
+    calls: Finite
+    us: Finite
+    op: str = ""
+    location: str | None = None
+    dtype: str | None = None
+    tflops: Finite | None = None
+    gb_per_s: Finite | None = None
+    roofline: Finite | None = None
+    bound: Literal["arithmetic", "memory"] | None = None
 
 
 class ProfileSummary(Record):
@@ -130,11 +155,14 @@ class ProfileSummary(Record):
 
     ``overhead`` is the share that watching adds to a step, ``phases_after_ms`` the same step under the
     recommendation. ``memory_bytes`` is by category. ``replays`` are shares of the step by what was left
-    out, ``rates`` measured limits of the machine, ``roofline`` the share of them that the step reached.
+    out, ``rates`` limits of the machine, measured unless ``rates_from`` names a data sheet, ``roofline`` the
+    share of them that the step reached.
     Where there is a device, ``device_ms`` is a step as it spent it, from its first event to the end of its
     last (``computing``, ``exposed_communication``, ``exposed_copies``, ``idle``, ``total``), and ``idle_ms``
     its idle time by what it waited for. ``kernels_ms`` is the time of its kernels by what they do,
-    ``products`` are the largest matrix products.
+    ``products`` are the largest matrix products, ``kernels`` the kernels that take most time.
+    ``roofline_by_kind`` is the share of the limits that those of a kind reach, ``mfu`` the share of the step
+    that its arithmetic would take at the peak of its types.
     """
 
     phases_ms: dict[str, Finite]
@@ -142,6 +170,9 @@ class ProfileSummary(Record):
     idle_ms: dict[str, Finite] = {}
     kernels_ms: dict[str, Finite] = {}
     products: list[Product] = []
+    kernels: list[Kernel] = []
+    roofline_by_kind: dict[str, Finite] = {}
+    mfu: Finite | None = None
     periodic_s: dict[str, Finite] = {}
     epoch_s: Finite | None = None
     overhead: Finite = 0.0
@@ -156,6 +187,7 @@ class ProfileSummary(Record):
     replays_refused: dict[str, str] = {}
     replays_after: dict[str, Interval] = {}
     rates: dict[str, Finite] = {}
+    rates_from: str = ""
     roofline: dict[str, Finite] = {}
     notes: list[str] = []
 

@@ -5,6 +5,7 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.eligibility import (
     BF16_CAPABILITY,
     LOW,
+    NO_RATE,
     capability,
     castable,
     share_of_compute,
@@ -13,6 +14,7 @@ from advisor.profiles.derived.eligibility import (
     spent_ms,
 )
 from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost
 
 TENSOR_CORES = (7, 0)  # the first NVIDIA generation that has them
 WORTHWHILE = 1.1  # times the rate in use; set by experiment, below it casts and noise eat the gain
@@ -60,10 +62,10 @@ class AmpUnused(Rule):
                 "tensor cores", f"need capability 7.0, this GPU has {units[0]}.{units[1]}"
             )
         low = "float16" if units is not None and units < BF16_CAPABILITY else "bfloat16"
-        reduced = run is not None and run.matmul_precision != "highest"
+        reduced = _rounded(eligible) if run is None else run.matmul_precision != "highest"
         gain = speedup(profile, low, over="float32_medium" if reduced else "float32")
         if gain is None:
-            return self.not_applicable(f"rate of {low} products", "needs measured rates")
+            return self.not_applicable(f"rate of {low} products", NO_RATE)
         if gain < WORTHWHILE:
             return self.passed(f"{gain:.2f} times the present rate in {low}: no faster units here")
         heaviest = max(eligible, key=lambda op: op.self_ms)
@@ -74,6 +76,11 @@ class AmpUnused(Rule):
             location=next((root.location for root in profile.roots if root.location), heaviest.location),
             evidence={"eligible_ms": round(ms, 4), "rate_ratio": round(gain, 2), "heaviest": heaviest.name},
         )
+
+
+def _rounded(ops: tuple[OpCost, ...]) -> bool:
+    """Whether kernels that round the factors take most of their time."""
+    return spent_ms(op for op in ops if op.arithmetic == "float32_medium") > spent_ms(ops) / 2
 
 
 def _advice(device: str, low: str) -> str:

@@ -4,6 +4,7 @@ from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.eligibility import (
     BF16_CAPABILITY,
+    NO_RATE,
     capability,
     convolutions,
     matmuls,
@@ -13,6 +14,7 @@ from advisor.profiles.derived.eligibility import (
     spent_ms,
 )
 from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost
 
 THRESHOLD = 0.20  # of compute; set by experiment
 WORTHWHILE = 1.1  # times the float32 rate; set by experiment, below it casts and noise eat the gain
@@ -25,12 +27,11 @@ class Fp32Matmul(Rule):
     factors to TF32, and CPUs with bfloat16 units when they may round to bfloat16. Everything outside the
     product stays float32, and it costs no memory. Set `torch.set_float32_matmul_precision("high")` on a GPU
     or `"medium"` on a CPU before the first step. Convolutions on a GPU use TF32 by default; they count only
-    where the program switched that off.
+    where the program switched that off. In a trace the names of kernels tell at which precision they ran.
     """
 
     family = Family.COMPUTE
     kind = Kind.HEADROOM
-    on_traces = "matmul precision: a trace does not hold it"
     threshold = (
         "float32 products at least 20 % of compute at precision highest, and a rate at lower precision "
         "at least 1.1 times as high (set by experiment)"
@@ -42,12 +43,18 @@ class Fp32Matmul(Rule):
         window, run = profile.window, profile.run
         if window is None or not window.ops:
             return self.not_applicable("operators", "need steps recorded by torch.profiler")
-        if run is None:
-            return self.not_applicable("matmul precision", "is read from the running program")
         on_gpu = profile.device.startswith("cuda")
-        products = matmuls(window, "float32") if run.matmul_precision == "highest" else ()
-        exact = convolutions(window, "float32") if on_gpu and run.conv_fp32_precision == "ieee" else ()
-        if not products and run.matmul_precision != "highest" and not exact:
+        products, exact = matmuls(window, "float32"), convolutions(window, "float32")
+        if run is not None:
+            products = products if run.matmul_precision == "highest" else ()
+            exact = exact if on_gpu and run.conv_fp32_precision == "ieee" else ()
+        elif not any(op.arithmetic for op in (*products, *exact)) and (products or exact):
+            return self.not_applicable(
+                "matmul precision", "needs the program itself, or kernels whose names tell it"
+            )
+        else:
+            products, exact = _at_full_precision(products), _at_full_precision(exact)
+        if not products and not exact and run is not None and run.matmul_precision != "highest":
             return self.passed(f"0.0 % of compute is held at full precision: it is {run.matmul_precision}")
         ms = spent_ms((*products, *exact))
         share = share_of_compute(window, ms)
@@ -63,14 +70,14 @@ class Fp32Matmul(Rule):
             )
         gain = speedup(profile, "float32_medium")
         if gain is None:
-            return self.not_applicable("rate of float32 products at lower precision", "needs measured rates")
+            return self.not_applicable("rate of float32 products at lower precision", NO_RATE)
         if gain < WORTHWHILE:
             return self.passed(f"{gain:.2f} times the float32 rate at lower precision: no faster units here")
         heaviest = max((*products, *exact), key=lambda op: op.self_ms)
         tried = [
             "matmul_precision" if products else "",
             "conv_fp32_precision" if exact else "",
-            "" if run.own_autocast else "amp",
+            "" if run is not None and run.own_autocast else "amp",
         ]
         return self.opportunity(
             title,
@@ -80,6 +87,11 @@ class Fp32Matmul(Rule):
             evidence={"float32_ms": round(ms, 4), "rate_ratio": round(gain, 2), "heaviest": heaviest.name},
             knobs=tuple(knob for knob in tried if knob),
         )
+
+
+def _at_full_precision(ops: tuple[OpCost, ...]) -> tuple[OpCost, ...]:
+    """Those whose kernels say by their names that they do not round the factors."""
+    return tuple(op for op in ops if op.arithmetic == "float32")
 
 
 def _advice(on_gpu: bool, products: bool) -> str:

@@ -7,6 +7,7 @@ from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.eligibility import (
     LOW,
+    NO_RATE,
     capability,
     matmuls,
     share_of_compute,
@@ -14,6 +15,7 @@ from advisor.profiles.derived.eligibility import (
     sides,
     spent_ms,
 )
+from advisor.profiles.derived.roofline import least_ms
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import OpCost, Window
 
@@ -62,7 +64,7 @@ class MisalignedMatmul(Rule):
         saved = [_saved_ms(op, aligned, padded, profile) for op in missing]
         known = [each for each in saved if each is not None]
         if not known:
-            return self.not_applicable("rate of aligned products", "needs measured rates")
+            return self.not_applicable("rate of aligned products", NO_RATE)
         heaviest = max(missing, key=lambda op: op.self_ms)
         size = max(padded.keys() & set(sides(heaviest) or ()))
         return self.opportunity(
@@ -95,7 +97,10 @@ def _padded(window: Window, profile: Profile) -> dict[int, int]:
 
 
 def _saved_ms(op: OpCost, aligned: list[OpCost], padded: dict[int, int], profile: Profile) -> float | None:
-    """Its time, less that of the padded product at the rate of aligned ones of like work (or as measured)."""
+    """Its time, less that of the padded product at the rate of aligned ones of like work.
+
+    Without such ones it is the measured rate, or by a data sheet the least time by arithmetic and traffic.
+    """
     product = sides(op)
     if product is None:
         return None
@@ -108,7 +113,11 @@ def _saved_ms(op: OpCost, aligned: list[OpCost], padded: dict[int, int], profile
         for rate, size in [_rate(other)]
         if rate and work / LIKE < size < work * LIKE
     ]
-    rate = median(rates) if rates else profile.rates and profile.rates.flops(op.dtype or "")
+    limits = profile.rates
+    if not rates and limits is not None and limits.source:
+        least = least_ms(op, limits, op.dtype or "", grown / work)
+        return None if least is None else max(0.0, op.self_ms - least)
+    rate = median(rates) if rates else limits and limits.flops(op.dtype or "")
     if not rate:
         return None
     return max(0.0, op.self_ms - 1000 * grown * op.calls / rate)

@@ -2,11 +2,11 @@
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.derived.eligibility import share_of_compute, share_of_step
+from advisor.profiles.derived.eligibility import NO_RATE, share_of_compute, share_of_step
 from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.15  # of compute; set by experiment
-MEMORY_SPEED = 0.5  # of the measured one; TraceLens counts slower elementwise kernels as inefficient
+MEMORY_SPEED = 0.5  # of what memory can do; TraceLens counts slower elementwise kernels as inefficient
 
 
 class UnfusedPointwise(Rule):
@@ -40,7 +40,7 @@ class UnfusedPointwise(Rule):
             return self.passed(title)
         limit = profile.rates.memory_sequential if profile.rates is not None else None
         if not limit:
-            return self.not_applicable("memory speed", "needs measured rates")
+            return self.not_applicable("memory speed", NO_RATE)
         reached = chains.bytes_moved / (chains.ms / 1000) / limit
         if reached >= MEMORY_SPEED:
             return self.passed(f"{title}, at {percent(reached)} of memory speed")

@@ -7,9 +7,11 @@ from typing import Any
 
 from advisor.advice.advise import advise, summary
 from advisor.base.errors import UsageError, clean
+from advisor.profiles.facts.data_sheets import data_sheet
 from advisor.profiles.facts.machine import Gpu, Machine
 from advisor.profiles.facts.observed import StepSeries
 from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.rates import Rates
 from advisor.profiles.traces.calls import calls_of
 from advisor.profiles.traces.device_timeline import sync_points_of_calls
 from advisor.profiles.traces.ops import optimizers_of, phases_of_calls, window_of_calls
@@ -79,11 +81,19 @@ def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
         device="cuda" if on_device else "cpu",
         phases=None if calls is None else phases_of_calls(calls),
         window=window_of_calls(first, calls),
+        rates=_rates(gpus) if on_device else None,
         series=None if calls is None else _series(calls.steps),
         optimizers=() if calls is None else optimizers_of(calls),
         syncs=None if calls is None or not on_device else sync_points_of_calls(calls),
         ranks=ranks_of_calls([each for each in every.values() if each is not None]),
     )
+
+
+def _rates(gpus: Sequence[Gpu]) -> Rates | None:
+    """What the devices can do by their data sheet; ``None`` where they differ or none is known."""
+    sheets = {data_sheet(gpu) for gpu in gpus}
+    sheet = sheets.pop() if len(sheets) == 1 else None
+    return None if sheet is None else sheet.rates()
 
 
 def _series(steps: Steps) -> StepSeries | None:

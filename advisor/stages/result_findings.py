@@ -8,10 +8,22 @@ from dataclasses import asdict
 from typing import Any
 
 from advisor.advice.finding import Finding
+from advisor.profiles.derived.roofline import product_reached, reached, reached_by_kind, utilisation
 from advisor.profiles.facts.observed import RankFacts
 from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import KernelCost
 from advisor.profiles.facts.replayed import Replays
-from advisor.result.document import Ceiling, Interval, Operator, Place, Product, ProfileSummary, Recording
+from advisor.result.document import (
+    Ceiling,
+    Interval,
+    Kernel,
+    Operator,
+    Place,
+    Product,
+    ProfileSummary,
+    Recording,
+)
 from advisor.result.document import Finding as FindingData
 
 PARTS = (
@@ -19,10 +31,11 @@ PARTS = (
 )  # fmt: skip
 DEVICE_PARTS = ("computing", "exposed_communication", "exposed_copies", "idle", "total")
 MOST_OPERATORS = 40
+LONGEST_NAME = 300  # of a kernel: templates of C++ take thousands of characters
 MEMORY = ("parameter", "gradient", "optimizer", "activation", "other", "host_peak", "device_peak")
 RATES = (
     "memory_sequential", "memory_strided", "memory_random", "storage_read", "h2d_pageable", "h2d_pinned",
-    "d2h_pinned",
+    "d2h_pinned", "link",
 )  # fmt: skip
 REPLAYS = (
     "loader_free", "forward_only", "optimizer_off", "communication_off", "debug_off",
@@ -65,6 +78,7 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
         replays=replays(profile.replays),
         replays_refused=dict(profile.replays.refused),
         rates=_rates(profile),
+        rates_from="" if profile.rates is None else profile.rates.source,
         roofline=roofline(profile),
         notes=list(notes),
     )
@@ -80,8 +94,30 @@ def _device(profile: Profile) -> dict[str, Any]:
         "device_ms": spent,
         "idle_ms": dict(device.time.idle),
         "kernels_ms": dict(device.kernels_ms),
-        "products": [Product(**asdict(each)) for each in device.products],
+        "products": [
+            Product(**asdict(each), roofline=product_reached(each, profile.rates)) for each in device.products
+        ],
+        "kernels": [_kernel(each, profile.rates) for each in device.heaviest],
+        "roofline_by_kind": reached_by_kind(device.heaviest, profile.rates),
+        "mfu": utilisation(profile),
     }
+
+
+def _kernel(kernel: KernelCost, rates: Rates | None) -> Kernel:
+    share = reached(kernel, rates)
+    return Kernel(
+        name=kernel.name[:LONGEST_NAME],
+        kind=kernel.kind,
+        calls=kernel.calls,
+        us=kernel.us,
+        op=kernel.op,
+        location=None if kernel.location is None else _near(str(kernel.location)),
+        dtype=kernel.dtype,
+        tflops=kernel.flops_per_s and kernel.flops_per_s / 1e12,
+        gb_per_s=kernel.bytes_per_s and kernel.bytes_per_s / 1e9,
+        roofline=None if share is None else share[0],
+        bound=None if share is None else share[1],
+    )
 
 
 def _rank(rank: RankFacts) -> dict[str, Any]:
@@ -120,7 +156,7 @@ def replays(found: Replays) -> dict[str, Interval]:
 
 
 def roofline(profile: Profile) -> dict[str, float]:
-    """Share of the measured limits that the compute part of the step reached.
+    """Share of the limits that the compute part of the step reached.
 
     ``flops`` is the work of all operators with a known formula over what the fastest matmul of the dtype
     with most of it could do in that time; ``memory`` their bytes over what copying in order moves
@@ -133,7 +169,8 @@ def roofline(profile: Profile) -> dict[str, float]:
     work: dict[str, float] = {}
     for op in window.ops:
         if op.flops and op.dtype:
-            work[op.dtype] = work.get(op.dtype, 0.0) + op.flops * op.calls
+            dtype = op.arithmetic or op.dtype
+            work[dtype] = work.get(dtype, 0.0) + op.flops * op.calls
     reached = {}
     least = sum(done / rate for dtype, done in work.items() if (rate := rates.flops(dtype)))
     if work and least:

@@ -12,6 +12,7 @@ from advisor.profiles.facts.recorded import OpCost, Window
 COMPUTE = ("forward", "backward", "optimizer")
 LOW = ("float16", "bfloat16")
 BF16_CAPABILITY = (8, 0)  # the first NVIDIA generation with bfloat16 and TF32 units
+NO_RATE = "was not measured, nor does a data sheet of the device tell it"
 TILE = 8  # the shortest side of a product that tensor cores and bf16 units do not pad
 
 MATMULS = frozenset({
@@ -169,7 +170,7 @@ def capability(profile: Profile) -> tuple[int, int] | None:
 
 
 def speedup(profile: Profile, low: str, over: str = "float32") -> float | None:
-    """Rate of a matmul in ``low`` over one in ``over``, as measured; ``None`` where it was not.
+    """Rate of a matmul in ``low`` over one in ``over``; ``None`` where one of them is not known.
 
     Args:
         profile: Of the run.

@@ -1,4 +1,4 @@
-"""Measured limits of this machine, as values. ``advisor.profiles.derived.ceilings`` measures them."""
+"""Limits of a machine, as values: measured by ``advisor.profiles.derived.ceilings``, or from a data sheet."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ class Rates:
     for float32 at matmul precision ``medium``). Memory in bytes/s: ``memory_sequential``,
     ``memory_strided`` (one float32 per 64-byte line), ``memory_random``. ``dispatch_us`` is the cost of one
     tiny operator. ``storage_read`` is bytes/s of reading a file that is not cached. ``h2d_*`` and ``d2h_*``
-    in bytes/s. ``caches`` are bytes by level. ``None`` where not measured.
+    in bytes/s. ``caches`` are bytes by level. ``link`` is bytes/s between this device and others, in one
+    direction. ``source`` says where they are from; empty where they were measured. ``None`` is not known.
     """
 
     threads: int = 1
@@ -25,7 +26,9 @@ class Rates:
     h2d_pinned: float | None = None
     d2h_pinned: float | None = None
     caches: tuple[tuple[str, int], ...] = ()
+    link: float | None = None
+    source: str = ""
 
     def flops(self, dtype: str) -> float | None:
-        """FLOP/s of a matmul in ``dtype``, if it was measured."""
+        """FLOP/s of a matmul in ``dtype``, if it is known."""
         return dict(self.matmul).get(dtype)

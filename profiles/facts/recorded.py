@@ -17,7 +17,8 @@ class OpCost:
     call, from the shapes; ``None`` where no formula is known. ``dtype`` is the first tensor input's
     (``float32``, ``bfloat16``, ...). ``dtypes`` stand beside ``shapes``, ``None`` for what is no tensor; a
     trace does not tell them of tensors in a list, which ``aten::cat`` takes. ``location`` is the innermost
-    user function, where stacks were taken.
+    user function, where stacks were taken. ``arithmetic`` is what kernels of a device multiplied float32
+    numbers in, as far as their names tell: ``float32`` or ``float32_medium`` (TF32).
     """
 
     name: str
@@ -31,6 +32,7 @@ class OpCost:
     bytes: float | None = None
     location: Location | None = None
     dtypes: tuple[str | None, ...] = ()
+    arithmetic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,26 @@ class Product:
 
 
 @dataclass(frozen=True)
+class KernelCost:
+    """One kernel as one operator at one place launched it, ``calls`` and ``us`` of device time per step.
+
+    ``kind`` is what it does, ``op`` the operator (empty where none is known, as with graphs). ``flops_per_s``
+    and ``bytes_per_s`` are what the operator works and moves by its shapes, over the time of all its kernels;
+    ``None`` where no formula is known. ``dtype`` is what it multiplies in, in the words of ``Rates``.
+    """
+
+    name: str
+    kind: str
+    calls: float
+    us: float
+    op: str = ""
+    location: Location | None = None
+    dtype: str | None = None
+    flops_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True)
 class DeviceFacts:
     """The device's timeline, per step. Shares are of the step.
 
@@ -162,7 +184,8 @@ class DeviceFacts:
     ``layout_ms`` is time of layout-change kernels, ``fill_copy_ms`` that of filling on the host and copying
     and ``fill_location`` where most of that happens. ``busy_share`` and ``idle_share`` leave out what fills
     the queue in the first step and drains it in the last; ``time`` is of the whole window. ``kernels_ms`` is
-    the time of kernels by what they do, ``products`` are the largest matrix products.
+    the time of kernels by what they do, ``products`` are the largest matrix products, ``heaviest`` the
+    kernels that take most time.
     """
 
     busy_share: float
@@ -183,6 +206,7 @@ class DeviceFacts:
     time: DeviceTime | None = None
     kernels_ms: tuple[tuple[str, float], ...] = ()
     products: tuple[Product, ...] = ()
+    heaviest: tuple[KernelCost, ...] = ()
 
     def copy(self, direction: str) -> Copies | None:
         """The copies of one direction, if there were any."""
@@ -201,7 +225,8 @@ class Window:
     is forward work repeated inside backward (activation checkpointing), ``cast_ms`` the time of dtype
     conversions, ``zero_ms`` that of clearing gradients by writing zeros. ``corrected_step_ms`` is the
     recorded step without what was taken off for the profiler. ``loader`` is the class of the iterator that
-    the DataLoader's ranges name; empty without such a range.
+    the DataLoader's ranges name; empty without such a range. ``work`` is the arithmetic of a step in FLOP by
+    the type in which it is done, what is recomputed in backward left out.
     """
 
     steps: int
@@ -225,6 +250,7 @@ class Window:
     device: DeviceFacts | None = None
     corrected_step_ms: float | None = None
     loader: str = ""
+    work: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     def ms_of(self, *names: str, dtype: str | None = None, phase: str | None = None) -> float:

@@ -15,6 +15,7 @@ from advisor.profiles.traces.signatures import Signature, Signatures, concrete, 
 from advisor.profiles.traces.steps import Steps, steps_of
 from advisor.profiles.traces.trace import DEVICE, Trace
 from advisor.profiles.traces.user_functions import places_of
+from advisor.profiles.traces.work import Work, work_of
 
 PHASES = ("other", "forward", "backward", "optimizer", "loader")
 OTHER, FORWARD, BACKWARD, OPTIMIZER, LOADER = range(5)
@@ -120,6 +121,11 @@ class Calls:
     def signature(self) -> Values:
         """The number of each event's signature; 0 without one."""
         return self.signatures.number[self.detail]
+
+    @cached_property
+    def work(self) -> Work:
+        """What each operator computes and moves."""
+        return work_of(self)
 
     @cached_property
     def nodes(self) -> Ints:

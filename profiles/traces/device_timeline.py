@@ -11,6 +11,7 @@ from advisor.profiles.traces.calls import LOADER, OPTIMIZER, Calls, Times, calls
 from advisor.profiles.traces.copies import copies_of, is_copy
 from advisor.profiles.traces.device_time import device_time
 from advisor.profiles.traces.flops import VIEWS
+from advisor.profiles.traces.kernel_costs import kernel_costs
 from advisor.profiles.traces.kernels import kernels_ms
 from advisor.profiles.traces.nesting import Flags
 from advisor.profiles.traces.products import products
@@ -70,6 +71,7 @@ def device_facts(calls: Calls) -> DeviceFacts | None:
         time=device_time(timeline),
         kernels_ms=kernels_ms(calls, timeline.chosen),
         products=products(calls),
+        heaviest=kernel_costs(calls, timeline.chosen),
     )
 
 

@@ -21,12 +21,12 @@ from advisor.profiles.traces.calls import (
 )
 from advisor.profiles.traces.device_timeline import device_facts
 from advisor.profiles.traces.event_cost import Parts
-from advisor.profiles.traces.flops import bytes_moved, flops, has_formula
 from advisor.profiles.traces.nesting import Flags, Ints
 from advisor.profiles.traces.patterns import attentions, pointwise_chains, repetitions
 from advisor.profiles.traces.rank_times import communication_of
 from advisor.profiles.traces.steps import UPDATE
 from advisor.profiles.traces.trace import Trace
+from advisor.profiles.traces.work import EXACT, FULL, ROUNDED, flops_by_type, multiplying
 
 MOST_OPS = 200
 HAVE_FUSED = ("Adam", "AdamW", "SGD", "Adagrad")  # of torch 2.13
@@ -65,7 +65,7 @@ def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | No
             notes=(*trace.notes, "no operator of the host was recorded"),
         )  # fmt: skip
     within = calls.step >= 0
-    ops = calls.op & within
+    ops, again = calls.op & within, recomputed(calls)
     computing = ops & np.isin(calls.phase, COMPUTE) & ~calls.exchanging
     return Window(
         steps=calls.steps.count,
@@ -83,12 +83,13 @@ def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | No
         repetitions=repetitions(calls),
         attentions=attentions(calls),
         pointwise=pointwise_chains(calls),
-        recompute_ms=_recompute_ms(calls),
+        recompute_ms=_recompute_ms(calls, again),
         cast_ms=_ms(calls, casts(calls)),
         zero_ms=_ms(calls, clears(calls)),
         single_tensor_updates=_single_tensor_updates(calls),
         device=device_facts(calls),
         loader=_loader(calls),
+        work=flops_by_type(calls, again),
         notes=(*trace.notes, *calls.steps.notes),
     )
 
@@ -150,13 +151,12 @@ def recomputed(calls: Calls) -> Ints:
     return np.union1d(np.flatnonzero(reentrant), again)
 
 
-def _recompute_ms(calls: Calls) -> float:
+def _recompute_ms(calls: Calls, rows: Ints) -> float:
     """Time of what is recomputed: on the host until the last operator that a node of the graph repeats.
 
     It counts from where the node begins, or from the first of those operators if others come before: Python
     of the model and of checkpointing runs again as well.
     """
-    rows = recomputed(calls)
     inside = calls.nodes[rows] >= 0
     if len(calls.kernels) or not inside.any():
         return _ms(calls, rows)
@@ -276,7 +276,8 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
     self_us = np.bincount(group, weights=calls.spent_self_us[rows])
     total_us = np.bincount(group, weights=calls.spent_us[rows])
     place = _places(calls, rows, group, len(first))
-    covered = _covered(calls)
+    work, exact = calls.work, multiplying(calls, EXACT)
+    rounded = work.arithmetic == work.types.index(ROUNDED)
     for at in np.argsort(-self_us, kind="stable")[:MOST_OPS].tolist():
         row = int(rows[first[at]])
         name, signature = calls.trace.names[calls.name[row]], calls.signature_of(row)
@@ -288,10 +289,11 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
             phase=PHASES[OTHER if calls.exchanging[row] else calls.phase[row]],
             shapes=signature.shapes,
             dtype=signature.dtype,
-            flops=None if covered[row] else flops(name, signature),
-            bytes=None if covered[row] else bytes_moved(name, signature),
+            flops=_known(work.flops[row]),
+            bytes=_known(work.bytes[row]),
             location=calls.places[1][place[at]] if place[at] >= 0 else None,
             dtypes=signature.dtypes,
+            arithmetic=ROUNDED if rounded[row] else FULL if exact[row] else None,
         )
 
 
@@ -304,14 +306,8 @@ def _places(calls: Calls, rows: Ints, group: Values, groups: int) -> Values:
     return found
 
 
-def _covered(calls: Calls) -> Flags:
-    """Which operators pass their arithmetic on to one that they call."""
-    covered = np.zeros(len(calls.host), dtype=np.bool_)
-    callers = calls.owner[calls.op & calls.named(has_formula)]
-    while len(callers := np.unique(callers[callers >= 0])):
-        covered[callers] = True
-        callers = calls.owner[callers]
-    return covered
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def _spans(calls: Calls) -> tuple[Values, Times, Times]:

@@ -35,6 +35,13 @@ def test_against_products_in_tf32_less_is_left_to_gain() -> None:
     assert finding.ceiling is not None and finding.ceiling.share == 0.4
 
 
+def test_in_a_trace_kernels_tell_by_their_names_that_products_are_in_tf32() -> None:
+    rounded = [replace(op, arithmetic="float32_medium") for op in WINDOW.ops]
+    profile = a_gpu_profile(window=a_window(*rounded), rates=RATES, run=None, target_kind="trace")
+    finding = AmpUnused().check(profile)
+    assert finding.ceiling is not None and finding.ceiling.share == 0.4
+
+
 def test_the_first_tensor_cores_know_float16_only() -> None:
     machine = a_machine(gpus=(replace(A_GPU, capability=(7, 0)),))
     finding = AmpUnused().check(a_gpu_profile(machine, window=WINDOW, rates=RATES))

@@ -101,6 +101,16 @@ def test_without_its_facts_it_abstains(profile: Profile) -> None:
     assert Fp32Matmul().check(profile).state is State.NOT_APPLICABLE
 
 
+def test_in_a_trace_the_names_of_kernels_tell_the_precision() -> None:
+    facts: dict[str, Any] = {"target_kind": "trace", "run": None, "rates": RATES}
+    exact = Fp32Matmul().check(a_gpu_profile(window=a_transformer(arithmetic="float32"), **facts))
+    assert exact.state is State.OPPORTUNITY and exact.knobs == ("matmul_precision", "amp")
+    rounded = a_gpu_profile(window=a_transformer(arithmetic="float32_medium"), **facts)
+    assert Fp32Matmul().check(rounded).state is State.PASSED
+    unknown = Fp32Matmul().check(a_gpu_profile(window=a_transformer(), **facts))
+    assert unknown.state is State.NOT_APPLICABLE and "whose names tell" in unknown.title
+
+
 def test_just_above_the_threshold_is_reported() -> None:
     assert Fp32Matmul().check(a_gpu_profile(window=a_transformer(2.5), rates=RATES)).fired
 

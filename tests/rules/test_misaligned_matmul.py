@@ -41,6 +41,15 @@ def test_the_rate_of_aligned_products_of_like_work_bounds_the_gain() -> None:
     assert (round(finding.ceiling.share, 3), finding.ceiling.source) == (0.2, "model")
 
 
+def test_by_a_data_sheet_the_least_time_of_the_padded_product_bounds_the_gain() -> None:
+    # 2 * 1000 * 1024 * 1024 FLOP at 100 TFLOP/s are 0.02 ms; by its bytes it takes 0.1 ms of the 3 ms
+    product = a_product(1000, 1024, 1020, 3.0, flops=2e3 * 1024 * 1020, bytes=1e8)
+    sheet = replace(RATES, memory_sequential=1e12, source="data sheet of a device")
+    finding = MisalignedMatmul().check(a_gpu_profile(window=a_window(product), rates=sheet))
+    assert finding.ceiling is not None
+    assert finding.ceiling.share == pytest.approx((3.0 - 0.1 * 1024 / 1020) / 10, rel=1e-3)
+
+
 def test_gradients_of_a_misaligned_layer_count_with_it() -> None:
     forward = a_product(1000, 1024, 1020, 1.5)
     backward = a_product(1020, 1000, 1024, 1.5, phase="backward")

@@ -1,4 +1,4 @@
-"""Horizontal bars from zero for what has no interval: memory by category, shares of measured limits."""
+"""Horizontal bars from zero for what has no interval: memory by category, shares of limits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,36 +24,51 @@ MOST_BARS = 16
 PEAKS = {"host_peak": "peak of the process", "device_peak": "peak of the device"}
 SMALL = 0.1  # of the peak, below which no category is worth a sentence
 LIMITS = {"flops": "arithmetic", "memory": "memory traffic"}
+UNKNOWN = (
+    "Operators without a known formula count as none, so the true share can be larger; what lies far below "
+    "both limits waits for something else."
+)
 LIMIT_MEANING = (
     "Share of what this machine was measured to do at most: arithmetic against the fastest matmul of the "
-    "same dtype, memory traffic against copying in order. Operators without a known formula count as none, "
-    "so the true share can be larger; what lies far below both limits waits for something else."
+    f"same dtype, memory traffic against copying in order. {UNKNOWN}"
 )
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Memory and the measured limits of the machine, as far as they are known."""
+    """Memory and the limits of the machine, as far as they are known; ``title`` is of ``reached``."""
 
     memory: Chart | None
     reached: Chart | None
     said: list[str]
     meaning: str
+    title: str
 
 
 def limits_part(summary: ProfileSummary, prefix: str = "") -> Limits | None:
-    """Both drawings; ``None`` where neither was measured."""
+    """Both drawings; ``None`` where neither is known."""
     memory = _memory(f"{prefix}memory-by-category", summary.memory_bytes)
-    reached = _reached(f"{prefix}roofline", summary.roofline)
+    limits = "limits on the data sheet" if summary.rates_from else "measured limits"
+    reached = _reached(f"{prefix}roofline", summary.roofline, limits)
     if memory is None and reached is None:
         return None
     said = [text for text in (_memory_said(summary.memory_bytes), _reached_said(summary.roofline)) if text]
-    return Limits(memory, reached, said, LIMIT_MEANING if reached else "")
+    meaning = LIMIT_MEANING
+    if summary.rates_from:
+        meaning = f"Limits by the {shown(summary.rates_from)}, which no program quite reaches. {UNKNOWN}"
+    return Limits(
+        memory, reached, said, meaning if reached else "", f"Share of the {limits} that a step reaches"
+    )
 
 
 def rates(summary: ProfileSummary) -> list[Fact]:
-    """What the machine was measured to do at most."""
+    """What the machine can do at most, measured or by a data sheet."""
     return [Fact(shown(name, 80).replace("_", " "), _si(value)) for name, value in summary.rates.items()]
+
+
+def sheet(summary: ProfileSummary) -> str:
+    """From where limits are that were not measured; empty where they were."""
+    return f"by the {shown(summary.rates_from)}" if summary.rates_from else ""
 
 
 def category(name: str) -> str:
@@ -75,13 +90,13 @@ def _memory(name: str, memory_bytes: Mapping[str, int]) -> Chart | None:
     return _bars(name, "Peak memory by category", said, "MiB, from zero", bars, ("category", "memory"))
 
 
-def _reached(name: str, roofline: Mapping[str, float]) -> Chart | None:
+def _reached(name: str, roofline: Mapping[str, float], limits: str) -> Chart | None:
     bars = [(limit(key), 100 * share, wording.share_of(share, 1.0)) for key, share in roofline.items()]
     if not bars:
         return None
     return _bars(
-        name, "Share of the measured limits that a step reaches", _reached_said(roofline),
-        "% of the measured limit, from zero", bars, ("limit", "share reached"), most=100.0,
+        name, f"Share of the {limits} that a step reaches", _reached_said(roofline),
+        "% of the limit, from zero", bars, ("limit", "share reached"), most=100.0,
     )  # fmt: skip
 
 
