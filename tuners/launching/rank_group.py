@@ -5,16 +5,15 @@ import math
 import re
 import select
 import time
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NoReturn, cast
+from typing import NoReturn, cast
 
 from msgspec.structs import replace
 
-from advisor.profiles.facts.machine import read_machine
+from advisor.tuners.launching.rank_answers import Losses, merged, on_whole_machine, together
 from advisor.tuners.launching.session import (
     FACTS_S,
     STOP_GRACE_S,
@@ -41,7 +40,6 @@ from advisor.tuners.trial.messages import (
     Facts,
     FirstStep,
     Message,
-    RankSteps,
     Slot,
     SlotMeasured,
     Stop,
@@ -50,9 +48,6 @@ from advisor.tuners.trial.messages import (
 )
 from advisor.tuners.trial.spec import TrialSpec
 
-Losses = Literal["mean", "first", "last"]
-
-SAME_NORM = 1e-3  # relative, of gradients that were averaged over all ranks
 LAST_WORDS_S = 3.0  # after the first rank failed: the others still say why
 UNLIMITED_S = 1e9  # of a slot in several ranks: its steps bound it
 SECOND_HAND = re.compile(
@@ -160,7 +155,7 @@ class RankGroup:
             session.tell(command)
         messages = tuple(self._await(answer, wait_s))
         if answer is Facts:
-            facts = tuple(_on_whole_machine(cast(Facts, message)) for message in messages)
+            facts = tuple(on_whole_machine(cast(Facts, message)) for message in messages)
             return cast(Answer, replace(facts[0], ranks=facts))
         return replace(messages[0], ranks=messages) if answer is Recorded else messages[0]
 
@@ -338,92 +333,6 @@ def last_stack(folder: Path) -> list[str]:
 
 def _hang(failure: Failure, stack: Sequence[str]) -> str:
     return f"the others waited for it; it was at {stack[0]} ({failure.message})"
-
-
-def merged(messages: Sequence[SlotMeasured], splits_batch: bool) -> SlotMeasured:
-    """One message of a slot from those of all workers.
-
-    A step lasts as long as the workers together need for one step each: the harmonic mean of theirs, which
-    is every one's own where they wait for each other. Samples and CPU time add up; other load is what none
-    of them caused. Steps that one worker sets apart are set apart for all.
-    """
-    first = messages[0]
-    if len(messages) == 1:
-        return first
-    count = min(len(message.wall_ns) for message in messages)
-    steps = zip(*(message.wall_ns[:count] for message in messages), strict=True)
-    everyone = min(message.other_cpu_s + message.own_cpu_s for message in messages)
-    own = sum(message.own_cpu_s for message in messages)
-    if splits_batch:
-        first = replace(
-            first,
-            loader_samples=sum(message.loader_samples for message in messages),
-            root_samples=sum(message.root_samples for message in messages),
-        )
-    return replace(
-        first,
-        wall_ns=tuple(round(len(step) / sum(1 / max(1, wall) for wall in step)) for step in steps),
-        cpu_ns=sum(message.cpu_ns for message in messages),
-        own_cpu_s=own,
-        other_cpu_s=max(0.0, everyone - own),
-        throttled_s=max(message.throttled_s for message in messages),
-        refused=_first_words(message.refused for message in messages),
-        ranks=tuple(RankSteps(sum(message.wall_ns), message.phases_ns) for message in messages),
-    )
-
-
-def together(outcomes: Sequence[TrialOutcome], losses: Losses) -> TrialOutcome:
-    """One outcome from those of all workers."""
-    first = outcomes[0]
-    if len(outcomes) == 1:
-        return first
-    whole = first.losses
-    if losses == "last":
-        whole = outcomes[-1].losses
-    elif losses == "mean":
-        columns = zip(*(outcome.losses for outcome in outcomes), strict=False)
-        whole = tuple(math.fsum(column) / len(outcomes) for column in columns)
-    devices = [each.device_peak_bytes for each in outcomes if each.device_peak_bytes is not None]
-    return replace(
-        first,
-        losses=whole,
-        # else each rank has gradients of its own: parts of the model, or of the batch
-        grad_norms=first.grad_norms if _agree([outcome.grad_norms for outcome in outcomes]) else (),
-        peak_bytes=sum(outcome.peak_bytes for outcome in outcomes),
-        device_peak_bytes=max(devices, default=None),
-        files=_all_of(outcome.files for outcome in outcomes),
-        connections=_all_of(outcome.connections for outcome in outcomes),
-        processes=_all_of(outcome.processes for outcome in outcomes),
-        refused=_first_words(outcome.refused for outcome in outcomes),
-        failure=next((outcome.failure for outcome in outcomes if outcome.failure is not None), None),
-        ranks=tuple(outcome.report for outcome in outcomes),
-    )
-
-
-def _first_words(refused: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """What any worker refused, in the words of the first one that did."""
-    return dict(ChainMap(*map(dict, refused)))
-
-
-def _all_of(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(sorted({item for each in lists for item in each}))
-
-
-def _on_whole_machine(facts: Facts) -> Facts:
-    """With what a rank that is bound to its own cores cannot see."""
-    seen = read_machine()
-    machine = dataclasses.replace(
-        facts.profile.machine, cpus_allowed=seen.cpus_allowed, numa_nodes=seen.numa_nodes
-    )
-    return replace(facts, profile=dataclasses.replace(facts.profile, machine=machine))
-
-
-def _agree(norms: Sequence[Sequence[float]]) -> bool:
-    return all(
-        math.isclose(first, other, rel_tol=SAME_NORM)
-        for mine in norms[1:]
-        for first, other in zip(norms[0], mine, strict=False)
-    )
 
 
 Running = Session | RankGroup

@@ -11,7 +11,8 @@ import pytest
 from supervised import MARK, marked, until
 
 from advisor.tuners.launching.launch import Launcher, places
-from advisor.tuners.launching.rank_group import RankGroup, last_stack, merged, second_hand, together
+from advisor.tuners.launching.rank_answers import merged, together
+from advisor.tuners.launching.rank_group import RankGroup, last_stack, second_hand
 from advisor.tuners.launching.session import Session
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
