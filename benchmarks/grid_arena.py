@@ -14,8 +14,9 @@ from typing import Any
 
 from grids import Cell, Grid
 
-from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena, Duel
+from advisor.tuners.comparing.duel import Arena, Duel
 from advisor.tuners.comparing.measure import median
+from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher

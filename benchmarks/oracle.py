@@ -33,8 +33,8 @@ from advisor.base.durations import parse_duration
 from advisor.base.errors import TargetError
 from advisor.rules import RULES
 from advisor.stages.guidance import priorities
-from advisor.tuners.comparing.duel import LIVE
 from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.session import SessionEnded

@@ -37,8 +37,8 @@ from advisor.stages.confirming.confirmation_plan import instance_quads, reserve_
 from advisor.stages.launching import Caller
 from advisor.stages.search_plan import SEARCH_SHARE
 from advisor.stages.trials import TrialLog
-from advisor.tuners.comparing.duel import BATON, LIVE, WINDOWS
 from advisor.tuners.comparing.measure import BLOCK, LOOKS, MIN_INSTANCES, Estimate, moderated, within
+from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs.placebo import Placebo
 from advisor.tuners.search.search import Search

@@ -30,8 +30,9 @@ from typing import Any
 from advisor.base.settings import Settings, TargetRequest
 from advisor.stages.baseline import FLOOR, run_baseline, start_at_once
 from advisor.stages.confirming.confirmation_plan import instance_quads
-from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import LOOKS, confirm, median, moderated
+from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher

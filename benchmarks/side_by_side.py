@@ -15,8 +15,9 @@ from advisor.profiles.facts.profile import Profile
 from advisor.report.progress import PlainProgress
 from advisor.stages.baseline import run_baseline
 from advisor.stages.diagnosis import Diagnosis
-from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate, between
+from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher

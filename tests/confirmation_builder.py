@@ -23,9 +23,10 @@ from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.launching import Caller
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing import gate
-from advisor.tuners.comparing.duel import WINDOWS, Duel
+from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import within
 from advisor.tuners.comparing.standby import Ahead
+from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.measured import Measured
@@ -115,7 +116,8 @@ def confirmed(
     arena = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=STEP_S,
         threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
-        how=lambda *configs, **options: WINDOWS, queue_depth=lambda config: 0,
+        how=lambda *configs, **options: WINDOWS, may_switch=lambda *configs: False, settled=dict,
+        queue_depth=lambda config: 0,
         timed=False, window_steps=lambda config: (3, 5), clock=lambda: next(seconds or iter([0.0])),
     )  # fmt: skip
     present = EAGER if nominee is None else EAGER.with_({"amp": "off"})

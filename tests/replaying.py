@@ -253,9 +253,18 @@ class ReplayedSession(Session):
         )
         return Slot(tuple(spent), work=float(self._config.get("batch_size", 32)), cpu_s=sum(spent))
 
-    def window(self, steps: int, *, drop: int, limit_s: float = 600.0, between: str | None = None) -> Slot:
-        self.first_step()
-        return self.slot(steps, drop=drop, limit_s=limit_s)
+    def window(
+        self,
+        steps: int,
+        *,
+        drop: int,
+        config: Config | None = None,
+        limit_s: float = 600.0,
+        between: str | None = None,
+    ) -> Slot:
+        if self.startup_s is None:
+            self.first_step()
+        return self.slot(steps, drop=drop, config=config, limit_s=limit_s)
 
     def facts(self) -> Facts:
         memory = MemoryUse(host_peak_bytes=round(self._peak))

@@ -26,8 +26,9 @@ from advisor.stages.confirming.fresh_processes import FreshProcesses
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, request_digest
 from advisor.stages.result_findings import phases_ms
-from advisor.tuners.comparing.duel import HOPELESS, SLOT_LIMIT_S
+from advisor.tuners.comparing.duel import SLOT_LIMIT_S
 from advisor.tuners.comparing.excluded import set_apart
+from advisor.tuners.comparing.windows import HOPELESS
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted, SessionEnded
 from advisor.tuners.supervision.failures import TrialFailed

@@ -30,7 +30,7 @@ from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, open_launcher, side_effects
-from advisor.stages.search_plan import how_fine, how_long, planned_search, too_small
+from advisor.stages.search_plan import how_fine, how_long, planned_search, too_small, why_apart
 from advisor.stages.searched import searched_space
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
@@ -90,6 +90,7 @@ def tune(
         notes = look_closely(bench)
         findings = advise(bench.profile, RULES)
         space = _space(bench, study, batches)
+        notes += why_apart(bench, space)
         progress.say(how_long(bench, space))
         if space.choices:
             progress.say(how_fine(bench))

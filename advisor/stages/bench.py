@@ -121,6 +121,9 @@ class MeasuredBench(Bench):
             KNOBS, limited(profile, settings.max_memory), named=settings.knobs, fixed=settings.fixed
         )
         self.baseline.profile, self.arena.present = profile, space.own
+        self.arena.switches = [
+            name for name, knob in KNOBS.items() if not knob.live and knob.fixed_in(profile) is None
+        ]
         if self.baseline.session is not None:
             self.baseline.session.settle(space.own)
 

@@ -62,6 +62,15 @@ def how_fine(bench: MeasuredBench) -> str:
     return f"{told}; {_budget(bench.spent_s + needed_s / CONFIRMED_SHARE)} could"
 
 
+def why_apart(bench: MeasuredBench, space: Space) -> list[str]:
+    """What is told where settings of loaders are tried, and cannot be switched while the program runs."""
+    loader = bench.profile.loader
+    tried = any(bench.arena.knobs[name].of_iterator for name in space.choices)
+    if not tried or loader is None or loader.fixed is None:
+        return []
+    return [f"settings of loaders are tried in processes of their own: {loader.fixed}"]
+
+
 def too_small(bench: MeasuredBench, log_ratio: float) -> str:
     """Why the rest of the budget cannot confirm a nominee; empty where it may.
 

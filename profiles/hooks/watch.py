@@ -215,6 +215,10 @@ class Watch:
         self._optimizers.record_norms(norms, limit)
         return found
 
+    def loader_start_s(self) -> float:
+        """Seconds that the latest switch took to start iterators of loaders, up to their first batches."""
+        return self._loaders.switching.start_ns / 1e9
+
     def loaders(self) -> list[LoaderRecord]:
         """Every DataLoader constructed so far, with what it was asked for and what it got."""
         return list(self._loaders.records)

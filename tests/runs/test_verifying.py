@@ -15,7 +15,7 @@ from advisor.result.apply import Verification
 from advisor.result.document import Value
 from advisor.runs.verify import ORIGINAL, PATCHED, MemoryPrograms, Programs, judged, refuse_promise
 from advisor.runs.verify import PROGRAM as NAME
-from advisor.tuners.comparing.duel import BATON, WINDOWS
+from advisor.tuners.comparing.ways import BATON, WINDOWS
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
 

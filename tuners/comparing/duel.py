@@ -2,23 +2,26 @@
 
 A duel gives log ratios of seconds per unit of work, positive where the second one is faster. Which way
 is used follows from what differs and from whether worker processes load the data: a paused program
-gives its workers time to run ahead, so loaders are compared over whole windows only.
+gives its workers time to run ahead, so loaders are compared over whole windows only: of fresh processes, or
+of one whose loaders are made anew before each (``one_window.py``).
 """
 
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from advisor.profiles.derived.epochs import Epochs
 from advisor.tuners.comparing.excluded import disturbance, more_disturbed, refuse_collapse, set_apart
-from advisor.tuners.comparing.measure import quad_log_ratio, slot_steps
+from advisor.tuners.comparing.measure import quad_log_ratio
+from advisor.tuners.comparing.one_window import fresh_window, switched_window
 from advisor.tuners.comparing.standby import Ahead, all_started
-from advisor.tuners.comparing.warm_up import MOST_WINDOWS, WARMUP_STEPS, warmed_up
-from advisor.tuners.comparing.windows import KeptWindows, Window, window_steps
-from advisor.tuners.comparing.worker_starts import share_of_restarts, steps_before
+from advisor.tuners.comparing.warm_up import warmed_up
+from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS, Ways
+from advisor.tuners.comparing.windows import HOPELESS, KeptWindows, Window
+from advisor.tuners.comparing.worker_starts import steps_before
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
@@ -26,9 +29,7 @@ from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
-LIVE, BATON, WINDOWS = "live", "baton", "windows"
 SLOT_LIMIT_S = 0.5
-HOPELESS = 4.0  # times the expected time of a slot, after which it ends with the steps it has
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
 DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
 
@@ -50,7 +51,7 @@ class Duel:
 
 
 @dataclass
-class Arena:
+class Arena(Ways):
     """Runs duels between configurations of one program.
 
     Attributes:
@@ -68,6 +69,7 @@ class Arena:
         log: Folder with the logs of the process started last.
         ahead: Holds the process of the next instance while this one is measured.
         threads: Of torch, in the program as it is.
+        switches: Knobs that are not live, and can be switched between two steps of this program all the same.
         never_stable: Processes whose step time had not settled when warm-up was cut short.
         excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
         clock: Seconds, monotonic; of the arena and of all who compare in it.
@@ -91,30 +93,12 @@ class Arena:
     fixed_warmup: int | None = None
     log: str | None = None
     threads: int = 1
+    switches: Collection[str] = ()
     never_stable: int = 0
     excluded: Counter[str] = field(default_factory=Counter)
     ahead: Ahead = field(default_factory=Ahead)
     clock: Callable[[], float] = time.monotonic
     _kept: KeptWindows = field(default_factory=KeptWindows)
-
-    def how(self, first: Mapping[str, Value], second: Mapping[str, Value], *, fresh: bool = False) -> str:
-        """The way in which two configurations are compared.
-
-        Args:
-            first: One configuration.
-            second: The other.
-            fresh: For a confirmation: with loader workers even live knobs need whole windows.
-
-        A program that ends before two quads is launched for each window.
-        """
-        different = [name for name in first if first[name] != second.get(name)]
-        loading = any(self.knobs[name].loading for name in different)
-        workers = self._depth(first) > 0 or self._depth(second) > 0
-        if loading or (workers and (fresh or not self._live(different))):
-            return WINDOWS
-        if self._live(different) and self._long_enough():
-            return LIVE
-        return BATON if self.two_fit and self.max_steps is None else WINDOWS
 
     def duel(
         self,
@@ -134,7 +118,7 @@ class Arena:
         Args:
             first: The one that others are compared with.
             second: The candidate.
-            how: ``live``, ``baton`` or ``windows``.
+            how: ``live``, ``baton`` or ``windows``; what is switched has ``switched``.
             quads: How many quads at most.
             swapped: The candidate takes the first turn and starts first.
             number: Trial number for the records.
@@ -148,14 +132,46 @@ class Arena:
         """
         began = self.clock()
         if how == WINDOWS:
-            result = self._windows(first, second, swapped, number, reuse)
+            kept = self._kept if reuse else None
+            result = self._windows(
+                WINDOWS, first, second, swapped, kept, lambda config: self._window(config, number)
+            )
         else:
             arms = (second, first) if swapped else (first, second)
             followed = followed and how == LIVE and self.two_fit and self.at_once
             result = self._turns(arms, how, quads, swapped, number, deadline, followed)
         result.seconds = self.clock() - began
-        if self.timed:
-            refuse_collapse((first, second), (result.first, result.second))
+        return result
+
+    def switched(
+        self,
+        session: Running,
+        first: Mapping[str, Value],
+        second: Mapping[str, Value],
+        *,
+        swapped: bool = False,
+        kept: KeptWindows | None = None,
+    ) -> Duel:
+        """One window of each configuration in a process that is switched to it.
+
+        Args:
+            session: Has made its first step; ``settled`` of its configuration is that of both.
+            first: The one that others are compared with.
+            second: The candidate.
+            swapped: The candidate comes first.
+            kept: Earlier windows of this process; one of ``first`` stands for a new one.
+
+        Raises:
+            SessionEnded: The program came to its end before.
+            TrialFailed: As of ``duel``.
+        """
+        began = self.clock()
+
+        def window(config: Mapping[str, Value]) -> Window:
+            return switched_window(self, session, config)
+
+        result = self._windows(SWITCHED, first, second, swapped, kept, window)
+        result.seconds = self.clock() - began
         return result
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:
@@ -234,32 +250,6 @@ class Arena:
                 slots[arm].extend(collected[arm])
         return ratios, slots, (messages[0], messages[1])
 
-    def steps(self) -> int:
-        """Steps of one slot."""
-        return self.fixed_steps or slot_steps(self.step_s, self.period)
-
-    @property
-    def quad_s(self) -> float:
-        """Expected seconds of one quad of baseline slots, dropped steps included.
-
-        Beside slots of a single step that is the first one after a switch.
-        """
-        return (4 * self.steps() + (3 if self.steps() == 1 else 4)) * self.step_s
-
-    def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
-        """Steps dropped and measured in a window: by how far workers can run ahead, and what acts late."""
-        depth = self._depth(config)
-        drop = max(WARMUP_STEPS, depth, steps_before(config, self.knobs, self.epochs))
-        measured = window_steps(
-            depth=depth,
-            slot_steps=self.steps(),
-            step_s=self.step_s,
-            period=self.period,
-            epoch=self.epochs.steps(config) if self.epochs is not None else None,
-            most=None if self.max_steps is None else self.max_steps - drop - 2,
-        )
-        return drop, measured
-
     def _turns(
         self,
         arms: tuple[Mapping[str, Value], Mapping[str, Value]],
@@ -315,27 +305,38 @@ class Arena:
 
     def _windows(
         self,
+        how: str,
         first: Mapping[str, Value],
         second: Mapping[str, Value],
         swapped: bool,
-        number: int,
-        reuse: bool,
+        kept: KeptWindows | None,
+        take: Callable[[Mapping[str, Value]], Window],
     ) -> Duel:
         windows: dict[int, Window] = {}
-        for arm in (1, 0) if swapped else (0, 1):
+
+        def measure(arm: int) -> None:
             config = second if arm else first
-            kept = self._kept.of(config) if reuse and arm == 0 else None
-            windows[arm] = kept or self._window(config, number)
+            windows[arm] = take(config)
+            self.excluded.update(set_apart([windows[arm].slot]))
+            if kept is not None:
+                kept.keep(config, windows[arm])
+
+        for arm in (1, 0) if swapped else (0, 1):
+            known = kept.of(first) if kept is not None and arm == 0 else None
+            if known is None:
+                measure(arm)
+            else:
+                windows[arm] = known
         reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
         if self.timed and reason is not None:  # once: where all are disturbed, they are taken as they come
             self.excluded[reason] += 1
-            arm = more_disturbed([windows[0].slot], [windows[1].slot])
-            windows[arm] = self._window(second if arm else first, number)
+            measure(more_disturbed([windows[0].slot], [windows[1].slot]))
         base, candidate = windows[0], windows[1]
-        ratio = self._gain(base, candidate, by_work(first, second))
+        if self.timed:
+            refuse_collapse((first, second), ([base.slot], [candidate.slot]))
         return Duel(
-            WINDOWS,
-            [ratio],
+            how,
+            [self._gain(base, candidate, by_work(first, second))],
             [base.slot],
             [candidate.slot],
             base.outcome,
@@ -346,44 +347,12 @@ class Arena:
         )
 
     def _window(self, config: Mapping[str, Value], number: int) -> Window:
-        drop, steps = self.window_steps(config)
-        session = self.start(config, number)
-        try:
-            slot = session.window(steps, drop=drop, limit_s=max(10.0, HOPELESS * steps * self.step_s))
-            message, unseen = session.last, self._unseen(session, config, drop + steps, slot.mean_s)
-            window = Window(slot, message, session.stop(), session.startup_s or 0.0, unseen)
-        except SessionEnded as ended:
-            raise TrialFailed(
-                Failure("user_error", f"the program ended before {drop + steps} steps")
-            ) from ended
-        finally:
-            session.kill()
-        self.excluded.update(set_apart([slot]))
-        self._kept.keep(config, window)
-        return window
-
-    def _unseen(self, session: Running, config: Mapping[str, Value], steps: int, step_s: float) -> float:
-        full, epochs = {**self.present, **config}, self.epochs
-        if epochs is None or not self._depth(config) or steps > (epochs.steps(full) or 0):
-            return 0.0
-        return share_of_restarts(session.facts().profile.loader, full, epochs, step_s)
+        return fresh_window(self, config, number)
 
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""
         first, second = (_seconds(each.slot, by_work) * (1 + each.unseen) for each in (base, candidate))
         return math.log(first / second)
-
-    def _depth(self, config: Mapping[str, Value]) -> int:
-        """How many batches workers can run ahead, also where nobody searches for their number."""
-        return self.queue_depth({**self.present, **config})
-
-    def _long_enough(self) -> bool:
-        """Whether one launch has the steps of a warm-up and of two quads."""
-        warm_up = MOST_WINDOWS * max(WARMUP_STEPS, self.period)
-        return self.max_steps is None or self.max_steps >= warm_up + 2 * 4 * (self.steps() + 1)
-
-    def _live(self, names: list[str]) -> bool:
-        return all(self.knobs[name].live for name in names)
 
 
 def _seconds(slot: Slot, by_work: bool) -> float:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from advisor.tuners.comparing.duel import WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knob import Value
 
@@ -20,9 +21,13 @@ class MemoryArena(Arena):
         """Always in processes of their own."""
         return WINDOWS
 
+    def may_switch(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
+        """Never."""
+        return False
+
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         return math.log(_peak(base) / _peak(candidate))
 
 
 def _peak(window: Window) -> int:
-    return max(1, window.outcome.highest_bytes)
+    return 1 if window.outcome is None else max(1, window.outcome.highest_bytes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from advisor.tuners.knob import Value
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
+HOPELESS = 4.0  # times the expected time, after which a slot or window ends with the steps it has
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
 KEPT_WINDOWS = 16  # the incumbent's is asked for again and again, those of what lost never
@@ -18,15 +19,16 @@ EPOCH_S = (
 
 @dataclass(frozen=True)
 class Window:
-    """What one process gave that was measured without a pause.
+    """What a process gave that was measured without a pause.
 
-    ``unseen`` is what starting workers adds to the time of an epoch of which it holds no start, as a share.
+    One that goes on has no outcome yet. ``unseen`` is what starting workers adds to the time of an epoch of
+    which it holds no start, as a share.
     """
 
     slot: Slot
     message: SlotMeasured
-    outcome: TrialOutcome
-    startup_s: float
+    outcome: TrialOutcome | None = None
+    startup_s: float | None = None
     unseen: float = 0.0
 
 

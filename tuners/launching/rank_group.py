@@ -129,10 +129,18 @@ class RankGroup:
             steps = max(1, min(steps, int(limit_s / self._step_s)))
         return self._slot(steps, drop=drop, config=config, keep=())
 
-    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
-        """Measure ``steps`` after the first ``drop`` of the program, without a pause before."""
-        began = self._tell_slots(steps, drop=drop, config=None, keep=("epoch",))
-        self.first_step()
+    def window(
+        self,
+        steps: int,
+        *,
+        drop: int,
+        config: Mapping[str, int | str] | None = None,
+        limit_s: float = 600.0,
+    ) -> Slot:
+        """Measure ``steps`` after the first ``drop`` of the program, or after loaders were switched."""
+        began = self._tell_slots(steps, drop=drop, config=config, keep=("epoch",))
+        if self.startup_s is None:
+            self.first_step()
         return self._measured(steps + drop, began)
 
     def facts(self) -> Facts:

@@ -171,15 +171,24 @@ class Session:
         changed = None if config is None else dict(config)
         self.tell(MeasureSlot(steps, drop, tuple(keep), changed, limit_s, exact))
 
-    def window(self, steps: int, *, drop: int, limit_s: float = 600.0) -> Slot:
+    def window(
+        self,
+        steps: int,
+        *,
+        drop: int,
+        config: Mapping[str, int | str] | None = None,
+        limit_s: float = 600.0,
+    ) -> Slot:
         """Measure ``steps`` after the first ``drop`` steps of the program, without a pause before.
 
-        Must be the first call: a program that pauses gives its loader workers time to run ahead.
+        Must be the first call: a program that pauses gives its loader workers time to run ahead. Unless
+        ``config`` switches loaders, which begin with nothing prepared: then it may come at any time.
         Steps in which an epoch starts are measured like others; those with an evaluation or a save count
         among ``steps``, though they are set apart: a program that ends soon has no others.
         """
-        self.tell_slot(steps, drop=drop, keep=["epoch"], limit_s=limit_s, exact=True)
-        self.first_step()
+        self.tell_slot(steps, drop=drop, keep=["epoch"], config=config, limit_s=limit_s, exact=True)
+        if self.startup_s is None:
+            self.first_step()
         return self._measured(steps + drop)
 
     def _measured(self, steps: int) -> Slot:

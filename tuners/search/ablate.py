@@ -6,9 +6,10 @@ Contributions are measured by removal, not by adding up single gains, which inte
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.excluded import refuse_collapse
 from advisor.tuners.comparing.measure import Estimate, single, within
+from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
@@ -17,7 +18,9 @@ from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
 LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be clear
+SWITCHED_LOOKS = (1, 2, 4)  # the same of pairs of windows
 QUADS = 4  # of a process pair, where a change needs processes of its own
+ENDED = "the program ended before one comparison"
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def removals(
     """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
 
     A change that computes with fewer bits, or that changes training, must also clearly help.
-    Live changes are taken out and put back in one process; others need processes of their own. A change
+    Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
     leaves unmeasured. ``worth`` is the log ratio of what a sample is worth under a configuration.
     ``running`` can be switched to the winner; it is ended only where other processes are needed.
@@ -102,28 +105,31 @@ class _Bench:
     def contribution(self, reduced: Configuration, winner: Configuration, detectable: float) -> Estimate:
         """How much faster the winner is than the reduced one; looks until that is clear."""
         how = self._arena.how(reduced, winner, fresh=True)
+        if how == WINDOWS and self._arena.may_switch(reduced, winner):
+            how = SWITCHED
         ratios: list[float] = []
         instances = 0
-        for stop in LIVE_LOOKS if how == LIVE else (QUADS, 2 * QUADS):
-            more = (
-                self._live(reduced, winner, stop - len(ratios))
-                if how == LIVE
-                else self._apart(reduced, winner, how, swapped=instances % 2 == 1)
-            )
-            ratios += more
+        for stop in {LIVE: LIVE_LOOKS, SWITCHED: SWITCHED_LOOKS}.get(how, (QUADS, 2 * QUADS)):
+            if how == LIVE:
+                ratios += self._live(reduced, winner, stop - len(ratios))
+            elif how == SWITCHED:
+                ratios += self._switched(reduced, winner, len(ratios), stop)
+            else:
+                ratios += self._apart(reduced, winner, how, swapped=instances % 2 == 1)
             instances += 1
             estimate = self._estimate(ratios)
             if estimate.low > 0 or estimate.high < detectable or self.late:
                 break
-        return replace(estimate, instances=1 if how == LIVE else instances)
+        return replace(estimate, instances=1 if how in (LIVE, SWITCHED) else instances)
 
     def _estimate(self, ratios: list[float]) -> Estimate:
         if len(ratios) == 1:
             return single(ratios[0], self._arena.sigma, self._level)
         return within(ratios, self._level)
 
-    def _live(self, reduced: Configuration, winner: Configuration, quads: int) -> list[float]:
-        settled = {name: value for name, value in winner.items() if not self._arena.knobs[name].live}
+    def _process(self, winner: Configuration) -> Running:
+        """The one that is switched; another one where it ended, or has other settings from its start."""
+        settled = self._arena.settled(winner)
         if self._session is None and self._lent is not None and self._lent.alive:
             self._session, self._settled = self._lent, settled
         if self._session is None or not self._session.alive or settled != self._settled:
@@ -131,13 +137,27 @@ class _Bench:
             self._session, self._settled = self._arena.start(winner, self._number), settled
             self._session.first_step()
             self._arena.warm_up(self._session, config=winner)
+        return self._session
+
+    def _live(self, reduced: Configuration, winner: Configuration, quads: int) -> list[float]:
+        session = self._process(winner)
         try:
-            ratios, slots, _ = self._arena.quads(
-                (self._session, self._session), (reduced, winner), quads, self._deadline
-            )
+            ratios, slots, _ = self._arena.quads((session, session), (reduced, winner), quads, self._deadline)
         except SessionEnded as ended:
-            raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
+            raise TrialFailed(Failure("user_error", ENDED)) from ended
         refuse_collapse((reduced, winner), slots)
+        return ratios
+
+    def _switched(self, reduced: Configuration, winner: Configuration, first: int, stop: int) -> list[float]:
+        """Pairs of windows from this number up to that one, in swapped roles by turns."""
+        ratios: list[float] = []
+        for number in range(first, stop):
+            session = self._process(winner)
+            try:
+                duel = self._arena.switched(session, reduced, winner, swapped=number % 2 == 1)
+            except SessionEnded as ended:
+                raise TrialFailed(Failure("user_error", ENDED)) from ended
+            ratios += duel.log_ratios
         return ratios
 
     def _apart(

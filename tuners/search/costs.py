@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advisor.tuners.comparing.duel import BATON, LIVE, WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.warm_up import LONG_STEP_S
+from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.race import DUEL_QUADS, LONG_QUAD_S
@@ -17,6 +18,7 @@ LONG_WARM_STEPS = 3  # where they are long
 PAIR_QUADS = (3, 2, 1)  # of a pair of fresh processes: of quads as long as usual, of longer, of very long
 LONGER_S = 2.0  # of a quad; very long is twice that
 END_S = 0.3  # to end a process tree
+WORKER_S = 0.1  # to fork and end a worker of a loader in a process that has torch; seen: 0.09 to 0.12
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Costs:
         if how == LIVE:
             quads = LONG_LIVE_QUADS if arena.quad_s > LONG_QUAD_S else LIVE_QUADS
             return compile_s + quads * arena.quad_s
-        return compile_s + LIVE_QUADS / 2 * sum(arena.window_steps(config)) * arena.step_s / speed
+        steps_s = sum(arena.window_steps(config)) * arena.step_s
+        return compile_s + WORKER_S * int(config.get("num_workers", 0)) + steps_s / speed
 
     def _compiles_anew(self, incumbent: Mapping[str, Value], config: Mapping[str, Value]) -> bool:
         return compiles(config) and any(

@@ -4,12 +4,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.duel import Arena, Duel
 from advisor.tuners.comparing.excluded import marks, refuse_collapse
 from advisor.tuners.comparing.measure import Estimate, between, median, single, within
 from advisor.tuners.comparing.retrying import once_more
-from advisor.tuners.knob import Value
+from advisor.tuners.comparing.ways import LIVE, SWITCHED
+from advisor.tuners.comparing.windows import KeptWindows
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.mechanisms.compiling import compiles
@@ -30,9 +32,13 @@ SURE = 4.0  # times the spread of a quad, beyond which its log ratio is clear
 CLEAR = 0.2  # log ratio that needs no second look while screening
 
 
+Quads = tuple[list[float], tuple[list[Slot], list[Slot]], tuple[SlotMeasured, SlotMeasured]]
+Measured = TypeVar("Measured")
+
+
 @dataclass
 class Race:
-    """Measures candidates of a search; live knobs share one process for as long as they can.
+    """Measures candidates of a search; what can be switched shares one process for as long as it can.
 
     Attributes:
         limit_bytes: Of memory, that a candidate with a process of its own may use.
@@ -50,10 +56,12 @@ class Race:
     lost: dict[str, str] = field(default_factory=dict)
     input_wait: float | None = None
     _shared: tuple[Configuration, Running] | None = None
+    _kept: KeptWindows = field(default_factory=KeptWindows)  # of the shared process
+    _moved: bool = False  # its loaders may have other settings than the incumbent, or empty queues
 
     def adopt(self, config: Configuration, session: Running) -> None:
         """Use a process that runs already, under this configuration."""
-        self._shared = (config, session)
+        self._shared, self._kept = (config, session), KeptWindows()
 
     def close(self) -> None:
         """End the shared process."""
@@ -65,8 +73,8 @@ class Race:
         """The shared process, if it can be switched to the baseline: from now on the caller's to end."""
         if self._shared is not None:
             config, session = self._shared
-            if session.alive and self._settled_part(config) == self._settled_part(self.base):
-                self._shared = None
+            if session.alive and self.arena.settled(config) == self.arena.settled(self.base):
+                self._shared, self._moved = None, bool(self.arena.switches)
                 return session
         self.close()
         return None
@@ -110,16 +118,20 @@ class Race:
             return self._live(incumbent, config, record, deadline, bar)
         instances: list[list[float]] = []
         for index in range(DUEL_LOOKS):
-            duel = self.arena.duel(
-                incumbent,
-                config,
-                how=how,
-                quads=DUEL_QUADS,
-                swapped=index % 2 == 1,
-                number=record.number,
-                deadline=deadline,
-                reuse=True,
-            )
+            if how == SWITCHED:
+                record.process = "shared"
+                duel = self._switched(incumbent, config, again=index > 0)
+            else:
+                duel = self.arena.duel(
+                    incumbent,
+                    config,
+                    how=how,
+                    quads=DUEL_QUADS,
+                    swapped=index % 2 == 1,
+                    number=record.number,
+                    deadline=deadline,
+                    reuse=True,
+                )
             instances.append(duel.log_ratios)
             _mark(record, duel.first, duel.second)
             record.slots += duel.second
@@ -137,6 +149,16 @@ class Race:
 
     def _lone(self, log_ratio: float) -> Estimate:
         return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
+
+    def _switched(self, incumbent: Configuration, config: Configuration, *, again: bool) -> Duel:
+        """A window of each in the shared process; of the incumbent a new one where it is looked at again."""
+
+        def measure(session: Running) -> Duel:
+            self._moved = True
+            kept = None if again else self._kept
+            return self.arena.switched(session, incumbent, config, swapped=again, kept=kept)
+
+        return self._in_shared(incumbent, measure)
 
     def _live(
         self,
@@ -176,21 +198,28 @@ class Race:
 
     def _live_quads(
         self, incumbent: Configuration, config: Configuration, quads: int, deadline: float
-    ) -> tuple[list[float], tuple[list[Slot], list[Slot]], tuple[SlotMeasured, SlotMeasured]]:
-        """Quads in the shared process; a program that came to its end is started again once."""
+    ) -> Quads:
+        """Quads in the shared process, once the queues of its loaders are as they stay."""
+
+        def measure(session: Running) -> Quads:
+            if self._moved:
+                session.slot(1, drop=self.arena.window_steps(incumbent)[0], config=incumbent)
+                self._moved = False
+            return self.arena.quads((session, session), (incumbent, config), quads, deadline)
+
+        return self._in_shared(incumbent, measure)
+
+    def _in_shared(self, incumbent: Configuration, measure: Callable[[Running], Measured]) -> Measured:
+        """What is measured in the shared process; a program that came to its end is started again once."""
         for attempt in (0, 1):
             session = self._session(incumbent)
             try:
-                ratios, slots, messages = self.arena.quads(
-                    (session, session), (incumbent, config), quads, deadline
-                )
+                return measure(session)
             except SessionEnded as ended:
                 if attempt:
                     raise TrialFailed(
                         Failure("user_error", "the program ended before one comparison")
                     ) from ended
-            else:
-                return ratios, slots, messages
         raise AssertionError("the second attempt returns or raises")
 
     def _refused(
@@ -215,21 +244,18 @@ class Race:
         }  # fmt: skip
 
     def _session(self, incumbent: Configuration) -> Running:
-        """A running process whose settings are the incumbent's, but for live knobs."""
-        needed = self._settled_part(incumbent)
+        """A running process whose settings are the incumbent's, but for what can be switched."""
         if self._shared is not None:
             config, session = self._shared
-            if session.alive and self._settled_part(config) == needed:
+            if session.alive and self.arena.settled(config) == self.arena.settled(incumbent):
                 return session
             session.kill()
         session = self.arena.start(incumbent, 0)
-        self._shared = (incumbent, session)
+        self.adopt(incumbent, session)
+        self._moved = False
         session.first_step()
         self.arena.warm_up(session, config=incumbent)
         return session
-
-    def _settled_part(self, config: Configuration) -> dict[str, Value]:
-        return {name: value for name, value in config.items() if not self.arena.knobs[name].live}
 
 
 def _mark(record: TrialRecord, first: list[Slot], second: list[Slot]) -> None:

@@ -131,6 +131,7 @@ class SlotMeasured(Message, frozen=True):
         applied: Knobs that took effect.
         refused: Knobs that did not, with the reason.
         unanswered: Knobs that did neither.
+        loader_start_s: That the latest switch took to start iterators of loaders, up to their first batches.
         ranks: Of several workers, one each.
     """
 
@@ -149,6 +150,7 @@ class SlotMeasured(Message, frozen=True):
     applied: tuple[str, ...] = ()
     refused: dict[str, str] = {}
     unanswered: tuple[str, ...] = ()
+    loader_start_s: float = 0.0
     ranks: tuple[RankSteps, ...] = ()
 
     @property

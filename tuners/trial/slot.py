@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from advisor.profiles.events import Run
@@ -22,6 +22,7 @@ class SlotTask:
     A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
     baseline is recognised by one step. An ``exact`` one takes the steps asked for, whatever their flags and
     kind: ranks that wait for each other must take equally many, and a program that ends has no others.
+    ``started_s`` tells at its end what the latest switch took to start iterators of loaders.
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class SlotTask:
         device: str,
         *,
         exact: bool = False,
+        started_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._run = run
+        self._started_s = started_s
         self._wanted = steps
         self._limit_s = limit_s
         self._drop = drop
@@ -126,6 +129,7 @@ class SlotTask:
             applied=tuple(sorted(run.applied)),
             refused=dict(run.refused),
             unanswered=tuple(run.unanswered()),
+            loader_start_s=self._started_s(),
         )
 
 

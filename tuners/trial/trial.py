@@ -215,6 +215,7 @@ class Trial:
             command.limit_s,
             self._spec.device,
             exact=command.exact,
+            started_s=self.watch.loader_start_s,
         )
 
     def _facts(self) -> Facts:

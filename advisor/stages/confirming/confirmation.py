@@ -25,7 +25,6 @@ from advisor.tuners.comparing.measure import (
     moderated,
     with_instance_bias,
 )
-from advisor.tuners.comparing.same_process import switchable
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search import ablate
 from advisor.tuners.search.race import check_outcome
@@ -90,7 +89,8 @@ class Confirmation:
         if len(changed) < 2 or self.bench.clock() > self.bench.deadline:
             return nominee
         self.bench.progress.say(f"taking {len(changed)} changes out one by one")
-        if not switchable(self.bench.arena.knobs, self.space.present, nominee):
+        arena = self.bench.arena
+        if arena.settled(self.space.present) != arena.settled(nominee):
             self.bench.baseline.end()
         winner, removals = ablate.removals(
             self.bench.arena,

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from advisor.tuners.comparing.duel import HOPELESS, WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import WINDOWS
+from advisor.tuners.comparing.windows import HOPELESS
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.session import SessionEnded
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from advisor.stages.confirming.longer_run import TIMES, LongerRun, run_longer, usual_steps
-from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.supervision.failures import TrialFailed

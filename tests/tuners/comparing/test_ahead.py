@@ -9,7 +9,8 @@ from builders import a_machine, a_profile
 
 from advisor.profiles.facts.profile import RunFacts
 from advisor.stages.baseline import start_at_once
-from advisor.tuners.comparing.duel import BATON, LIVE, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import BATON, LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher

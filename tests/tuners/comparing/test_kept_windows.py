@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from advisor.tuners.comparing.duel import WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.comparing.windows import KEPT_WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS

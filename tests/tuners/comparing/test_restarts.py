@@ -8,7 +8,8 @@ from builders import a_loader, a_profile
 
 from advisor.profiles.derived.epochs import Epochs
 from advisor.profiles.facts.profile import LoaderFacts
-from advisor.tuners.comparing.duel import WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.comparing.worker_starts import share_of_restarts
 from advisor.tuners.knob import Value

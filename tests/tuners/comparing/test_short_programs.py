@@ -8,7 +8,8 @@ import pytest
 from warm import Warm
 
 from advisor.profiles.hooks.step.clock import Step
-from advisor.tuners.comparing.duel import LIVE, WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.trial.slot import SlotTask
 
 EPOCHS, STEPS = 3, 16

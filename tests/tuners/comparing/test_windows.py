@@ -5,7 +5,8 @@ from builders import a_loader, a_profile
 
 from advisor.profiles.derived.epochs import Epochs, epochs_of
 from advisor.profiles.facts.profile import LoaderFacts, RunFacts
-from advisor.tuners.comparing.duel import WINDOWS, Arena
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.comparing.windows import EPOCH_S, queue_depth, window_steps
 from advisor.tuners.knobs import KNOBS
 

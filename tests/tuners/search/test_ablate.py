@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 from builders import a_loader, a_profile
 
-from advisor.tuners.comparing.duel import LIVE, Arena
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search import ablate
@@ -83,6 +84,7 @@ def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None
     session = SimpleNamespace(alive=True, first_step=lambda: 0.1, kill=lambda: None)
     arena = SimpleNamespace(
         knobs=KNOBS, how=lambda *configs, **options: LIVE, start=lambda *of: session, sigma=0.01,
+        settled=lambda config: {},
         warm_up=lambda *of, **options: None, quads=quads, clock=lambda: 0.0,
     )  # fmt: skip
     config, removals = ablate.removals(

@@ -10,7 +10,8 @@ import pytest
 from builders import a_loader, a_profile, an_optimizer
 
 from advisor.profiles.facts.profile import RunFacts
-from advisor.tuners.comparing.duel import LIVE, Duel
+from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.measured import Measured
@@ -36,11 +37,15 @@ class ScriptedArena:
     quad_s: float = 0.1
     at_once: bool = True
     log: str | None = None
+    switches: tuple[str, ...] = ()
     measured: list[dict[str, Value]] = field(default_factory=list)
 
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], fresh: bool = False) -> str:
         different = [name for name in first if first[name] != second[name]]
         return LIVE if all(KNOBS[name].live for name in different) else "baton"
+
+    def settled(self, config: Mapping[str, Value]) -> dict[str, Value]:
+        return {name: value for name, value in config.items() if not KNOBS[name].live}
 
     def ratio(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> float:
         self.measured.append(dict(second))
