@@ -20,7 +20,7 @@ from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied
-from advisor.tuners.supervision.failures import WOULD_CHANGE, Failure, TrialFailed
+from advisor.tuners.supervision.failures import IN_CHILDREN, WOULD_CHANGE, Failure, TrialFailed
 from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
@@ -320,6 +320,15 @@ def target_error(failure: Failure, session: Running | None, command: str = "tune
             cause="its writes cannot be kept apart here (`advisor doctor` says why)",
             hint="`--allow-writes` if every launch may change it, or have the program write elsewhere",
             code="would_change",
+        )
+    if failure.message.startswith(IN_CHILDREN):
+        return TargetError(
+            failure.message,
+            where=failure.where,
+            cause="steps are measured in the process that is started",
+            hint=f"give `advisor {command}` a script that does itself what one of them does; ranks of one "
+            "training are followed where `torchrun` starts them",
+            code="trains_in_children",
         )
     log = "" if session is None or command != "tune" else str(session.folder / "stderr.log")
     if failure.cause == "timeout" and "start" in failure.message:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from advisor.base.fault_points import hit
+from advisor.tuners.launching.children import ChildrenLook
 from advisor.tuners.supervision import supervise
 from advisor.tuners.supervision.adoption import Adoption
 from advisor.tuners.supervision.ended import Ended, read_ended
@@ -101,6 +102,7 @@ class Session:
         self._started = False
         self._asked = False
         self._stopping = False
+        self._children = ChildrenLook(folder)
         self.startup_s: float | None = None
         self.last = SlotMeasured()
 
@@ -279,7 +281,9 @@ class Session:
             waited = time.monotonic() - self._phase_began
             try:
                 self._launcher.waiting(self._phase, waited)
-            except Interrupted:
+                if answer is FirstStep:
+                    self._children.look(time.monotonic())
+            except (Interrupted, TrialFailed):
                 self.kill()
                 raise
             if waited > (self._launcher.limits.compile_s if self._phase == "compile" else limit_s):

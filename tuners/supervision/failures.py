@@ -35,6 +35,7 @@ RESOURCE_CAUSES: frozenset[Cause] = frozenset({"oom_device", "oom_host", "shm_fu
 DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "interference"})
 
 WOULD_CHANGE = "the program would change a file that exists:"
+IN_CHILDREN = "no step was taken in the program's own process"
 LIKELY = "killed, likely out of memory"
 LOST_DEVICE = re.compile(
     r"(?i)(device|GPU) (is )?lost|fallen off the bus|no CUDA-capable device is detected|uncorrectable ECC"

@@ -24,6 +24,7 @@ from advisor.profiles.hooks.imports import after_import
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.surroundings import program, trackers
+from advisor.profiles.hooks.surroundings.children import Children
 from advisor.profiles.hooks.surroundings.memory import peak_bytes
 from advisor.profiles.hooks.surroundings.writes import Writes
 from advisor.profiles.hooks.watch import Watch
@@ -117,6 +118,8 @@ class Trial:
         """Install what must be in place before the target's first line."""
         self.writes.install()
         trackers.install(Path(self._spec.folder) / "scratch")
+        if self._spec.target.kind in ("script", "module"):
+            Children(Path(self._spec.folder), lambda: self.clock.steps == 0).install()
         after_import("torch", lambda module: self.watch.install())
         self.compiling.arm()
 

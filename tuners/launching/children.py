@@ -1,0 +1,67 @@
+"""A program whose steps are all taken by processes that it started itself: said at once, in one sentence."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from advisor.profiles.hooks.surroundings.children import FILE
+from advisor.tuners.supervision.failures import IN_CHILDREN, Failure, TrialFailed
+
+SETTLED_S = 4.0  # in which children train, before it is said: others begin later, and some soon end
+
+
+class ChildrenLook:
+    """Looks whether children train while the program itself takes no step.
+
+    Args:
+        folder: Of the trial, in which its processes tell of themselves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE
+        self._since: float | None = None
+
+    def look(self, now_s: float) -> None:
+        """Look once more; ``now_s`` is any steady clock's.
+
+        Raises:
+            TrialFailed: They do, and no step was taken before: the message says who.
+        """
+        if not self._file.exists():
+            return
+        told = [json.loads(line) for line in self._file.read_text().splitlines() if line.endswith("}")]
+        training = {each["pid"]: each["threads"] for each in told if "threads" in each and _runs(each["pid"])}
+        if not training:
+            self._since = None
+            return
+        self._since = now_s if self._since is None else self._since
+        if now_s - self._since >= SETTLED_S:
+            started = [each for each in told if "name" in each]
+            where = next((each["at"] for each in started if each["pid"] in training), None)
+            raise TrialFailed(Failure("user_error", _sentence(started, training), where=where))
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is there and has not ended; one that has stays until its parent asks for its end."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return False
+    return state != b"Z"
+
+
+def _sentence(started: list[dict[str, Any]], training: dict[int, int]) -> str:
+    names = Counter(each["name"] for each in started if each["pid"] in training)
+    who = ", ".join(f"{name}()" for name in names) or "another program"
+    threads, cpus = max(training.values()), len(os.sched_getaffinity(0))
+    several = "s" * (threads != 1)
+    said = (
+        f"{IN_CHILDREN}: it started {len(started)} process{'es' * (len(started) != 1)} by multiprocessing, "
+        f"of which {len(training)} train in {who}, each with {threads} thread{several} on {cpus} CPUs"
+    )
+    if threads > 1 and threads * len(training) > cpus:
+        fit = max(1, cpus // len(training))
+        said += f"; these take turns: call torch.set_num_threads({fit}) first in {who}"
+    return said
