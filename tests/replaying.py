@@ -59,7 +59,7 @@ class Effect:
         loss: Relative error of every loss.
         refuses: The knob that declines, and why.
         fails: How its process fails.
-        after: Steps that it makes before that.
+        after: Steps that it makes under them before that.
         times: Processes that it makes fail; ``None`` for all.
         takes_s: That its failure takes, as one that is noticed by a deadline does.
     """
@@ -200,7 +200,7 @@ class ReplayedSession(Session):
         self._options = options
         self._began = launcher.now
         self._pace = math.exp(launcher.source.gauss(0.0, launcher.program.between))
-        self._made = 0
+        self._made = self._made_so = 0  # steps, and those since it was switched
         self._part: str | None = None
         self._marred = 1.0
         self._lives = True
@@ -232,10 +232,10 @@ class ReplayedSession(Session):
         drop: int = 1,
         config: Config | None = None,
         limit_s: float = 60.0,
-        between: str | None = None,
     ) -> Slot:
-        if config is not None:
+        if config is not None and not config.items() <= self._config.items():
             self._config.update(config)
+            self._made_so = 0
         for _ in range(drop):
             self._step()
         spent: list[float] = []
@@ -260,7 +260,6 @@ class ReplayedSession(Session):
         drop: int,
         config: Config | None = None,
         limit_s: float = 600.0,
-        between: str | None = None,
     ) -> Slot:
         if self.startup_s is None:
             self.first_step()
@@ -350,7 +349,7 @@ class ReplayedSession(Session):
             raise SessionEnded(self._left)
         effects = self._effects
         for effect in effects:
-            if effect.fails is not None and self._made >= effect.after:
+            if effect.fails is not None and self._made_so >= effect.after:
                 self._fail(effect, effect.fails)
         seconds = program.step_s * self._pace * math.exp(self._of.source.gauss(0.0, program.noise))
         for effect in effects:
@@ -358,6 +357,7 @@ class ReplayedSession(Session):
         seconds *= self._marred * (program.without or {}).get(self._part or "", 1.0)
         self._wait(seconds, "steps")
         self._made += 1
+        self._made_so += 1
         grown = sum(effect.grows_bytes for effect in effects) * self._made
         self._peak = max(self._peak, PEAK_BYTES * math.prod(each.memory for each in effects) + grown)
         return seconds

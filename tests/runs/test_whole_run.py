@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,16 @@ def test_no_more_trials_are_begun_than_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("budget_s", "verdict"), [(25.0, "keep"), (90.0, "change")])
 def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: str, tmp_path: Path) -> None:
     large = a_rich_profile(a_machine(cpus_allowed=64, physical_cores=64))
+    assert large.loader is not None
+    large = replace(large, loader=replace(large.loader, fixed="its dataset is iterable"))
     program = Program([Effect(where(num_workers=1), step=0.6)], startup_s=3.0, profile=large)
     knobs: dict[str, list[Value] | None] = {"num_workers": list(range(40))}
     run = replayed(program, tmp_path, knobs=knobs, budget_s=budget_s)
     assert run.result.budget.stopped_by == "budget" and len(run.result.trials) < 8
     assert run.result.recommendation.verdict == verdict
     assert verdict == "change" or "budget ended before" in run.result.recommendation.reason
+    notes = run.result.profile.notes if run.result.profile is not None else []
+    assert any("processes of their own: its dataset is iterable" in note for note in notes)
     assert run.launcher.now < 1.6 * budget_s  # which a confirmation may overrun to reach its first look
 
 
