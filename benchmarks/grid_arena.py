@@ -127,7 +127,8 @@ class GridArena(Arena):
             sessions[0].kill()
             raise
         slots = [self._slot(first)] * 2 * quads, [self._slot(second)] * 2 * quads
-        return self._ratios(first, second, quads), slots, (SlotMeasured(), self._message(first, second))
+        ratios = self._ratios(first, second, quads, shared=True)
+        return ratios, slots, (SlotMeasured(), self._message(first, second))
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Session:
         """A process, warm from its start."""
@@ -166,14 +167,18 @@ class GridArena(Arena):
     def _meant(self, config: Mapping[str, Value]) -> Configuration:
         return self._space.complete({name: config[name] for name in self.grid.present if name in config})
 
-    def _ratios(self, first: Mapping[str, Value], second: Mapping[str, Value], count: int) -> list[float]:
+    def _ratios(
+        self, first: Mapping[str, Value], second: Mapping[str, Value], count: int, *, shared: bool = False
+    ) -> list[float]:
+        """Of so many quads; what a pair of processes differs by is no noise of one that both arms share."""
         before, after = self._meant(first), self._meant(second)
         difference = self._speeds.get(after, 0.0) - self._speeds.get(before, 0.0)
         cell = self._cells[after] if self._cells[after].instances else self._cells[before]
         if not cell.instances:
             return [difference] * count
         instance = self._random.choice(cell.instances)
-        return [difference + self._random.choice(instance) - cell.log_ratio for _ in range(count)]
+        centre = median(instance) if shared else cell.log_ratio
+        return [difference + self._random.choice(instance) - centre for _ in range(count)]
 
     def _quad_s(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> float:
         steps = [self._cells[self._meant(config)].step_s or self.grid.step_s for config in (first, second)]
@@ -236,6 +241,13 @@ class Reached:
             self.score, self.config = score, dict(config)
         self._look()
 
+    def settled(self, config: Mapping[str, Value]) -> None:
+        """What the search returned at its end; where it left what was close again it has not arrived."""
+        self.config = dict(config)
+        if not self._is_close:
+            self.at = None
+        self._look()
+
     def begin(self, trial: TrialRecord, score: float) -> None:
         """A trial begins; nothing is known of it yet."""
 
@@ -245,5 +257,9 @@ class Reached:
         self.told(trial.config, None if estimate is None else estimate.estimate)
 
     def _look(self) -> None:
-        if self.at is None and math.log(max(self.arena.share(self.config), 1e-9)) >= CLOSE:
+        if self.at is None and self._is_close:
             self.at = self.evaluations, self.arena.now
+
+    @property
+    def _is_close(self) -> bool:
+        return math.log(max(self.arena.share(self.config), 1e-9)) >= CLOSE

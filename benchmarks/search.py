@@ -72,7 +72,7 @@ def with_advisor(arena: GridArena, seed: int) -> Reached:
         startup_s=grid.start_s,
         clock=lambda: arena.now,
     )
-    search.run(GridSession())
+    reached.settled(search.run(GridSession()))
     return reached
 
 

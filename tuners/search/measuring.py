@@ -92,6 +92,7 @@ class Measuring:
     _expectations: Expectations = field(init=False)
     _seen: dict[Configuration, float] = field(default_factory=dict)
     _nominees: set[Configuration] = field(default_factory=set)
+    _pairs: dict[Configuration, int] = field(default_factory=dict)
     _before: list[tuple[float, Configuration]] = field(default_factory=list)
     _lost: list[NotTried] = field(default_factory=list)
     _failed_in_a_row: int = 0
@@ -190,6 +191,7 @@ class Measuring:
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
+        self._pairs[config] = self._race.pairs
         self.recorder.record(record, asked=asked, value=score)
         if asked is not None:
             self._asking.tell(asked, score)

@@ -3,12 +3,12 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from advisor.tuners.comparing.duel import Arena, Duel
 from advisor.tuners.comparing.excluded import marks, refuse_collapse
-from advisor.tuners.comparing.measure import Estimate, between, median, single, within
+from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, Estimate, between, median, single, within
 from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.comparing.ways import LIVE, SWITCHED
 from advisor.tuners.comparing.windows import KeptWindows
@@ -46,6 +46,7 @@ class Race:
         least: Log ratio below which a gain could not be confirmed: no look is taken to tell it from nothing.
         lost: Settings of the incumbent that declined in the last race, by knob with the reason.
         input_wait: Share (0 to 1) of the candidate's steps that waited for data in the last race.
+        pairs: Of processes that the last race compared; 0 where one process held both.
     """
 
     arena: Arena
@@ -55,6 +56,7 @@ class Race:
     least: float = WORTH
     lost: dict[str, str] = field(default_factory=dict)
     input_wait: float | None = None
+    pairs: int = 0
     _shared: tuple[Configuration, Running] | None = None
     _kept: KeptWindows = field(default_factory=KeptWindows)  # of the shared process
     _moved: bool = False  # its loaders may have other settings than the incumbent, or empty queues
@@ -115,6 +117,7 @@ class Race:
         how = self.arena.how(incumbent, config)
         if how == LIVE:
             record.process = "shared"
+            self.pairs = 0
             return self._live(incumbent, config, record, deadline, bar)
         instances: list[list[float]] = []
         for index in range(DUEL_LOOKS):
@@ -143,6 +146,7 @@ class Race:
             if record.refused or not ambiguous or self.clock() > deadline:
                 break
         check_outcome(record, self.limit_bytes)
+        self.pairs = 0 if how == SWITCHED else len(instances)
         if len(instances) > 1:
             return between(instances, SCREEN_LEVEL)
         return within(instances[0], SCREEN_LEVEL) if len(instances[0]) > 1 else self._lone(instances[0][0])
@@ -184,12 +188,18 @@ class Race:
             if ratios[0] < HOPELESS or (len(ratios) == 1 and self._is_clear(ratios[0] - bar)):
                 break
             if len(ratios) >= 2:
-                estimate = within(ratios, SCREEN_LEVEL)
+                estimate = self._moderate(within(ratios, SCREEN_LEVEL))
                 if record.refused or estimate.high < bar + self.least or estimate.low > bar + WORTH:
                     break
             if self.clock() > deadline:
                 break
         return estimate or self._lone(ratios[0])
+
+    def _moderate(self, estimate: Estimate) -> Estimate:
+        """No surer than the spread of the baseline against itself allows: few quads agree by chance."""
+        sigma = MEDIAN_EFFICIENCY * self.arena.sigma / math.sqrt(estimate.quads)
+        least = single(estimate.estimate, sigma, estimate.level)
+        return replace(estimate, low=min(estimate.low, least.low), high=max(estimate.high, least.high))
 
     def _is_clear(self, difference: float) -> bool:
         """Whether one quad of long steps decides: a second takes long, and warm-up counts for less."""

@@ -3,11 +3,13 @@
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import Curve
+from advisor.tuners.search.doubt import doubt, together
 from advisor.tuners.search.eligible import is_of_space
 from advisor.tuners.search.measuring import BudgetSpent, Measuring
 from advisor.tuners.search.ordering import INTERACTING, PAIRS, telling
@@ -16,7 +18,6 @@ from advisor.tuners.space.configuration import Configuration
 
 FINALISTS = 4
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
-NEAR = 0.05  # log ratio below the best within which a configuration takes part in the last race
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 
 
@@ -102,6 +103,7 @@ class Search(Measuring):
         if self.incumbent.changed(self.space.present).keys() & self.space.choices.keys():
             self._screen_again()
         self._try_pairs()
+        self._take_out_the_doubtful()
         self._refine()
 
     def _start_from_findings(self, order: list[str]) -> None:
@@ -120,12 +122,37 @@ class Search(Measuring):
         if self.incumbent == self.space.present:
             return
         near = sorted(
-            (config for config in self._nominees if self.score - NEAR < self._seen[config]),
+            (config for config in self._nominees if self.score - self._doubt(config) < self._seen[config]),
             key=lambda config: (self._seen[config], config.key),
         )
         for config in near[::-1][:FINALISTS]:
             if config != self.incumbent:
-                self._try(config, again=True)
+                self._meet(config)
+
+    def _meet(self, config: Configuration) -> None:
+        """Race a configuration against the incumbent once more; by both looks together it takes its place."""
+        before = self._seen[config] - self.score, self._pairs.get(config, 0)
+        score = self._measure(config, "search", again=True)
+        if score is None:
+            return
+        gain = together(before, (score - self.score, self._pairs.get(config, 0)))
+        self._seen[config] = self.score + gain
+        if gain > WORTH:
+            self._adopt(self.score + gain, config)
+
+    def _take_out_the_doubtful(self) -> None:
+        """Look once without each change that came in by no more than noise: beside later ones it may cost."""
+        steps = [*self._before, (self.score, self.incumbent)]
+        for (score, config), (higher, after) in pairwise(steps):
+            names = after.changed(config)
+            if len(names) != 1 or after == self.incumbent or higher - score >= self._doubt(after):
+                continue
+            without = self.space.complete(self.space.without(self.incumbent, next(iter(names))))
+            if self._is_new(without) and self._is_allowed(without):
+                self._try(without)
+
+    def _doubt(self, config: Configuration) -> float:
+        return doubt(self._pairs.get(config, 0))
 
     def _screen(self, name: str) -> None:
         """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
