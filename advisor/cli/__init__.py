@@ -18,7 +18,7 @@ SHORT_HELP = {
     "report": "Show a result again.",
     "apply": "Show, write, verify or take back the patch of a recommendation.",
     "check": "Fail when a step got slower, or memory grew, beyond noise.",
-    "compare": "Put two results side by side.",
+    "compare": "Put two results, or two traces, side by side.",
     "studies": "List what is stored.",
     "knobs": "List what can be tried.",
     "rules": "List what is looked for.",

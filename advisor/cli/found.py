@@ -1,6 +1,7 @@
 """Results by the name that a user gives: a file, the folder of a report, or a study."""
 
 import os
+import re
 from pathlib import Path
 
 from advisor.base.errors import UsageError, clean
@@ -10,6 +11,9 @@ from advisor.cli.values import did_you_mean
 from advisor.result.document import ProfileData, ResultData
 from advisor.result.reading import read_document
 from advisor.storage.contract import check_study_name
+
+COMPRESSED = b"\x1f\x8b"  # how gzip begins
+MOST_BEFORE_EVENTS = 1 << 20  # bytes of a trace that stand before its events, such as devices and settings
 
 
 def find_result(name: str, storage: str | None) -> ResultData | ProfileData:
@@ -56,6 +60,17 @@ def read_result_file(name: str) -> ResultData | ProfileData:
         raise UsageError(f"cannot read {shown}", cause=reason) from None
     except RecursionError:
         raise UsageError(f"{shown} is not a result of advisor", cause="it is nested too deeply") from None
+
+
+def holds_trace(name: str) -> bool:
+    """Whether a file holds a trace: compressed, a bare list of events, or an object with ``traceEvents``."""
+    try:
+        with Path(name).open("rb") as file:
+            head = file.read(MOST_BEFORE_EVENTS)
+    except (OSError, ValueError):
+        return False
+    events = re.match(rb"(\xef\xbb\xbf)?\s*\[\s*\{", head) or re.search(rb'"traceEvents"\s*:\s*\[', head)
+    return head.startswith(COMPRESSED) or events is not None
 
 
 def _nearest(name: str) -> str | None:

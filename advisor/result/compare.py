@@ -175,7 +175,7 @@ def refuse_incomparable(a: Given, b: Given) -> None:
     unknown = [each.name for each in (a, b) if not each.result.machine.get("fingerprint")]
     if unknown:
         reasons = [f"the machine of {shown(name)} is not known" for name in unknown]
-        hint = "a trace does not tell on which machine it was recorded"
+        hint = "a trace does not tell on which machine it was recorded; compare the trace files themselves"
     else:
         reasons = machine_differences(a.result.machine, b.result.machine)
         hint = "measure both on one machine with one torch" if reasons else CHANGED_CODE

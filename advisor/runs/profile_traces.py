@@ -66,10 +66,7 @@ def profile_traces(paths: Sequence[Path], command: tuple[str, ...], out: Path | 
 
 def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
     """What the traces show; the machine is that of the recording as far as it names it."""
-    listed = first.info.get("deviceProperties")
-    gpus = tuple(
-        _gpu(each) for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)
-    )
+    gpus = gpus_of(first)
     on_device = bool(first.of(*DEVICE).any())
     every = {id(trace): calls_of(trace) for trace in traces}
     calls = every[id(first)]
@@ -86,6 +83,14 @@ def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
         optimizers=() if calls is None else optimizers_of(calls),
         syncs=None if calls is None or not on_device else sync_points_of_calls(calls),
         ranks=ranks_of_calls([each for each in every.values() if each is not None]),
+    )
+
+
+def gpus_of(trace: Trace) -> tuple[Gpu, ...]:
+    """The devices of the machine that the trace was recorded on, as far as it names them."""
+    listed = trace.info.get("deviceProperties")
+    return tuple(
+        _gpu(each) for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)
     )
 
 
