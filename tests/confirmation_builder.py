@@ -57,6 +57,7 @@ def a_baseline(run: RunFacts | None = None) -> Baseline:
         end=lambda: None,
         detectable=0.02,
         step_s=STEP_S,
+        startup_s=0.0,
         aa=within([0.0] * 8, 0.99),
     )
     return cast(Baseline, known)

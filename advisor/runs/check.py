@@ -151,8 +151,8 @@ class _Run:
             self.stopped_by = "interrupted"
 
     def _others(self) -> None:
-        expected_s = self.bench.baseline.startup_s + INSTANCE_S
-        processes = FreshProcesses(self.bench, math.inf, least=LEAST_PROCESSES, expected_s=expected_s)
+        each_s = self.bench.baseline.startup_s + INSTANCE_S
+        processes = FreshProcesses(self.bench, math.inf, lambda count: count * each_s, LEAST_PROCESSES)
         while len(self.instances) < MOST_INSTANCES:
             process = processes.measure(len(self.peaks), self._process)
             if process is None:

@@ -227,12 +227,14 @@ class _Tuning:
     def _decide(self, nominee: Configuration) -> Outcome:
         """What a confirmation says, unless the budget that is left cannot tell so small a gain."""
         present = self.space.present
-        reason = too_small(self.bench, self.search.score) if nominee.changed(present) else ""
+        reason = (
+            too_small(self.bench, present, nominee, self.search.score) if nominee.changed(present) else ""
+        )
         return Outcome(present, reason=reason) if reason else self._confirm(nominee)
 
     def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         confirmation = Confirmation(
-            self.bench, self.space, self.trials, self.batches, self.search.next_number
+            self.bench, self.space, self.trials, self.batches, self.search.next_number, self.search.score
         )
         try:
             return confirmation.decide(nominee, reduced=reduced)

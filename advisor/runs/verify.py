@@ -27,6 +27,7 @@ from advisor.result.wording import gain_of
 from advisor.result.words import GAINS
 from advisor.runs.stand_in import write_stand_in
 from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.numerics import NumericsGate
@@ -225,7 +226,8 @@ class _Verifying:
         self, bench: MeasuredBench, first: Mapping[str, Value], second: Mapping[str, Value]
     ) -> Decision:
         how, quads = bench.arena.how(first, second), instance_quads(bench.arena, self.settings)
-        processes = FreshProcesses(bench, OVERRUN * self.settings.budget_s)
+        costs = ConfirmationCosts(bench, first, second)
+        processes = FreshProcesses(bench, OVERRUN * self.settings.budget_s, costs.pairs_s)
         pairs = FreshPairs(processes, first, second, how, quads, "measuring pair")
         decision, _ = pairs.confirm(lambda duel: duel.log_ratios, min_gain=self.result.min_gain)
         return decision

@@ -31,7 +31,8 @@ FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a
 COLLAPSE = "threads collapse under other load on this machine; times are not those of a quiet one"
 SAID_BYTES = 4000  # of the program's own last words
 SHORT_DROP = 3  # first steps of a short program, not measured
-SHORT_LAUNCHES = 6  # of a short program, to compare it with itself
+SHORT_LAUNCHES = 6  # of a short program, to compare it with itself; two at least
+SHORT_SHARE = 0.5  # of the budget, after which no two more are launched
 
 
 @dataclass
@@ -225,13 +226,17 @@ def _short(
     launcher: Launcher, arena: Arena, settings: Settings, outcome: TrialOutcome, began: float
 ) -> Baseline:
     """A program that ends before one process gives enough: launched several times, one window each."""
-    total = outcome.steps
+    total, launch_s = outcome.steps, arena.clock() - began
     needed = NEEDED_STEPS if settings.steps is None else settings.steps + SHORT_DROP + 1
     if total < needed:
         raise too_short(outcome, settings)
     steps = settings.steps or (total - SHORT_DROP - 1)
+    check_budget(settings, launch_s, 0.0, 3 * launch_s)
     slots: list[Slot] = []
-    for _ in range(SHORT_LAUNCHES):
+    while len(slots) < SHORT_LAUNCHES:
+        late = arena.clock() - began + 2 * launch_s > SHORT_SHARE * settings.budget_s
+        if late and slots and len(slots) % 2 == 0:  # two by two they tell the noise
+            break
         session = launcher.start(0, settings.fixed, {})
         try:
             slots.append(session.window(steps, drop=SHORT_DROP))

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from advisor.advice.finding import Finding
+from advisor.base.durations import write_duration
 from advisor.base.settings import MAX_TRIALS
 from advisor.stages import expected
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.guidance import priorities
 from advisor.stages.study import Study
@@ -24,6 +26,7 @@ from advisor.tuners.comparing.affordable import (
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.search import Search
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
 
@@ -71,22 +74,27 @@ def why_apart(bench: MeasuredBench, space: Space) -> list[str]:
     return [f"settings of loaders are tried in processes of their own: {loader.fixed}"]
 
 
-def too_small(bench: MeasuredBench, log_ratio: float) -> str:
+def too_small(bench: MeasuredBench, present: Configuration, nominee: Configuration, log_ratio: float) -> str:
     """Why the rest of the budget cannot confirm a nominee; empty where it may.
 
     Either the gain is far below what can be told, or there is no room for the least number of pairs.
 
     Args:
         bench: What is measured on.
+        present: The program as it is.
+        nominee: What the search would recommend.
         log_ratio: Of the nominee, by the search.
     """
     if not bench.arena.timed:
         return ""
-    costs, speed = Costs(bench.arena, bench.baseline.startup_s), math.exp(log_ratio)
-    told, pair_s = f"the best that was found, about {speed:.2f}x,", costs.pair_s(max(1.0, speed))
-    if pairs_within(bench.room_s, pair_s) < FEWEST:
-        budget_s = bench.spent_s + FEWEST * pair_s / CONFIRMED_SHARE
-        return f"{told} could not be confirmed: no time is left for {FEWEST} pairs of processes; " + (
+    speed = math.exp(log_ratio)
+    told = f"the best that was found, about {speed:.2f}x,"
+    costs = ConfirmationCosts(bench, present, nominee, max(1.0, speed))
+    if costs.least_s() > bench.room_s:
+        budget_s = bench.spent_s + costs.least_s() / CONFIRMED_SHARE
+        return (
+            f"{told} could not be confirmed: its numbers, {FEWEST} pairs of processes and a longer run take "
+            f"about {write_duration(costs.least_s())}, with {write_duration(max(0.0, bench.room_s))} left; "
             f"{_budget(budget_s)} could"
         )
     smallest = _smallest(bench, bench.left_s)

@@ -133,10 +133,10 @@ def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: s
     run = replayed(program, tmp_path, knobs=knobs, budget_s=budget_s)
     assert run.result.budget.stopped_by == "budget" and len(run.result.trials) < 8
     assert run.result.recommendation.verdict == verdict
-    assert verdict == "change" or "budget ended before" in run.result.recommendation.reason
+    assert verdict == "change" or "could not be confirmed" in run.result.recommendation.reason
     notes = run.result.profile.notes if run.result.profile is not None else []
     assert any("processes of their own: its dataset is iterable" in note for note in notes)
-    assert run.launcher.now < 1.6 * budget_s  # which a confirmation may overrun to reach its first look
+    assert run.launcher.now < 1.2 * budget_s
 
 
 def test_where_the_baseline_took_the_budget_nothing_is_begun_that_runs_far_beyond_it(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
-from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 SLOT_LIMIT_S = 0.5
@@ -73,6 +73,8 @@ class Arena(Ways):
         never_stable: Processes whose step time had not settled when warm-up was cut short.
         excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
         clock: Seconds, monotonic; of the arena and of all who compare in it.
+        kept: Windows that a search may reuse.
+        latest_start: By the clock; what would start later fails with ``OutOfTime``.
     """
 
     timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
@@ -98,7 +100,8 @@ class Arena(Ways):
     excluded: Counter[str] = field(default_factory=Counter)
     ahead: Ahead = field(default_factory=Ahead)
     clock: Callable[[], float] = time.monotonic
-    _kept: KeptWindows = field(default_factory=KeptWindows)
+    latest_start: float = math.inf
+    kept: KeptWindows = field(default_factory=KeptWindows)
 
     def duel(
         self,
@@ -132,7 +135,7 @@ class Arena(Ways):
         """
         began = self.clock()
         if how == WINDOWS:
-            kept = self._kept if reuse else None
+            kept = self.kept if reuse else None
             result = self._windows(
                 WINDOWS, first, second, swapped, kept, lambda config: self._window(config, number)
             )
@@ -176,6 +179,8 @@ class Arena(Ways):
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:
         """Start one program under ``config``."""
+        if self.clock() > self.latest_start:
+            raise OutOfTime
         session = self.launcher.start(
             number,
             config,
@@ -269,7 +274,6 @@ class Arena(Ways):
                 self.log = str(sessions[0].folder)
             else:
                 sessions = all_started(arms, lambda config: self.start(config, number), self.at_once)
-            startup = [session.startup_s for session in sessions]
             for session, config in zip(sessions, arms, strict=False):
                 self.warm_up(session, config=config)
             if live:
@@ -300,7 +304,7 @@ class Arena(Ways):
             outcomes[order[1]],
             messages[order[0]],
             messages[order[1]],
-            startup[0],
+            sessions[0].startup_s,
         )
 
     def _windows(

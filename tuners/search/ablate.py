@@ -13,6 +13,7 @@ from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
+from advisor.tuners.search.costs import Costs
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -41,6 +42,7 @@ def removals(
     level: float,
     number: int,
     deadline: float,
+    startup_s: float = 0.0,
     worth: Callable[[Configuration], float] = lambda config: 0.0,
     running: Running | None = None,
 ) -> tuple[Configuration, list[Removal]]:
@@ -59,12 +61,14 @@ def removals(
     candidates = [name for name in changed if name not in dependent]
     if len(candidates) == 1:
         return config, []
-    with _Bench(arena, level, number, deadline, running) as bench:
+    with _Bench(arena, level, number, deadline, Costs(arena, startup_s), running) as bench:
         for name in candidates:
-            if config[name] == base[name] or bench.late:
-                continue  # went with another change, or no time is left
+            if config[name] == base[name]:
+                continue  # went with another change
+            reduced = space.without(config, name)
+            if not bench.affords(reduced, config):
+                continue
             try:
-                reduced = space.without(config, name)
                 faster = bench.contribution(reduced, config, detectable)
             except TrialFailed:
                 continue
@@ -81,12 +85,19 @@ class _Bench:
     """Compares winners with and without one change, in one process for as long as changes are live."""
 
     def __init__(
-        self, arena: Arena, level: float, number: int, deadline: float, running: Running | None
+        self,
+        arena: Arena,
+        level: float,
+        number: int,
+        deadline: float,
+        costs: Costs,
+        running: Running | None,
     ) -> None:
         self._arena = arena
         self._level = level
         self._number = number
         self._deadline = deadline
+        self._costs = costs
         self._lent = running
         self._session: Running | None = None
         self._settled: dict[str, Value] = {}
@@ -97,16 +108,22 @@ class _Bench:
     def __exit__(self, *exception: object) -> None:
         self._end()
 
-    @property
-    def late(self) -> bool:
-        """Whether no further comparison should begin."""
-        return self._arena.clock() > self._deadline
+    def affords(self, reduced: Configuration, winner: Configuration) -> bool:
+        """Whether there is time for one more comparison of these."""
+        arena, how = self._arena, self._how(reduced, winner)
+        starts_s = 0.0 if how in (LIVE, SWITCHED) else 2 * self._costs.launch_s
+        if how in (WINDOWS, SWITCHED):
+            steps = sum(sum(arena.window_steps(config)) for config in (reduced, winner))
+            return arena.clock() + starts_s + steps * arena.step_s <= self._deadline
+        return arena.clock() + starts_s + QUADS * arena.quad_s <= self._deadline
+
+    def _how(self, reduced: Configuration, winner: Configuration) -> str:
+        how = self._arena.how(reduced, winner, fresh=True)
+        return SWITCHED if how == WINDOWS and self._arena.may_switch(reduced, winner) else how
 
     def contribution(self, reduced: Configuration, winner: Configuration, detectable: float) -> Estimate:
         """How much faster the winner is than the reduced one; looks until that is clear."""
-        how = self._arena.how(reduced, winner, fresh=True)
-        if how == WINDOWS and self._arena.may_switch(reduced, winner):
-            how = SWITCHED
+        how = self._how(reduced, winner)
         ratios: list[float] = []
         instances = 0
         for stop in {LIVE: LIVE_LOOKS, SWITCHED: SWITCHED_LOOKS}.get(how, (QUADS, 2 * QUADS)):
@@ -118,7 +135,7 @@ class _Bench:
                 ratios += self._apart(reduced, winner, how, swapped=instances % 2 == 1)
             instances += 1
             estimate = self._estimate(ratios)
-            if estimate.low > 0 or estimate.high < detectable or self.late:
+            if estimate.low > 0 or estimate.high < detectable or not self.affords(reduced, winner):
                 break
         return replace(estimate, instances=1 if how in (LIVE, SWITCHED) else instances)
 

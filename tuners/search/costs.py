@@ -70,7 +70,7 @@ class Costs:
         """Seconds of one trial, by the way in which its configuration is compared with the incumbent.
 
         Args:
-            incumbent: What it is compared with; its window is kept from an earlier trial.
+            incumbent: What it is compared with; its window may be kept from an earlier trial.
             config: What is tried.
             speed: Of it over the baseline's, as expected: its own windows take so much less.
         """
@@ -78,7 +78,10 @@ class Costs:
         compile_s = COMPILE_S if self._compiles_anew(incumbent, config) else 0.0
         how = arena.how(incumbent, config)
         if how == WINDOWS:
-            return compile_s + self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
+            window_s = self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
+            missing = () if arena.kept.of(incumbent) else (incumbent,)
+            others_s = sum(self.launch_s + sum(arena.window_steps(each)) * arena.step_s for each in missing)
+            return compile_s + window_s + others_s
         if how == BATON:
             return compile_s + 2 * self.launch_s + DUEL_QUADS * arena.quad_s
         if how == LIVE:

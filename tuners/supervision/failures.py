@@ -61,6 +61,13 @@ class TrialFailed(Exception):
         self.failure = failure
 
 
+class OutOfTime(TrialFailed):
+    """A process was not started, since its measurement would not end within the budget."""
+
+    def __init__(self) -> None:
+        super().__init__(Failure("timeout", "the budget has no room for one more process"))
+
+
 def not_applied(refused: Mapping[str, str]) -> TrialFailed:
     """The failure of a measurement in which these knobs declined, by id with the reason."""
     told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())

@@ -11,6 +11,7 @@ from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming import unconfirmed
 from advisor.stages.confirming.clock_ratios import cpu_log_ratios, wall_log_ratios
 from advisor.stages.confirming.compile_cost import break_even_steps
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.longer_run import TIMES, run_longer, usual_steps
@@ -32,7 +33,7 @@ from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
-from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
+from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed, not_applied
 from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 
@@ -44,6 +45,7 @@ class Confirmation:
         trials: Keeps the processes of this confirmation as each ends, and has those of earlier ones.
         batches: Knows what a sample is worth beside another batch; added to every comparison.
         next_number: The next trial's number.
+        gain: Of the nominee by the search, a log ratio: its steps take so much less.
     """
 
     bench: MeasuredBench
@@ -51,6 +53,7 @@ class Confirmation:
     trials: TrialLog
     batches: Batches
     next_number: int
+    gain: float = 0.0
 
     def decide(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
@@ -75,9 +78,20 @@ class Confirmation:
                 return outcome
             winner = self._paid_back(winner, outcome)
             self._check_and_confirm(winner, outcome)
+        except OutOfTime:
+            outcome.reason = unconfirmed.no_room(self._described(nominee))
         except TrialFailed as failed:
             outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
         return outcome
+
+    def _costs(self, config: Configuration) -> ConfirmationCosts:
+        compile_s = self.trials.first_compile_s(config) if self._adds_compiling(config) else None
+        speed = math.exp(max(0.0, self.gain))
+        return ConfirmationCosts(self.bench, self.space.present, config, speed, compile_s or 0.0)
+
+    def _there(self, config: Configuration) -> int:
+        """Pairs of this configuration that earlier parts of the study measured."""
+        return len(self.trials.measured.instances.get(config, ()))
 
     def _leading(self, config: Configuration) -> list[str]:
         """Without those that only follow another change."""
@@ -86,7 +100,8 @@ class Confirmation:
 
     def _reduce(self, nominee: Configuration, outcome: Outcome) -> Configuration:
         changed = self._leading(nominee)
-        if len(changed) < 2 or self.bench.clock() > self.bench.deadline:
+        end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
+        if len(changed) < 2 or self.bench.clock() > end:
             return nominee
         self.bench.progress.say(f"taking {len(changed)} changes out one by one")
         arena = self.bench.arena
@@ -99,7 +114,8 @@ class Confirmation:
             detectable=math.log1p(self.bench.baseline.detectable),
             level=self.bench.settings.confidence,
             number=self.next_number,
-            deadline=self.bench.deadline,
+            deadline=end,
+            startup_s=self.bench.baseline.startup_s,
             worth=self._worth,
             running=self.bench.baseline.session,
         )
@@ -134,9 +150,13 @@ class Confirmation:
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
         gate = NumericsGate.open(self.bench, self.space.present, GRACE, self.bench.baseline.session)
+        arena, costs = self.bench.arena, self._costs(winner)
+        later_s = costs.after_numerics_s(self._there(winner)) + costs.fresh_run_s
+        arena.latest_start = self.bench.clock() + self.bench.room_s - later_s
         try:
             found = NumericsCheck(gate, self.space).run(winner)
         finally:
+            arena.latest_start = math.inf
             gate.close()
             self.bench.baseline.end()
         outcome.reference, outcome.numerics = gate.reference, found.verdicts
@@ -151,7 +171,12 @@ class Confirmation:
     def _check_and_confirm(self, winner: Configuration, outcome: Outcome, *, again: bool = True) -> None:
         """Look at the numbers, then confirm; where a change declines, once more without it."""
         present = self.space.present
-        if not winner.changed(present) or not (winner := self._gate(winner, outcome)).changed(present):
+        if not winner.changed(present):
+            return
+        if self._costs(winner).least_s(self._there(winner)) > self.bench.room_s:
+            outcome.reason = unconfirmed.no_room(self._described(winner))
+            return
+        if not (winner := self._gate(winner, outcome)).changed(present):
             return
         try:
             self._confirm(winner, outcome)
@@ -201,7 +226,9 @@ class Confirmation:
         self.trials.begin(record, 0.0)
         self.trials.keep_contributions(number, winner, outcome.contributions)
         self.bench.progress.say(f"confirming {self._described(winner)} on fresh processes")
-        processes = FreshProcesses(self.bench, self.bench.settings.grace_s)
+        costs = self._costs(winner)
+        grace_s = self.bench.settings.grace_s
+        processes = FreshProcesses(self.bench, grace_s, expected=costs.pairs_s, after_s=costs.longer_s)
         told = f"confirming {self._described(winner)}: process"
         pairs = FreshPairs(processes, self.space.present, winner, how, quads, told, number)
         cpu: list[list[float]] = []

@@ -1,6 +1,5 @@
 """Measurements in fresh processes, one after the other while the budget lasts; and pairs that confirm."""
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -8,7 +7,7 @@ from typing import Protocol, TypeVar
 from advisor.base.settings import Value
 from advisor.stages.bench import Bench
 from advisor.tuners.comparing.duel import Duel
-from advisor.tuners.comparing.measure import MIN_INSTANCES, Decision, confirm
+from advisor.tuners.comparing.measure import LOOKS, MIN_INSTANCES, Decision, confirm
 from advisor.tuners.comparing.retrying import undisturbed
 from advisor.tuners.supervision.failures import Failure
 
@@ -29,21 +28,27 @@ class FreshProcesses:
     """Decides whether one more measurement can be begun; takes those anew that something disturbed.
 
     Attributes:
-        overrun_s: What may be taken beyond the budget for the first ``least`` measurements.
-        expected_s: Seconds of the first measurement.
+        overrun_s: What the first ``least`` measurements and what follows may take beyond the budget.
+        expected: Seconds that so many measurements should take; those taken tell how far it is off.
+        least: How many there must be.
+        after_s: Seconds of what must follow.
         disturbed: What cut measurements off.
     """
 
     bench: Bench
     overrun_s: float
+    expected: Callable[[int], float]
     least: int = MIN_INSTANCES
-    expected_s: float = 0.0
+    after_s: float = 0.0
     disturbed: list[str] = field(default_factory=list)
-    # of two processes that start together the second takes less
-    _last_s: deque[float] = field(default_factory=lambda: deque(maxlen=2))
+    _taken_s: list[float] = field(default_factory=list)
 
     def measure(
-        self, index: int, once: Callable[[], T], cut_off: Callable[[Failure], None] = lambda failure: None
+        self,
+        index: int,
+        once: Callable[[], T],
+        cut_off: Callable[[Failure], None] = lambda failure: None,
+        together: int = 1,
     ) -> T | None:
         """One more measurement; ``None`` when it is too late for that.
 
@@ -51,14 +56,17 @@ class FreshProcesses:
             index: How many there are already.
             once: Measures, in processes that it starts.
             cut_off: Is told of every failure after which it is taken anew.
+            together: How many are needed from this one on before any of them tells something.
 
         Raises:
             TrialFailed: It failed by itself, or was cut off twice.
         """
-        end = self.bench.deadline + (self.overrun_s if index < self.least else 0.0)
+        end = self.bench.deadline + self.overrun_s
+        last = end if index < self.least else self.bench.deadline
 
         def late() -> bool:
-            return self.bench.clock() + max(self._last_s, default=self.expected_s) > end
+            through = self.bench.clock() + self._still_s(together)
+            return through > last or through + self.after_s > end
 
         def note(failure: Failure) -> None:
             self.disturbed.append(failure.message)
@@ -66,8 +74,14 @@ class FreshProcesses:
 
         measured = undisturbed(once, late, note)
         if measured is not None:
-            self._last_s.append(measured.seconds)
+            self._taken_s.append(measured.seconds)
         return measured
+
+    def _still_s(self, count: int) -> float:
+        """Seconds of so many more measurements, by those that there are."""
+        there = len(self._taken_s)
+        planned, more = self.expected(there), self.expected(there + count) - self.expected(there)
+        return sum(self._taken_s) / planned * more if planned > 0 else more
 
 
 @dataclass
@@ -126,7 +140,8 @@ class FreshPairs:
 
         def instance(index: int) -> Sequence[float] | None:
             bench.progress.part(f"{self.told} {index + 1}")
-            pair = self.processes.measure(index, lambda: duel(index % 2 == 1), cut_off)
+            together = next(stop for stop in LOOKS if stop > index) - index
+            pair = self.processes.measure(index, lambda: duel(index % 2 == 1), cut_off, together)
             return None if pair is None else log_ratios(pair)
 
         level = bench.settings.confidence

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from advisor.result import wording
 from advisor.stages.trials import as_ratio
-from advisor.tuners.comparing.measure import LOOKS, Decision, Estimate
+from advisor.tuners.comparing.measure import LOOKS, MIN_INSTANCES, Decision, Estimate
 
 
 def measured(decision: Decision | None) -> Estimate | None:
@@ -17,6 +17,14 @@ def why_never(disturbed: Sequence[str]) -> str:
     """Why a confirmation measured nothing: the budget ended, with what cut its processes off until then."""
     cause = f" that was not disturbed ({disturbed[-1]})" if disturbed else ""
     return f"the budget ended before its first process{cause}"
+
+
+def no_room(described: str) -> str:
+    """Why a confirmation was not begun: what it needs at least does not fit into what is left."""
+    return (
+        f"{described} was not confirmed: no time was left to compare its numbers and "
+        f"{MIN_INSTANCES} pairs of processes, and to run it longer"
+    )
 
 
 def why(described: str, decision: Decision, min_gain: float, disturbed: Sequence[str] = ()) -> str:

@@ -1,6 +1,6 @@
 """Whoever judges numbers asks how far roundings grow before a change of rounding is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -35,10 +35,12 @@ class Learning:
     def __init__(self, candidate: Mapping[str, Value]) -> None:
         self._candidate = candidate
         self.nudges: list[int] = []
+        self.through = False
 
     def __call__(
         self, arena: Any, config: Mapping[str, Value], steps: int = 0, seed_offset: int = 0, nudge: int = 0
     ) -> gate.Learning:
+        self.through |= config == self._candidate
         losses = OTHER_SEED if seed_offset else BASELINE
         if nudge:
             assert config != self._candidate
@@ -47,7 +49,7 @@ class Learning:
         return gate.Learning(APART if config == self._candidate else losses, 1)
 
 
-def a_program(settings: Settings, spent_s: float) -> MeasuredBench:
+def a_program(settings: Settings, clock: Callable[[], float]) -> MeasuredBench:
     """On a bench that starts nothing."""
 
     def duel(*arguments: Any, **options: Any) -> None:
@@ -56,11 +58,11 @@ def a_program(settings: Settings, spent_s: float) -> MeasuredBench:
     arena = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=0.01,
         max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
-        clock=lambda: spent_s,
+        clock=clock, at_once=True,
         how=lambda *configs, **options: "baton", timed=False,
     )  # fmt: skip
     baseline = SimpleNamespace(
-        profile=a_profile(roots=(a_root(),)), session=None, end=lambda: None, detectable=0.02
+        profile=a_profile(roots=(a_root(),)), session=None, end=lambda: None, detectable=0.02, startup_s=0.0
     )
     return a_bench(arena, baseline, settings, end=BUDGET_S)
 
@@ -77,7 +79,7 @@ def confirmed(monkeypatch: pytest.MonkeyPatch, spent_s: float) -> tuple[Outcome,
     )
     settings = some_settings("throughput", budget_s=BUDGET_S)
     confirmation = Confirmation(
-        a_program(settings, spent_s),
+        a_program(settings, lambda: spent_s if learning.through else 0.0),
         cast(Any, space),
         quiet_log(),
         Batches(settings, cast(Any, None)),
@@ -105,7 +107,7 @@ def test_the_check_of_a_patched_program_asks_too(monkeypatch: pytest.MonkeyPatch
     learning = Learning(second)
     monkeypatch.setattr(gate, "learn", learning)
     numerics = NumericsGate.open(
-        a_program(some_settings("throughput", budget_s=BUDGET_S), 0.0), first, OVERRUN
+        a_program(some_settings("throughput", budget_s=BUDGET_S), lambda: 0.0), first, OVERRUN
     )
     judged = numerics.judge(numerics.learn(second), ["channels_last"], {"channels_last": "on"})
     assert judged.verdict == "within_noise" and learning.nudges == [1]

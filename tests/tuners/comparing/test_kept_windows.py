@@ -48,7 +48,7 @@ def test_the_incumbents_window_is_measured_once_however_many_others_come() -> No
         arena.duel(incumbent, other, how=WINDOWS, quads=1, reuse=True)
     assert arena.started.count(incumbent) == 1
     assert len(arena.started) == 1 + len(others)
-    assert len(arena._kept) == KEPT_WINDOWS
+    assert len(arena.kept) == KEPT_WINDOWS
 
 
 def test_a_window_that_nobody_asked_for_in_a_while_is_measured_again() -> None:

@@ -39,7 +39,9 @@ def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[Configuration, list[
         return Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.99, 4, 1)
 
     patch.setattr(ablate._Bench, "contribution", contribution)
-    arena = cast(Arena, SimpleNamespace(knobs=KNOBS, clock=lambda: 0.0))
+    arena = cast(
+        Arena, SimpleNamespace(knobs=KNOBS, clock=lambda: 0.0, how=lambda *of, **how: LIVE, quad_s=0.1)
+    )
     return ablate.removals(
         arena, WINNER, a_space(BASE), detectable=0.02, level=0.99, number=0, deadline=math.inf, **how
     )
@@ -85,7 +87,7 @@ def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None
     arena = SimpleNamespace(
         knobs=KNOBS, how=lambda *configs, **options: LIVE, start=lambda *of: session, sigma=0.01,
         settled=lambda config: {},
-        warm_up=lambda *of, **options: None, quads=quads, clock=lambda: 0.0,
+        warm_up=lambda *of, **options: None, quads=quads, clock=lambda: 0.0, quad_s=0.1,
     )  # fmt: skip
     config, removals = ablate.removals(
         cast(Arena, arena), winner, a_space(base), detectable=0.02, level=0.99, number=0, deadline=math.inf

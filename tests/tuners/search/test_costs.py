@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.costs import LIVE_QUADS, Costs
 from advisor.tuners.search.race import DUEL_QUADS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.constraints import COMPILE_S
+from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 PRESENT = Configuration({"amp": "off", "malloc": "libc", "num_workers": 0, "execution": "eager"})
 
@@ -37,9 +39,13 @@ def test_compiling_counts_once_and_not_again_beside_an_incumbent_that_compiles()
     assert known.trial_s(compiled, both) == pytest.approx(restarted)
 
 
-def test_a_loader_knob_costs_the_window_of_the_candidate() -> None:
+def test_a_loader_knob_costs_the_windows_of_the_candidate_and_of_what_was_not_measured_before() -> None:
     known, config = costs(), PRESENT.with_({"num_workers": 4})
     window_s = sum(known.arena.window_steps(config)) * known.arena.step_s
+    own_s = sum(known.arena.window_steps(PRESENT)) * known.arena.step_s
+    both_s = 2 * known.launch_s + window_s + own_s
+    assert known.trial_s(PRESENT, config) == pytest.approx(both_s)
+    known.arena.kept.keep(PRESENT, Window(Slot((0.1,)), SlotMeasured(), TrialOutcome("stopped"), 10.0))
     assert known.trial_s(PRESENT, config) == pytest.approx(known.launch_s + window_s)
 
 

@@ -1,0 +1,105 @@
+"""Seconds of what lies between a nominee and its verdict: what does not fit into the rest is not begun."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.confirmation_plan import instance_quads
+from advisor.stages.confirming.longer_run import TIMES, usual_steps
+from advisor.stages.confirming.numerics import learning_steps
+from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.gate import SEEDS
+from advisor.tuners.comparing.measure import MIN_INSTANCES
+from advisor.tuners.comparing.same_process import PROOFS, switchable
+from advisor.tuners.comparing.ways import BATON, WINDOWS
+from advisor.tuners.knob import Value
+from advisor.tuners.search.costs import END_S, Costs
+
+WARM_COMPILE = 0.15  # of the time that it takes with an empty cache: 2 of 22 s and 5 of 71 s were seen
+FRESH_RUNS = 3 + len(SEEDS)  # of the numbers: the baseline twice, other seeds, and the candidate
+
+
+@dataclass(frozen=True)
+class ConfirmationCosts:
+    """What the stages of one confirmation take at least, as far as the baseline tells.
+
+    Attributes:
+        bench: Knows a start, a step, and whether a process runs that can be switched.
+        first: The unchanged program's configuration.
+        second: What is to be confirmed.
+        speed: Of it over the unchanged program, as expected.
+        compile_s: What compiling took with an empty cache, where it compiles what the other does not.
+    """
+
+    bench: MeasuredBench
+    first: Mapping[str, Value]
+    second: Mapping[str, Value]
+    speed: float = 1.0
+    compile_s: float = 0.0
+
+    def least_s(self, there: int = 0) -> float:
+        """Seconds to a verdict on a large gain: numbers, the pairs of the first look, a longer run.
+
+        Args:
+            there: How many of these pairs were measured before.
+        """
+        return self.numerics_s + self.after_numerics_s(there)
+
+    def after_numerics_s(self, there: int = 0) -> float:
+        """Seconds of the pairs of the first look and of a longer run; argument as of ``least_s``."""
+        return self.pairs_s(max(0, MIN_INSTANCES - there)) + self.longer_s
+
+    @property
+    def numerics_s(self) -> float:
+        """Seconds in which the numbers are compared: in a process that runs, in one, or in fresh ones."""
+        if not self._arena.timed or not switchable(self._arena.knobs, self.first, self.second):
+            return FRESH_RUNS * self.fresh_run_s
+        session = self.bench.baseline.session
+        start_s = 0.0 if session is not None and session.alive else self._start_s
+        return start_s + (PROOFS + len(SEEDS)) * (self.fresh_run_s - self._start_s)
+
+    @property
+    def fresh_run_s(self) -> float:
+        """Seconds in which a fresh process makes the steps whose numbers are compared."""
+        return self._start_s + (learning_steps(self.bench) + 1) * self._arena.step_s
+
+    def pairs_s(self, count: int) -> float:
+        """Seconds of so many pairs of fresh processes."""
+        arena, warm_s = self._arena, self._costs.launch_s - self._start_s
+        compile_s = WARM_COMPILE * self.compile_s
+        if self.how == WINDOWS:
+            of_both = [sum(arena.window_steps(config)) for config in (self.first, self.second)]
+            steps = of_both[0] + of_both[1] / self.speed
+            return count * (2 * self._start_s + compile_s + steps * arena.step_s)
+        quads_s = (1 + 1 / self.speed) / 2 * instance_quads(arena, self.bench.settings) * arena.quad_s
+        if self.how == BATON:
+            starts = 1 if arena.at_once else 2
+            return count * (starts * self._start_s + compile_s + 2 * warm_s + quads_s)
+        starts = math.ceil(count / 2) if arena.at_once and arena.two_fit else count
+        return starts * self._start_s + count * (warm_s + quads_s)
+
+    @property
+    def longer_s(self) -> float:
+        """Seconds of the run that shows whether it lasts."""
+        quads = instance_quads(self._arena, self.bench.settings)
+        steps = usual_steps(self._arena, self.second, self.how, quads)
+        compile_s = WARM_COMPILE * self.compile_s
+        return self._start_s + compile_s + TIMES * steps * self._arena.step_s / self.speed
+
+    @property
+    def how(self) -> str:
+        """The way in which both are compared."""
+        return self._arena.how(self.first, self.second, fresh=True)
+
+    @property
+    def _arena(self) -> Arena:
+        return self.bench.arena
+
+    @property
+    def _start_s(self) -> float:
+        return self.bench.baseline.startup_s + END_S
+
+    @property
+    def _costs(self) -> Costs:
+        return Costs(self._arena, self.bench.baseline.startup_s)

@@ -1,0 +1,101 @@
+"""A run ends within its budget and a fifth of it, whatever starts and steps take, or says so at first."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replaying import Effect, Program, Replay, replayed, where
+
+from advisor.base.errors import UsageError
+from advisor.base.settings import GRACE
+from advisor.tuners.knob import Value
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+Knobs = Mapping[str, list[Value] | None]
+LIVE: Knobs = {"placebo": None}
+MALLOC: Knobs = {"malloc": ["libc", "libc-tuned"]}
+FASTER, FREED = Effect(where(placebo="on"), step=1 / 1.5), Effect(where(malloc="libc-tuned"), step=1 / 1.3)
+KINDS: Mapping[str, tuple[Sequence[Effect], Knobs]] = {
+    "live": ([FASTER], LIVE),
+    "restart": ([FREED], MALLOC),
+    "loader": (
+        [Effect(where(num_workers=2), step=0.5), Effect(where(num_workers=4), step=0.25)],
+        {"num_workers": [0, 2, 4]},
+    ),
+    "compile": ([Effect(where(execution="compile"), step=0.5)], {"execution": ["eager", "compile"]}),
+    "two": ([FASTER, FREED], {**LIVE, **MALLOC}),
+    "drifts": ([Effect(where(placebo="on"), step=0.6, loss=0.1), FREED], {**LIVE, **MALLOC}),
+}
+BUDGETS_S = (20.0, 60.0, 180.0, 300.0, 600.0, 1200.0)
+STARTS_S, STEPS_S = (2.0, 20.0, 60.0), (0.02, 0.5, 2.0)
+Cell = tuple[str, float, float, float]
+
+
+def cells() -> list[Cell]:
+    """Of each kind, start and step two budgets, all of them in turn that are more than a start."""
+    found: list[Cell] = []
+    for kind in KINDS:
+        for startup_s in STARTS_S:
+            for step_s in STEPS_S:
+                enough = [budget_s for budget_s in BUDGETS_S if budget_s > startup_s]
+                chosen = (enough[(len(found) // 2 + more) % len(enough)] for more in (0, 1))
+                found += [(kind, startup_s, step_s, budget_s) for budget_s in chosen]
+    return found
+
+
+def run(cell: Cell, folder: Path, **program: Any) -> Replay:
+    kind, startup_s, step_s, budget_s = cell
+    effects, knobs = KINDS[kind]
+    model = Program(effects, startup_s=startup_s, step_s=step_s, **{"without": {"loader": 0.8}, **program})
+    return replayed(model, folder, knobs=dict(knobs), budget_s=budget_s)
+
+
+def ends_in_time(cell: Cell, folder: Path, **program: Any) -> None:
+    """Also where it is refused at once, with a budget that suffices."""
+    try:
+        replay = run(cell, folder, **program)
+    except UsageError as refused:
+        assert "one baseline run takes" in str(refused) and re.search(r"--budget \d+m", str(refused.hint))
+        return
+    assert replay.launcher.now <= (1 + GRACE) * cell[-1]
+    assert replay.result.recommendation.verdict == "change" or replay.result.recommendation.reason
+
+
+@pytest.mark.parametrize("cell", cells(), ids=str)
+def test_a_run_ends_within_its_budget_and_a_fifth(cell: Cell, tmp_path: Path) -> None:
+    ends_in_time(cell, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["live", "two", "drifts"])
+@pytest.mark.parametrize("startup_s", STARTS_S)
+def test_also_where_numbers_turn_out_to_need_fresh_processes(
+    kind: str, startup_s: float, tmp_path: Path
+) -> None:
+    for budget_s in (5 * startup_s, 9 * startup_s):
+        ends_in_time((kind, startup_s, 0.5, budget_s), tmp_path / str(budget_s), repeats=False)
+
+
+@pytest.mark.parametrize("startup_s", STARTS_S)
+def test_also_of_a_program_that_has_to_be_launched_for_every_window(startup_s: float, tmp_path: Path) -> None:
+    for starts in (1.5, 5.0, 8.0, 12.0):
+        ends_in_time(("live", startup_s, 0.02, starts * startup_s), tmp_path / str(starts), steps=60)
+
+
+def test_what_has_no_room_for_its_confirmation_is_kept_with_the_budget_that_it_needs(tmp_path: Path) -> None:
+    cell = ("restart", 20.0, 0.5, 180.0)
+    short = run(cell, tmp_path / "short").result.recommendation
+    assert short.verdict == "keep" and "about 1.3x" in re.sub(r"(\d\.\d)\d", r"\1", short.reason)
+    (minutes,) = re.findall(r"`--budget (\d+)m` could", short.reason)
+    longer = run((*cell[:3], 60.0 * float(minutes)), tmp_path / "longer").result.recommendation
+    assert longer.verdict == "change"
+
+
+def test_a_verdict_is_never_half_confirmed(tmp_path: Path) -> None:
+    for seconds in range(60, 300, 20):
+        found = run(("loader", 20.0, 0.5, float(seconds)), tmp_path / str(seconds)).result
+        confirmed = [trial for trial in found.trials if trial.stage == "confirm"]
+        complete = [trial for trial in confirmed if trial.state == "complete"]
+        assert (found.recommendation.verdict == "change") == bool(complete)
