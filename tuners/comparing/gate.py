@@ -41,6 +41,9 @@ BEYOND_NUDGE = 10.0
 roundings came to 6.2 times at most, a learning rate that is 1 % too high to 25 times at least."""
 MEAN_BEYOND_NUDGE = 3.0  # the same for the mean over all steps, which varies less: 2.1 times were seen
 OF_SEED_NOISE = 0.05  # a step tells as long as nudges allow no more than this part of what another seed makes
+OTHER_DRAWS = (
+    "; it draws other random numbers of the same distribution, so losses can be alike and not the same"
+)
 LEAST_TELLING = 2  # the second loss is the first that an update has made
 
 
@@ -273,7 +276,7 @@ def judge(
         first_bound = bound
     if own_draws:
         first_bound = max(first_bound, baseline.seed_noise)
-    fixed = Verdict("within_noise", f"{told} ({noise})")
+    fixed = Verdict("within_noise", f"{told} ({noise}){OTHER_DRAWS if own_draws else ''}")
     if distance > bound or first > first_bound:
         fixed = Verdict("drifts", f"{told}, the first by {first:.1g}; allowed were {bound:.1g} ({noise})")
     if semantics is not Semantics.ROUNDING or own_draws or first > first_bound or nudged is None:
