@@ -4,7 +4,7 @@ from typing import Any
 
 from result_builder import HOSTILE, a_ceiling, a_finding, a_named_result, a_profile_result, an_interval
 
-from advisor.result.document import Operator, ProfileData, ProfileSummary, Recording
+from advisor.result.document import Kernel, Operator, Product, ProfileData, ProfileSummary, Recording
 from advisor.result.header import Target
 
 
@@ -35,6 +35,17 @@ def a_named_profile(names: list[str]) -> ProfileData:
         update={
             "summary": "what was found", "notes": list(names), "steps": 20,
             "recording": Recording(steps=5, events_per_step=9, notes=list(names)),
+            "kernels_ms": {f"{index} {name}": 1.0 for index, name in enumerate(names)},
+            "roofline_by_kind": {f"{index} {name}": 0.5 for index, name in enumerate(names)},
+            "products": [
+                Product(op=name, m=8, n=8, k=8, dtype=name, calls=1, kernel_us=5.0, tflops=2.0)
+                for name in names
+            ],
+            "kernels": [
+                Kernel(name=name, kind=name, calls=1, us=5.0, op=name, location=name, dtype=name)
+                for name in names
+            ],
+            "rates_from": names[0],
             "operators": [
                 Operator(name=name, phase=name, calls=1, self_ms=1.0, dtype=name, location=name)
                 for name in names

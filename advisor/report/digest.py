@@ -12,6 +12,7 @@ from advisor.report import fields, findings_page, profile_page, strategies_page
 from advisor.report import page as pages
 from advisor.report.charts import rank_chart, scaling_chart
 from advisor.report.charts.device_chart import device_parts
+from advisor.report.kernels_page import kernels_part
 from advisor.report.markdown import counted, fitted, section
 from advisor.report.noise import disturbances
 from advisor.result import conditions, outlook, wording
@@ -25,7 +26,7 @@ MOST_FOLDED = 40  # of those that are folded
 MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again and updated
 LEAVE_OUT = (
     "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Ranks", "Failures",
-    "Kernels", "One step", "On the device",
+    "Products", "Kernels", "One step", "On the device",
     "Not recommended by itself", "Fields", "Findings", "Measured", "Changes", "Notes", "Limits",
 )  # fmt: skip
 """Sections in the order in which they are left out where the digest would be too large."""
@@ -87,6 +88,7 @@ def profile_markdown(result: ProfileData) -> str:
             "On the device": _step("One step, on the device", device_parts(result.profile)),
             "One step": _step("One step", result.profile.phases_ms),
             "Kernels": _step("Kernels by what they do", result.profile.kernels_ms),
+            "Products": _products(result),
             "Ranks": _ranks(result.profile),
             "Limits": _folded("Limits", [f"- {limit}" for limit in profile_page.limits(result)]),
             "Fields": _folded("Fields", fields.block(result)),
@@ -105,6 +107,17 @@ def _step(title: str, parts: Mapping[str, float]) -> list[str]:
         if spent > 0
     ]
     return section(title, ("part", "time", "share"), rows)
+
+
+def _products(result: ProfileData) -> list[str]:
+    """The largest matrix products of a device."""
+    part = kernels_part(result.profile)
+    rows = [
+        (code(row.op), row.sizes, escaped(row.dtype), row.calls, row.time, row.tflops, row.reached)
+        for row in (part.products if part is not None else ())
+    ]
+    head = ("operator", "m x n x k", "dtype", "calls", "time", "TFLOP/s", "of the peak")
+    return section("Matrix products", head, rows)
 
 
 def _notes(texts: Sequence[str]) -> list[str]:

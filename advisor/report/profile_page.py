@@ -10,6 +10,7 @@ from advisor.report.charts.rank_chart import RankPicture, rank_picture
 from advisor.report.charts.share_chart import Limits, limits_part, rates, sheet
 from advisor.report.charts.step_chart import step_bar
 from advisor.report.findings_page import FindingGroups, groups
+from advisor.report.kernels_page import Kernels, kernels_part
 from advisor.report.next_step import tune_command
 from advisor.report.page import Legend, legend, periodic
 from advisor.result import wording
@@ -48,6 +49,7 @@ class ProfilePage:
     periodic: list[Fact]
     ranks: RankPicture | None
     findings: FindingGroups
+    kernels: Kernels | None
     operators: list[OperatorRow]
     replays: list[Fact]
     machine_limits: Limits | None
@@ -81,6 +83,7 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         periodic=periodic(summary),
         ranks=rank_picture(f"{prefix}rank-times", summary.ranks),
         findings=groups(result.findings),
+        kernels=kernels_part(summary),
         operators=operators(result),
         replays=replays(result),
         machine_limits=limits_part(summary, prefix),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from advisor.report.charts.device_chart import device_parts
 from advisor.report.charts.rank_chart import lines as rank_lines
 from advisor.report.findings_page import FindingRow, finding_row, groups, rest_lines
+from advisor.report.kernels_page import kernels_part
 from advisor.report.lines import wrapped
 from advisor.report.next_step import tune_command
 from advisor.report.profile_page import tiles
@@ -14,6 +15,7 @@ from advisor.result.document import ProfileData
 from advisor.result.wording import shown
 
 BAR = 24  # characters of the longest bar
+MOST_KERNELS = 5
 NAME = 13  # of the names of parts, at least
 
 
@@ -38,6 +40,8 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
         lines += ["", *_finding(number, row)]
     if not fired:
         lines += ["", "No rule found anything to change."]
+    single = _kernels(result)
+    lines += ["", *single] if single else []
     lines += rest_lines(found, everything=everything, in_python=result.target.kind == "objects")
     said = [f"Failed while checking: {row.rule}: {row.title}" for row in found.errors]
     said += [f"warning: {shown(text, 500)}" for text in [*result.warnings, *result.profile.notes]]
@@ -58,6 +62,23 @@ def _step(title: str, parts: Mapping[str, float]) -> list[str]:
         f"{'#' * max(1, round(BAR * ms / longest))}"
         for name, ms in sorted(spent.items(), key=lambda item: -item[1])
     ]
+
+
+def _kernels(result: ProfileData) -> list[str]:
+    part = kernels_part(result.profile)
+    if part is None or not part.kernels:
+        return []
+    lines = ["Kernels that take most:"]
+    for row in part.kernels[:MOST_KERNELS]:
+        rates = [
+            f"{row.tflops} TFLOP/s" if row.tflops else "",
+            f"{row.gb_per_s} GB/s" if row.gb_per_s else "",
+        ]
+        reached = f"{row.reached} of {row.bound}" if row.reached else ""
+        told = ", ".join(filter(None, (row.time, f"{row.calls} calls", *rates, reached)))
+        of = f" ({row.op})" if row.op else ""
+        lines.append(f"  {row.name}{of}{f' in {row.place}' if row.place else ''}: {told}")
+    return [*lines, *(f"  {text}" for text in part.said)]
 
 
 def _finding(number: int, row: FindingRow) -> list[str]:
