@@ -41,7 +41,7 @@ browsers: $(READY) ## drive reports of every kind in a Chromium: accessibility, 
 	$(PYTEST) -q -m browsers
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
-	$(PYTEST) -q -m "planted or not planted" tests/planted
+	$(PYTEST) -q -m "planted or not planted" tests/planted tests/field
 
 planted-record: $(READY) ## record the profiles of planted programs that have none of their present source
 	$(TEST_ENV) $(BIN)/python tests/planted/record.py

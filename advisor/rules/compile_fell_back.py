@@ -6,6 +6,7 @@ from advisor.advice.finding import Finding, Kind, Severity
 from advisor.advice.rule import Family, Rule
 from advisor.profiles.facts.observed import CompileFacts
 from advisor.profiles.facts.profile import Profile
+from advisor.rules.recompiles import guard_advice, sizes_change
 
 
 class CompileFellBack(Rule):
@@ -16,7 +17,9 @@ class CompileFellBack(Rule):
     CUDA graphs are skipped because of changing inputs or work on the CPU. The time of compiling is spent
     and the gain is lost.
     Read the reason given here. Keep shapes constant or mark them dynamic, compile another part of the
-    model, or leave compilation out. `TORCH_LOGS=recompiles,graph_breaks,cudagraphs` shows every case.
+    model, or leave compilation out. A Python number that changes from call to call, such as a counter in an
+    attribute, is compiled in as a constant: keep it in a buffer.
+    `TORCH_LOGS=recompiles,graph_breaks,cudagraphs` shows every case.
     """
 
     family = Family.COMPUTE
@@ -43,7 +46,8 @@ class CompileFellBack(Rule):
         lost = _lost(compiled)
         if lost is not None:
             title, advice, knobs = lost
-            return self.diagnostic(title, advice=advice, evidence=evidence, knobs=knobs)
+            place = compiled.recompile_location if compiled.limit_reached else None
+            return self.diagnostic(title, advice=advice, location=place, evidence=evidence, knobs=knobs)
         if compiled.cudagraphs_skipped:
             reason = compiled.cudagraphs_skipped.partition("\n")[0]
             return self.diagnostic(
@@ -76,8 +80,7 @@ def _lost(compiled: CompileFacts) -> tuple[str, str, tuple[str, ...]] | None:
     if compiled.limit_reached:
         return (
             f"{compiled.frames} compilations reached the recompile limit: new cases run uncompiled",
-            "Mark the size that changes as dynamic: `torch.compile(model, dynamic=True)`; sums may then "
-            "round differently.",
-            ("dynamic", "compile_region"),
+            guard_advice(compiled),
+            ("dynamic", "compile_region") if sizes_change(compiled) else (),
         )
     return None

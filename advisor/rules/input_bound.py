@@ -1,10 +1,11 @@
 """A step waits while the loader prepares its batch."""
 
 from advisor.advice.finding import Finding, Kind
-from advisor.advice.rule import Family, Rule, percent
+from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
 from advisor.profiles.derived.demand import cpu_demand
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Share
+from advisor.rules.slow_sampler import waits_for_sampler
 
 MANY = "_MultiProcessing"  # begins the name of the iterator that has workers; a trace does not tell how many
 THRESHOLD = 0.05  # where PyTorch's TensorBoard plug-in starts to warn
@@ -35,9 +36,19 @@ class InputBound(Rule):
         if share < THRESHOLD:
             return self.passed(f"{percent(share)} of the step waits for data")
         free = profile.replays.loader_free
+        ceiling = (
+            self.timeline(share)
+            if free is None
+            else self.measured(_waited(free, share, bool(workers) and profile.device == "cpu"))
+        )
+        if ceiling.low < self.least:
+            return self.passed(
+                f"{percent(share)} of each step waits for data while other work goes on: "
+                "with the data at hand it takes as long"
+            )
         return self.opportunity(
             f"{percent(share)} of each step waits for data",
-            self.timeline(share) if free is None else self.measured(_no_more_than(free, share)),
+            ceiling,
             advice=_advice(profile, workers),
             location=None if loader is None else loader.location,
             evidence={
@@ -45,15 +56,26 @@ class InputBound(Rule):
                 "step_ms": round(phases.step_ms, 4),
                 "num_workers": workers,
             },
+            knobs=() if waits_for_sampler(profile) else None,
         )
 
 
-def _no_more_than(free: Share, waited: float) -> Share:
-    """The replay, certain only of what the step was seen to wait: without workers the CPU is freer, too."""
-    return Share(free.share, min(free.low, waited), free.high)
+def _waited(free: Share, waited: float, in_bursts: bool) -> Share:
+    """The replay, certain only of what the step was seen to wait: without workers the CPU is freer, too.
+
+    Workers may deliver in bursts, which a replay is too short for; where nothing else goes on while a step
+    waits for them (``in_bursts``), the wait that was watched is certain.
+    """
+    low = min(free.low, waited)
+    if not in_bursts:
+        return Share(free.share, low, free.high)
+    seen = waited * (1 - TIMELINE_ERROR)
+    return Share(max(free.share, waited), max(low, seen), max(free.high, waited))
 
 
 def _advice(profile: Profile, num_workers: int | None) -> str:
+    if waits_for_sampler(profile):
+        return "Draw the numbers of items faster: much of the wait is the sampler's."
     if num_workers is None:
         return "Make items cheaper, or give the loader more workers: `DataLoader(..., num_workers=...)`."
     if not num_workers:

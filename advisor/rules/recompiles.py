@@ -1,9 +1,14 @@
 """A compiled step is compiled again after the warm-up."""
 
+import re
+
 from advisor.advice.finding import Finding, Kind, Severity
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.observed import CompileFacts
 from advisor.profiles.facts.profile import Profile
 
+NUMBERS = re.compile(r"^\d+/\d+: ")  # of the frame and of its compilation
+ATTRIBUTE = re.compile(r"\.\w+$")
 SIZE = "size mismatch"  # in the reason that dynamo gives when a shape changed
 
 
@@ -32,7 +37,9 @@ class Recompiles(Rule):
         count = compiled.recompiles_after_warmup
         if not count:
             return self.passed("0 recompilations after the first ten steps")
-        advice = _advice(compiled.recompile_reasons)
+        advice = guard_advice(compiled)
+        knobs = self.knobs if sizes_change(compiled) else ()
+        place = compiled.recompile_location
         evidence = {
             "recompilations": count,
             "recompile_s": round(compiled.recompile_seconds, 3),
@@ -45,14 +52,18 @@ class Recompiles(Rule):
         over_s = _planned_s(profile) if count == 1 else (run.wall_s if run is not None else None)
         if not over_s:
             severity = Severity.LOW if count == 1 else None
-            return self.diagnostic(told, advice=advice, severity=severity, evidence=evidence)
+            return self.diagnostic(
+                told, advice=advice, severity=severity, location=place, evidence=evidence, knobs=knobs
+            )
         share = compiled.recompile_seconds / max(over_s, compiled.recompile_seconds)
         of = "planned run" if count == 1 else "time since the first step"
         return self.opportunity(
             f"{percent(share)} of the {of} recompiles: {told}",
             self.timeline(share, of="run"),
             advice=advice,
+            location=place,
             evidence={**evidence, "of_s": round(over_s, 3)},
+            knobs=knobs,
         )
 
 
@@ -68,11 +79,26 @@ def _planned_s(profile: Profile) -> float | None:
     return run.steps_total * phases.step_ms / 1000 + profile.compile.seconds
 
 
-def _advice(reasons: tuple[str, ...]) -> str:
-    if reasons and not any(SIZE in reason for reason in reasons):
-        first = reasons[0].partition("\n")[0].partition("#")[0].strip()
-        return f"Hand over what changes as a tensor, not as a Python value: the guard `{first}` failed."
-    return (
-        "Mark the size that changes as dynamic: `torch._dynamo.mark_dynamic(batch, 0)` before the step, "
-        "or `torch.compile(model, dynamic=True)`; sums may then round differently."
-    )
+def sizes_change(compiled: CompileFacts) -> bool:
+    """Whether what was compiled anew met another size; so where no reason is known."""
+    reasons = compiled.recompile_reasons
+    return not reasons or any(SIZE in reason for reason in reasons)
+
+
+def guard_advice(compiled: CompileFacts) -> str:
+    """What to do about the guard that failed, by dynamo's own reason."""
+    if sizes_change(compiled):
+        return (
+            "Mark the size that changes as dynamic: `torch._dynamo.mark_dynamic(batch, 0)` before the step, "
+            "or `torch.compile(model, dynamic=True)`; sums may then round differently."
+        )
+    guard = compiled.recompile_reasons[0].partition("\n")[0].partition("#")[0].strip()
+    guard = NUMBERS.sub("", guard)
+    where = f" at {compiled.recompile_location}" if compiled.recompile_location is not None else ""
+    value = guard.partition(" == ")[0]
+    if ATTRIBUTE.search(value):
+        return (
+            f"Keep `{value}`{where} in a buffer (a tensor of no dimensions), or out of what is compiled: "
+            f"the guard `{guard}` fails whenever it changes."
+        )
+    return f"Hand over what changes{where} as a tensor, not as a Python value: the guard `{guard}` failed."

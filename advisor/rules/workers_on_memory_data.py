@@ -7,6 +7,10 @@ from advisor.profiles.facts.profile import Profile
 from advisor.rules.input_bound import THRESHOLD
 from advisor.rules.slow_item import in_ms, wait_ceiling
 
+EXPLAINED = (
+    2.0  # times its transport that the wait for a batch may last, to be explained by it; set by experiment
+)
+
 
 class WorkersOnMemoryData(Rule):
     """A batch that a worker made must be passed to the training process through shared memory.
@@ -47,6 +51,8 @@ class WorkersOnMemoryData(Rule):
         title = f"{in_ms(making_ms)} to make a batch, {in_ms(loader.transport_ms)} to pass it on"
         if making_ms >= loader.transport_ms or fed.making_ms >= fed.wait_ms:
             return self.passed(title)
+        if fed.wait_ms > fed.batches * EXPLAINED * loader.transport_ms:
+            return self.passed(f"{title}: too little for a wait of {in_ms(fed.wait_ms / fed.batches)}")
         return self.opportunity(
             f"{percent(wait)} of each step waits for workers: {title}",
             wait_ceiling(self, profile),

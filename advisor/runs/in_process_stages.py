@@ -14,6 +14,7 @@ from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.profiles.hooks.model.owners import is_optimized
 from advisor.profiles.hooks.recorder import Plan, can_mark, plan
 from advisor.profiles.hooks.step.clock import Clock, Step
+from advisor.profiles.hooks.step.lineage import STEPS
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.traces.event_cost import Parts
 from advisor.profiles.traces.reading import read_trace
@@ -238,7 +239,8 @@ class Stages:
         yield Observation(self._watch, 0.0, division.watched, math.inf), division.most_watched
         self._keep_watched()
         if division.inspected:
-            yield Inspection(self._watch, division.inspected, INSPECT_S), division.inspected
+            steps = max(1, division.inspected - STEPS)
+            yield Inspection(self._watch, self._clock, steps, INSPECT_S), division.inspected
             assert self.seen.profile is not None
             self.seen.profile = inspected(self.seen.profile, self._facts())
         if not division.recorded or self._is_hindered():

@@ -31,6 +31,32 @@ class HotSpot:
 
 
 @dataclass(frozen=True)
+class LineCalls:
+    """What one line of the program has torch compute in a step, met by following its tensors.
+
+    ``functions`` are those with the most time, ``calls`` all calls. Shares (0 to 1) are of the time of all
+    calls in the line's ``phase`` (as in ``HotSpot``). ``repeated`` calls had the function and the arguments
+    of an earlier call, ``repeated_across`` of them of one in the step before, and none in this. ``turns``
+    is how often the line called the function that it called most, and ``chain`` how many of these calls the
+    longest sequence holds in which each needs the result of the one before. ``graphed`` says whether they
+    record a graph, ``parametrized`` whether they are those of ``torch.nn.utils.parametrize``.
+    """
+
+    location: Location
+    phase: str
+    functions: tuple[str, ...]
+    calls: int
+    share: float
+    repeated: int
+    repeated_across: int
+    repeated_share: float
+    turns: int
+    chain: int
+    graphed: bool = False
+    parametrized: bool = False
+
+
+@dataclass(frozen=True)
 class SyncPoint:
     """A place that made the host wait for the device (or would, on one).
 
@@ -45,6 +71,23 @@ class SyncPoint:
     blocked_ms: float | None = None
     idle_ms: float | None = None
     where: str = "user"
+
+
+@dataclass(frozen=True)
+class Denormals:
+    """Numbers too small to be normal (below 1.2e-38 in float32) in what a CPU computes with.
+
+    ``name`` is the tensor with the largest share of them, ``share`` (0 to 1) that share by samples, ``kind``
+    what it is (``parameter``, ``gradient``, ``state``). ``tensors_share`` is the share of all parameters, by
+    elements, that have some in themselves, their gradient or their state. ``slowdown`` is the time of a
+    product with that tensor over one with zeros in their place, as measured.
+    """
+
+    name: str
+    share: float
+    kind: str
+    tensors_share: float
+    slowdown: float
 
 
 @dataclass(frozen=True)
@@ -117,6 +160,8 @@ class CompileFacts:
     ``frames`` were seen and ``compiled`` of them compiled. ``breaks`` are those of the whole run;
     ``recompiles_after_warmup`` counts compilations after the first ten steps. ``seconds`` is the wall time
     of all compilations. ``eager_step_ms`` is the step with every graph skipped, by replay.
+    ``recompile_reasons`` are guards as dynamo words them, ``recompile_location`` the user's line whose
+    value the last of them is about.
     """
 
     frames: int = 0
@@ -128,6 +173,7 @@ class CompileFacts:
     recompiles_after_warmup: int = 0
     recompile_seconds: float = 0.0
     recompile_reasons: tuple[str, ...] = ()
+    recompile_location: Location | None = None
     limit_reached: bool = False
     cudagraphs_skipped: str | None = None
     failures: tuple[str, ...] = ()

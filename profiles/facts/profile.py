@@ -9,8 +9,10 @@ from advisor.profiles.facts.growing import Growth
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.observed import (
     CompileFacts,
+    Denormals,
     HostFacts,
     HotSpot,
+    LineCalls,
     Location,
     MemoryUse,
     RankFacts,
@@ -90,8 +92,9 @@ class LoaderFacts:
     ``padding_share`` is the share of padding among the tokens of integer batches. ``shapes`` counts
     different batch shapes. ``slow_line`` is where sampling met the making of items most.
     ``dataset_changes`` names an attribute of the dataset, or of the function that joins its items, that the
-    program changed between two epochs. ``fixed`` is why its iterator cannot be made anew within an epoch;
-    ``None`` where it can.
+    program changed between two epochs. ``draw_ms`` is the time per step in which the main process draws the
+    numbers of items, where a sampler is the program's own, and ``draw_line`` where. ``fixed`` is why its
+    iterator cannot be made anew within an epoch; ``None`` where it can.
     """
 
     dataset: int = 0
@@ -131,6 +134,8 @@ class LoaderFacts:
     slow_line: Location | None = None
     dataset_changes: str | None = None
     fixed: str | None = None
+    draw_ms: float | None = None
+    draw_line: Location | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,8 @@ class OptimizerFacts:
 
     ``without_gradient_bytes`` are bytes of parameters that had no gradient in any update seen.
     ``zeroes_gradients`` is whether gradients are cleared by writing zeros, ``zero_grad_ms`` the time of
-    clearing them per step.
+    clearing them per step. ``groups`` counts the groups of parameters, ``distinct_groups`` those that would
+    be left if groups with equal settings were one.
     """
 
     name: str
@@ -203,6 +209,8 @@ class OptimizerFacts:
     zeroes_gradients: bool | None = None
     zero_grad_ms: float | None = None
     location: Location | None = None
+    groups: int | None = None
+    distinct_groups: int | None = None
 
     @property
     def implementation(self) -> str:
@@ -287,6 +295,8 @@ class Profile:
     ``window`` is what torch.profiler recorded, ``series`` the distribution of watched steps, ``watching``
     the share (0 to 1) that watching itself adds to a step, ``growth`` what the process takes more of.
     ``ranks`` are the processes of a distributed run, ``None`` for a single one.
+    ``line_calls`` are the lines of the program that take the most time in calls of torch, or repeat the
+    most. ``denormals`` are those of a model on the CPU, where they are not flushed.
     """
 
     machine: Machine
@@ -303,12 +313,14 @@ class Profile:
     replays: Replays = field(default_factory=Replays)
     rates: Rates | None = None
     hotspots: tuple[HotSpot, ...] = ()
+    line_calls: tuple[LineCalls, ...] = ()
     syncs: tuple[SyncPoint, ...] | None = None
     compile: CompileFacts | None = None
     host: HostFacts | None = None
     ranks: tuple[RankFacts, ...] | None = None
     watching: float | None = None
     growth: Growth | None = None
+    denormals: Denormals | None = None
 
     @property
     def peak_bytes(self) -> int:

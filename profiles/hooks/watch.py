@@ -1,12 +1,14 @@
 """All taps of one process, installed together and removed together."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import Machine, with_torch
-from advisor.profiles.facts.observed import HotSpot, SyncPoint
+from advisor.profiles.facts.observed import Denormals, HotSpot, SyncPoint
 from advisor.profiles.facts.profile import Profile, RootFacts, RunFacts
 from advisor.profiles.hooks.loading.cached_batch import CachedBatch
+from advisor.profiles.hooks.loading.drawing import Drawing
 from advisor.profiles.hooks.loading.loader_record import LoaderRecord
 from advisor.profiles.hooks.loading.loaders import Loaders
 from advisor.profiles.hooks.loading.recorded_batches import RecordedBatches
@@ -15,6 +17,7 @@ from advisor.profiles.hooks.model.discovery import dynamo_at_work
 from advisor.profiles.hooks.model.registered_hooks import RegisteredHooks
 from advisor.profiles.hooks.model.roots import Roots
 from advisor.profiles.hooks.omission import Anomalies, Backwards, Graphs, Omissions, Part, Reductions, Updates
+from advisor.profiles.hooks.optimizer.denormals import denormals
 from advisor.profiles.hooks.optimizer.losses import Losses
 from advisor.profiles.hooks.optimizer.numerics import nonfinite_facts
 from advisor.profiles.hooks.optimizer.optimizers import Optimizers
@@ -22,6 +25,7 @@ from advisor.profiles.hooks.patches import Scope
 from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.step.cost import watching_s
 from advisor.profiles.hooks.step.hot_lines import Sampler
+from advisor.profiles.hooks.step.lineage import Lineage
 from advisor.profiles.hooks.step.saves import Saves
 from advisor.profiles.hooks.step.syncs import Syncs
 from advisor.profiles.hooks.step.transfers import Transfers
@@ -56,6 +60,7 @@ class Watch:
     Attributes:
         record_grad_norms: Set before ``install`` to keep the gradient norm of each update.
         batches: Stand in for those of the training loader.
+        lineage: Follows the values that lines of the program compute.
         memory: Told where a watched window begins and ends, and of its steps.
         growth: Told of every step.
     """
@@ -95,6 +100,9 @@ class Watch:
         self._compiling = compiling
         self._syncs = Syncs(clock, self._scope)
         self._sampler = Sampler(clock)
+        self._drawing = Drawing(clock, self._scope)
+        self.lineage = Lineage(clock)
+        self._denormals: Denormals | None = None
         self._synced: tuple[SyncPoint, ...] | None = None
         self._hotspots: tuple[HotSpot, ...] = ()
         self.batches = RecordedBatches(self._loaders)
@@ -134,12 +142,15 @@ class Watch:
         self._clock.ask(on)
         if on:
             self._syncs.install()
+            self._drawing.install()
             self._sampler.start()
         else:
             self._sampler.stop()
             self._syncs.remove()
             self._synced = self._syncs.facts(max(1, steps))
             self._hotspots = self._sampler.hotspots()
+            self._drawing.remove(max(1, steps), self._hotspots)
+            self._denormals = denormals(self._roots.modules(), self._optimizers.known)
         self._roots.inspect(on)
         self._losses.inspect(on)
         self._optimizers.inspect(on)
@@ -233,11 +244,12 @@ class Watch:
         if machine.torch_default_threads is None and self.default_threads is not None:
             machine = with_torch(machine, self.default_threads)
         roots = self._roots.facts(self._optimizers.without_gradient)
+        loader = self._loaders.facts()
         return Profile(
             machine=machine,
             target_kind=target_kind,
             device=_device(roots),
-            loader=self._loaders.facts(),
+            loader=None if loader is None else replace(loader, **self._drawing.facts()),
             roots=roots,
             optimizers=tuple(self._optimizers.facts),
             run=self._run_facts(roots),
@@ -245,8 +257,10 @@ class Watch:
             compile=None if self._compiling is None else self._compiling.facts(),
             syncs=self._synced,
             hotspots=self._hotspots,
+            line_calls=self.lineage.facts(),
             watching=self._watching(),
             growth=self.growth.facts(),
+            denormals=self._denormals,
         )
 
     def _parameters(self) -> "list[Tensor]":

@@ -4,7 +4,7 @@ import pytest
 from builders import a_machine, a_profile
 
 from advisor.advice.finding import Severity, State
-from advisor.profiles.facts.observed import CompileFacts
+from advisor.profiles.facts.observed import CompileFacts, Location
 from advisor.profiles.facts.profile import Profile
 from advisor.rules.compile_fell_back import CompileFellBack
 
@@ -35,6 +35,19 @@ def test_the_recompile_limit_asks_for_dynamic_sizes() -> None:
     finding = CompileFellBack().check(a_profile(compile=replace(COMPILED, limit_reached=True)))
     assert finding.severity is Severity.HIGH
     assert "dynamic=True" in finding.advice and "dynamic" in finding.knobs
+
+
+def test_where_no_size_changes_the_guard_that_failed_is_named_and_nothing_said_of_sizes() -> None:
+    counted = replace(
+        COMPILED,
+        limit_reached=True,
+        recompile_reasons=("0/3: fn._modules['2'].count == 3  # self.count += 1  # train.py:24 in forward",),
+        recompile_location=Location("/home/me/train.py", 24, "forward"),
+    )
+    finding = CompileFellBack().check(a_profile(compile=counted))
+    assert finding.location == counted.recompile_location
+    assert "`fn._modules['2'].count` at /home/me/train.py:24 in a buffer" in finding.advice
+    assert "dynamic" not in finding.advice and finding.knobs == ()
 
 
 def test_skipped_cuda_graphs_are_medium() -> None:

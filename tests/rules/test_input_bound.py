@@ -1,8 +1,10 @@
+from typing import Any
+
 from builders import a_loader, a_profile, a_share, a_window
 
 from advisor.advice.finding import Severity, State
 from advisor.profiles.facts.profile import Profile, RunFacts
-from advisor.profiles.facts.replayed import Replays
+from advisor.profiles.facts.replayed import Replays, Share
 from advisor.rules.input_bound import InputBound
 
 
@@ -66,3 +68,14 @@ def test_a_trace_is_judged_by_the_ranges_of_its_loader() -> None:
 
 def test_a_trace_without_such_a_range_is_not_judged() -> None:
     assert InputBound().check(a_traced("", 0.0)).state is State.NOT_APPLICABLE
+
+
+def test_workers_that_deliver_in_bursts_make_a_step_wait_whatever_a_short_replay_says() -> None:
+    facts: dict[str, Any] = {
+        "phases_ms": {"input_wait": 3.3},
+        "replays": Replays(loader_free=Share(0.0, 0.0, 0.5)),
+    }
+    bursts = InputBound().check(a_profile(loader=a_loader(num_workers=2), **facts))
+    assert (bursts.state, bursts.severity) == (State.OPPORTUNITY, Severity.HIGH)
+    ahead = InputBound().check(a_profile(loader=a_loader(num_workers=2), device="cuda:0", **facts))
+    assert ahead.state is State.PASSED and "while other work goes on" in ahead.title

@@ -25,6 +25,7 @@ SLOT_LIMIT_S = 5.0
 EXTRA_S = 5.0  # after which no round beyond the least begins
 LEAST_PAIRS = 2  # of which an interval can be made
 REFILL = 2.0  # batches beyond the queue's depth, after which a loader with workers is steady again
+STALL, RARE = 10, 0.01  # times the median; share of the steps up to which such a one is no steady state
 LITTLE = 0.01  # share of a step, below which leaving a part out tells nothing that is worth its steps
 
 # In this order: the ones that leave the training state sound come first, backward last.
@@ -240,9 +241,16 @@ class Replaying:
 
 
 def normal_step_s(wall_ns: Sequence[int], flags: Container[int]) -> float:
-    """Mean seconds of the steps of an observation that have no ``flags``; of all where none is clean."""
+    """Mean seconds of the steps of an observation that have no ``flags``; of all where none is clean.
+
+    A stall is left out; long steps that come again and again, as behind workers that deliver in bursts, are
+    not.
+    """
     clean = [value for place, value in enumerate(wall_ns) if place not in flags]
     values = clean or wall_ns
     centre = median([value / 1e9 for value in values])
-    kept = [value / 1e9 for value in values if value / 1e9 < 10 * centre]  # one stall is no steady state
-    return sum(kept) / len(kept)
+    seconds = [value / 1e9 for value in values]
+    stalls = sum(value >= STALL * centre for value in seconds)
+    if stalls <= max(1, int(RARE * len(seconds))):
+        seconds = [value for value in seconds if value < STALL * centre]
+    return sum(seconds) / len(seconds)

@@ -31,7 +31,7 @@ def carry_out(command: Message, watch: Watch, clock: Clock, channel: Channel) ->
         case Observe():
             return Observation(watch, command.seconds, command.steps, command.limit_s, exact=command.exact)
         case Inspect():
-            return Inspection(watch, command.steps, command.limit_s, exact=command.exact)
+            return Inspection(watch, clock, command.steps, command.limit_s, exact=command.exact)
         case Record():
             return Recording(
                 clock,

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from advisor.profiles.facts.machine import cgroup_throttling
-from advisor.profiles.hooks.recorder import Recorder
+from advisor.profiles.hooks.model.discovery import dynamo_at_work
+from advisor.profiles.hooks.recorder import Recorder, can_mark
 from advisor.profiles.hooks.step.clock import Clock, Step
+from advisor.profiles.hooks.step.lineage import STEPS
 from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.look_messages import Inspected, Observed, Recorded
 from advisor.tuners.trial.messages import Message
@@ -97,30 +99,56 @@ class Observation:
 
 
 class Inspection:
-    """Looks closely at a few steps, at a cost that would falsify times: blocking calls, hot lines, tables."""
+    """Looks closely at a few steps, at a cost that would falsify times: blocking calls, hot lines, tables.
 
-    def __init__(self, watch: Watch, steps: int, limit_s: float, *, exact: bool = False) -> None:
+    Where the function mode that it needs can come and go, values are then followed through a few more steps.
+    """
+
+    def __init__(
+        self, watch: Watch, clock: Clock, steps: int, limit_s: float, *, exact: bool = False
+    ) -> None:
         self._exact = exact
         self._watch = watch
+        self._clock = clock
         self._left = steps
         self._limit_s = limit_s
+        self._following = 0
 
     def begin(self) -> None:
         """Put the costly taps in place."""
         self._watch.inspect(True)
+        self._looking = True
         self._began = time.perf_counter()
         self._count = 0
 
     def take(self, step: Step) -> bool:
         """Count the step."""
+        if self._following:
+            self._following -= 1
+            if self._following:
+                self._watch.lineage.next_step()
+            return not self._following
         self._count += 1
         late = not self._exact and time.perf_counter() - self._began > self._limit_s
-        return self._count >= self._left or late
+        if self._count < self._left and not late:
+            return False
+        self._end_look()
+        if late or not can_mark(self._clock.kind) or dynamo_at_work():
+            return True
+        self._watch.lineage.start()
+        self._following = STEPS
+        return False
 
     def finish(self) -> Inspected:
-        """Take them away again; what they saw is in the facts."""
-        self._watch.inspect(False, steps=self._count)
+        """Take all of it away again; what was seen is in the facts."""
+        self._end_look()
+        self._watch.lineage.stop()
         return Inspected(self._count)
+
+    def _end_look(self) -> None:
+        if self._looking:
+            self._looking = False
+            self._watch.inspect(False, steps=self._count)
 
 
 class Recording:

@@ -1,5 +1,6 @@
 """What ``torch.compile`` did in this process: time spent, graphs made, breaks, recompilations, failures."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from advisor.profiles.hooks.user_lines import LIBRARIES
 
 MAX_REASONS = 5
 LIMIT = "recompile limit exceeded"  # as dynamo words it
+FRAME = re.compile(r'^ +File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 WARMUP = 10  # steps; what is compiled later recompiles
 
 
@@ -74,9 +76,8 @@ class Compiling:
         metrics = get_compilation_metrics()
         breaks = _breaks()
         failures = [failure for failure in _failures() if LIMIT not in failure]
-        reasons = dict.fromkeys(
-            _first_line(metric.recompile_reason) for metric in metrics if metric.recompile_reason
-        )
+        told = [metric.recompile_reason for metric in metrics if metric.recompile_reason]
+        reasons = dict.fromkeys(map(_first_line, told))
         skipped = next((m.cudagraph_skip_reason for m in metrics if m.cudagraph_skip_reason), None)
         skips = counters["inductor"].get("cudagraph_skips", 0)
         return CompileFacts(
@@ -89,6 +90,7 @@ class Compiling:
             recompiles_after_warmup=self._late,
             recompile_seconds=self._late_seconds,
             recompile_reasons=tuple(reasons)[:MAX_REASONS],
+            recompile_location=_in_stack(told[-1]) if told else None,
             limit_reached=any(LIMIT in reason for reason in counters["unimplemented"]),
             cudagraphs_skipped=skipped or (f"{skips} graphs were skipped" if skips else None),
             failures=tuple(failures[:MAX_REASONS]),
@@ -148,6 +150,13 @@ def _told(reason: str) -> str:
 def _innermost(stack: list[Any]) -> Location | None:
     users = [frame for frame in stack if not frame.filename.startswith(LIBRARIES)]
     return Location(users[-1].filename, users[-1].lineno, users[-1].name) if users else None
+
+
+def _in_stack(reason: str) -> Location | None:
+    """The innermost place of the user's in the stack that dynamo prints below a reason."""
+    frames = [Location(file, int(line), name) for file, line, name in FRAME.findall(reason)]
+    users = [frame for frame in frames if not frame.file.startswith(LIBRARIES)]
+    return users[-1] if users else None
 
 
 def _first_line(reason: str | None) -> str:

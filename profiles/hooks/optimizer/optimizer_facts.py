@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
+NO_SETTINGS = ("params", "param_names", "name")  # of a group: what it is, not how it is updated
+
 
 @dataclass(slots=True)
 class Known:
@@ -48,6 +50,8 @@ def optimizer_facts(optimizer: "Optimizer", closure: bool = False) -> OptimizerF
         differentiable=bool(group.get("differentiable", False)),
         sparse_gradients=any(gradient.is_sparse for gradient in gradients(optimizer)),
         closure=closure,
+        groups=len(optimizer.param_groups),
+        distinct_groups=len({_settings(each) for each in optimizer.param_groups}),
     )
 
 
@@ -100,6 +104,11 @@ def first_nonfinite(optimizer: "Optimizer") -> "Tensor | None":
         if not all(bool(part.isfinite().all()) for part in each_tensor(_dense(parameter.grad.detach()))):
             return parameter
     return None
+
+
+def _settings(group: dict[str, Any]) -> str:
+    """What an update reads of a group beside its parameters."""
+    return repr(sorted((name, value) for name, value in group.items() if name not in NO_SETTINGS))
 
 
 def _dense(tensor: "Tensor") -> Any:

@@ -7,7 +7,7 @@ import pytest
 from builders import a_loader, a_profile, an_optimizer
 
 from advisor.profiles.facts.profile import Profile, RunFacts, StepPhases
-from advisor.tuners.comparing.replay import Effort, Replaying
+from advisor.tuners.comparing.replay import Effort, Replaying, normal_step_s
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.look_messages import Omit, Omitted
@@ -133,3 +133,11 @@ def test_without_time_nothing_is_measured() -> None:
     paper = Paper()
     found = replaying(paper, deadline=-1.0).run(NAMES)
     assert dict(found.refused) == dict.fromkeys(NAMES, "no time was left") and paper.blocks == []
+
+
+def test_one_stall_is_no_steady_state_but_workers_that_deliver_in_bursts_are() -> None:
+    usual = [1_000_000] * 30
+    assert normal_step_s([*usual, 50_000_000], ()) == pytest.approx(0.001)
+    bursts = [*usual, 50_000_000] * 4
+    assert normal_step_s(bursts, ()) > 0.002
+    assert normal_step_s([*usual, 50_000_000], {30}) == pytest.approx(0.001)

@@ -1,0 +1,56 @@
+"""The CPU computes with numbers that are too small to be normal."""
+
+from advisor.advice.finding import Finding, Kind
+from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.profile import Profile
+
+LEAST_SHARE = 0.01  # of one tensor's elements; set by experiment
+OF = {"parameter": "", "gradient": "the gradient of ", "state": "the optimizer's state of "}
+SLOWER = 1.3  # times, of a product with them; set by experiment
+
+
+class DenormalNumbers(Rule):
+    """Numbers below 1.2e-38 (float32) are denormal, and many processors compute with them far more slowly.
+
+    They come from values that decay and never reach zero: weights of units that get no gradient under weight
+    decay, momenta of such parameters, long recurrences. One of them in an operation is enough to slow it
+    down. Treat them as zero with `torch.set_flush_denormal(True)` right after importing torch, before it
+    starts its threads. What they contribute to a sum is below its rounding. The ceiling is the part of
+    forward, backward and update that works on such tensors, times what a product with the worst of them
+    took more, as measured.
+    """
+
+    family = Family.NUMERICS
+    kind = Kind.WASTE
+    on_traces = "values of parameters: a trace does not hold them"
+    threshold = (
+        f"{LEAST_SHARE:.0%} of a tensor denormal, and a product with it {SLOWER} times slower "
+        "(set by experiment)"
+    )
+    knobs = ("flush_denormal",)
+    explains = ("single_tensor_optimizer", "optimizer_bound")
+
+    def check(self, profile: Profile) -> Finding:
+        phases, found, run = profile.phases, profile.denormals, profile.run
+        if profile.device != "cpu":
+            return self.not_applicable("numbers on the CPU", f"the model runs on {profile.device}")
+        if phases is None or run is None:
+            return self.not_applicable("no steps were recorded")
+        if found is None or found.share < LEAST_SHARE:
+            return self.passed("0 denormal numbers were met among parameters, gradients and optimizer state")
+        said = f"{percent(found.share)} of {OF[found.kind]}`{found.name}` is denormal"
+        if found.slowdown < SLOWER:
+            return self.passed(f"{said}; a product with it is {found.slowdown:.1f} times as slow")
+        parts = ("optimizer",) if found.kind == "state" else ("forward", "backward", "optimizer")
+        share = phases.share(*parts) * found.tensors_share * (1 - 1 / found.slowdown)
+        return self.opportunity(
+            f"{said}: a product with it is {found.slowdown:.1f} times as slow",
+            self.modelled(share),
+            advice="Treat them as zero: `torch.set_flush_denormal(True)` right after importing torch; "
+            "results change below their rounding.",
+            evidence={
+                "denormal_share": round(found.share, 4),
+                "slowdown": round(found.slowdown, 2),
+                "share_of_parameters": round(found.tensors_share, 4),
+            },
+        )

@@ -1,0 +1,164 @@
+"""Situations that people have reported in public: a program for each, what must be told, what must not."""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from programs import LIMIT_S, failed, fired, told
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
+RECORDED = HERE / "recorded"
+OPTIONS = ("--quiet", "--format", "json", "--budget", "40s", "--steps-planned", "1000")
+TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
+REPAIRED = "--repaired"
+A_FIFTH = 0.2  # of the step, below which what is told of a repaired program may be the busy machine's
+
+__all__ = ["LIMIT_S", "SITUATIONS", "Situation", "command", "complaint", "recording_of", "spared"]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A program with a fault, and what an engineer who knows would say of it.
+
+    Attributes:
+        program: Name of its file, without the suffix.
+        answers: Rules of which each is a right answer.
+        says: Expressions that title and advice of the answer must match together.
+        place: Part of the line that the answer must name; empty where none is needed.
+        never: Expressions that no title or advice of any finding may match.
+        among: The answer comes among so many first findings: 1, or 2 where two answers are right.
+        unless: Expression for the passed check of a rule among the answers that tells why nothing is wrong
+        here:
+            not every processor has every fault.
+        ranks: Whether it is started by torchrun.
+        quick: Whether `make test` runs it live.
+    """
+
+    program: str
+    answers: tuple[str, ...]
+    says: tuple[str, ...] = ()
+    place: str = ""
+    never: tuple[str, ...] = ()
+    among: int = 1
+    unless: str = ""
+    ranks: bool = False
+    quick: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Its program."""
+        return PROGRAMS / f"{self.program}.py"
+
+
+SITUATIONS = (
+    Situation(
+        "bursts_of_workers",
+        ("input_bound", "slow_item"),
+        says=(r"waits for (data|items)",),
+        quick=True,
+    ),
+    Situation(
+        "counted_calls",
+        ("compile_fell_back", "recompiles"),
+        says=(r"\.count` .*buffer",),
+        place="self.count += 1",
+        never=(r"dynamic",),
+    ),
+    Situation(
+        "denormal_weights",
+        ("denormal_numbers",),
+        says=(r"set_flush_denormal\(True\)",),
+        unless=r"1\.\d times as slow",
+    ),
+    Situation(
+        "group_per_parameter",
+        ("needless_groups",),
+        says=(r"121|\d+ groups", r"one group"),
+        place="AdamW",
+        never=(r"fused=True",),
+        quick=True,
+    ),
+    Situation(
+        "weighted_draws",
+        ("slow_sampler",),
+        says=(r"numbers of items",),
+        place="choice",
+        never=(r"more than \d workers", r"num_workers=[1-9]", r"prefetch_factor", r"[Mm]ake items cheaper"),
+    ),
+)
+
+
+def command(situation: Situation, *arguments: str) -> list[str]:
+    """Arguments of ``advisor`` that profile the program of a situation.
+
+    Args:
+        arguments: Of the program.
+    """
+    path = str(situation.path)
+    if situation.ranks:
+        return ["profile", *OPTIONS, "--exec", "--", *TORCHRUN, path, *arguments]
+    return ["profile", path, *OPTIONS, *(("--", *arguments) if arguments else ())]
+
+
+def complaint(situation: Situation, result: dict[str, Any]) -> str:
+    """What is wrong with what a profile says of the situation; empty where nothing is.
+
+    Args:
+        result: ``result.json`` of ``advisor profile``.
+    """
+    if failed(result):
+        return told(failed(result))
+    found = fired(result)
+    passed = [each for each in result["findings"] if each["state"] == "passed"]
+    if situation.unless and any(
+        each["rule"] in situation.answers and re.search(situation.unless, each["title"]) for each in passed
+    ):
+        return ""
+    forbidden = [
+        f"{finding['rule']} says what it must not: {text}"
+        for finding in found
+        for text in (finding["title"], finding["advice"])
+        if any(re.search(each, text) for each in situation.never)
+    ]
+    if forbidden:
+        return "\n".join(forbidden)
+    first = [finding for finding in found[: situation.among] if finding["rule"] in situation.answers]
+    if not first:
+        return f"{' or '.join(situation.answers)} is not first:\n{told(found)}"
+    answer = first[0]
+    text = f"{answer['title']} {answer['advice']}"
+    missing = [each for each in situation.says if not re.search(each, text)]
+    if missing:
+        return f"{missing} not in: {text}"
+    return _misplaced(situation, answer)
+
+
+def spared(situation: Situation, result: dict[str, Any]) -> str:
+    """What is told of the repaired program that is a fault of the other; empty where nothing is."""
+    answers = [finding for finding in fired(result) if finding["rule"] in situation.answers]
+    return "\n".join(
+        filter(None, (told(failed(result)) if failed(result) else "", told(answers) if answers else ""))
+    )
+
+
+def recording_of(situation: Situation, *arguments: str) -> Path:
+    """The file that holds the profile of one run of the program."""
+    return RECORDED / f"{situation.program}{'__repaired' if REPAIRED in arguments else ''}.json"
+
+
+def advisor(*arguments: str) -> list[str]:
+    """A command that runs ``advisor`` of this interpreter."""
+    return [sys.executable, "-m", "advisor", *arguments]
+
+
+def _misplaced(situation: Situation, answer: dict[str, Any]) -> str:
+    if not situation.place:
+        return ""
+    place = answer["location"] or {"file": "", "line": 0}
+    file = PROGRAMS / Path(place["file"]).name
+    lines = file.read_text().splitlines() if file.is_file() else []
+    line = lines[place["line"] - 1] if 0 < place["line"] <= len(lines) else ""
+    return "" if situation.place in line else f"it names {place['file']}:{place['line']}: {line.strip()}"

@@ -1,0 +1,101 @@
+"""Values are followed through the functions of torch that a step calls."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+
+from advisor.profiles.facts.observed import LineCalls
+from advisor.profiles.hooks.step.clock import Clock
+from advisor.profiles.hooks.step.lineage import Lineage
+
+WEIGHT = torch.eye(8, requires_grad=True)
+
+
+def followed(step: Callable[[], object]) -> dict[str, LineCalls]:
+    """What the second of two steps is found to do, by each function that a line calls."""
+    lineage = Lineage(Clock(lambda step: None))
+    lineage.start()
+    step()
+    lineage.next_step()
+    step()
+    lineage.stop()
+    return {name: line for line in lineage.facts() for name in line.functions}
+
+
+def test_the_same_function_of_the_same_values_is_repeated_work() -> None:
+    def step() -> None:
+        for _ in range(10):
+            torch.matrix_exp(WEIGHT)
+        WEIGHT.data.add_(0.01)
+
+    line = followed(step)["matrix_exp"]
+    assert (line.calls, line.repeated, line.repeated_across) == (10, 9, 0)
+    assert line.location.function == "step" and line.graphed
+    assert 0 < line.repeated_share < line.share <= 1
+
+
+def test_what_is_made_anew_from_constants_is_repeated_from_step_to_step() -> None:
+    line = followed(lambda: torch.ones(8, 8).triu().exp())["triu"]
+    assert (line.repeated, line.repeated_across) == (3, 3)  # what it is made from, as well
+    from_numpy = followed(lambda: torch.from_numpy(np.eye(8)).inverse().sum())["inverse"]
+    assert from_numpy.repeated == 2
+
+
+def test_new_batches_changed_parameters_and_random_numbers_are_not() -> None:
+    def step() -> None:
+        batch = torch.randn(4, 8)
+        nn.functional.linear(batch, WEIGHT)
+        nn.functional.dropout(torch.ones(4), 0.5)
+        with torch.no_grad():
+            WEIGHT.add_(0.01)
+
+    assert all(not line.repeated for name, line in followed(step).items() if name not in ("dropout", "ones"))
+    assert followed(step)["dropout"].repeated == 1  # the ones that it is given
+
+
+def test_a_value_that_was_written_into_is_another_one() -> None:
+    kept = torch.zeros(8, 8)
+
+    def step() -> None:
+        for row in range(4):
+            kept[row, row] += 1
+            torch.matrix_exp(kept)
+
+    assert followed(step)["matrix_exp"].repeated == 0
+
+
+def test_a_loop_over_rows_depends_on_nothing_and_a_recurrence_on_all_before() -> None:
+    head, cell, x = nn.Linear(8, 8), nn.Linear(8, 8), torch.randn(20, 8)
+
+    def rows() -> None:
+        for row in range(20):
+            head(x[row])
+
+    def recurrence() -> None:
+        state = torch.zeros(8)
+        for row in range(20):
+            state = cell(state + x[row])
+
+    free, bound = followed(rows)["linear"], followed(recurrence)["linear"]
+    assert (free.turns, free.chain) == (20, 1)
+    assert (bound.turns, bound.chain) == (20, 20)
+
+
+def test_what_comes_back_from_numpy_may_depend_on_all_before() -> None:
+    head = nn.Linear(8, 8)
+
+    def step() -> None:
+        state = np.ones(8, dtype=np.float32)
+        for _ in range(6):
+            state = head(torch.from_numpy(state)).detach().numpy() + 1
+
+    assert followed(step)["linear"].chain == 6
+
+
+def test_afterwards_torch_is_as_before() -> None:
+    before = torch.from_numpy
+    followed(lambda: torch.ones(2))
+    assert torch.from_numpy is before
+    assert torch._C._len_torch_function_stack() == 0
