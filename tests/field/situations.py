@@ -138,10 +138,13 @@ def complaint(situation: Situation, result: dict[str, Any]) -> str:
 
 def spared(situation: Situation, result: dict[str, Any]) -> str:
     """What is told of the repaired program that is a fault of the other; empty where nothing is."""
-    answers = [finding for finding in fired(result) if finding["rule"] in situation.answers]
-    return "\n".join(
-        filter(None, (told(failed(result)) if failed(result) else "", told(answers) if answers else ""))
-    )
+    answers = [
+        finding
+        for finding in fired(result)
+        if finding["rule"] in situation.answers
+        and (finding["ceiling"] is None or finding["ceiling"]["low"] >= A_FIFTH)
+    ]
+    return told(failed(result) + answers) if failed(result) + answers else ""
 
 
 def recording_of(situation: Situation, *arguments: str) -> Path:
