@@ -31,6 +31,7 @@ NEEDS = {
     "lr_scaling": ("accumulation", "batch_size"), "dynamic": ("execution",), "execution": ("dynamic",),
     "in_order": ("num_workers",), "multiprocessing_context": ("num_workers",),
     "persistent_workers": ("num_workers",), "prefetch_factor": ("num_workers",),
+    "sharing_strategy": ("num_workers",),
 }  # fmt: skip
 """Changes that are made only together with others: without them they are not what was measured."""
 MOST_DEPTH = 200  # of what encloses a part of a program

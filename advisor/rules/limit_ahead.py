@@ -17,7 +17,8 @@ KINDS = {
 }
 """Kind of readings: what it is called, and what to do. Memory has a rule of its own, ``memory_growth``."""
 
-KEPT = ("shared", "tensors")
+KEPT = ("shared", "batch")
+OPEN = (*KEPT, "files")  # what an entry that holds a file open can be
 CLONE = (
     "Keep copies in `{name}`, not the loader's own tensors: `.clone()` of each that is kept. A tensor from a "
     "worker lies in shared memory and holds a file open as long as it lives; "
@@ -91,7 +92,7 @@ def told(profile: Profile, trend: Trend) -> str:
 
 
 def _advice(profile: Profile, trend: Trend, usual: str) -> tuple[str, Location | None]:
-    variable = grower(profile, trend.per_step, KEPT if trend.kind == "open_files" else ())
+    variable = grower(profile, trend.per_step, OPEN if trend.kind == "open_files" else ())
     if variable is None:
         return usual, None
     if variable.holds in KEPT:

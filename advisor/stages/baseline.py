@@ -14,6 +14,7 @@ from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR
 from advisor.tuners.comparing.measure import Estimate, median, smallest_detectable, within
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching.children import started_in
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
@@ -337,8 +338,10 @@ def target_error(failure: Failure, session: Running | None, command: str = "tune
         )
     log = "" if session is None or command != "tune" else str(session.folder / "stderr.log")
     if failure.cause == "timeout" and "start" in failure.message:
+        started = "" if session is None else started_in(session.folder)
+        meanwhile = f"; it started processes that may train: {started}" if started else ""
         return TargetError(
-            f"no training step found: optimizer.step() was not called ({failure.message})",
+            f"no training step found: optimizer.step() was not called ({failure.message}){meanwhile}",
             hint="write a workload: `advisor init`",
             code="no_training_step",
         )

@@ -74,6 +74,18 @@ def grower(profile: Profile, per_step: float, holds: Sequence[str] = ()) -> Grow
     return None
 
 
+def kept_batches(profile: Profile) -> GrowingVariable | None:
+    """The variable that keeps tensors as the loader delivered them, of every second batch at least."""
+    growth = profile.growth
+    return next(
+        (
+            each for each in (growth.variables if growth is not None else ())
+            if each.holds in ("batch", "shared") and each.per_step >= EQUAL
+        ),
+        None,
+    )  # fmt: skip
+
+
 def planned_steps(profile: Profile) -> tuple[int, str] | None:
     """How many steps the run will make at least, and what they are; ``None`` where nothing tells it."""
     run, loader = profile.run, profile.loader

@@ -25,8 +25,9 @@ class Readings:
 class GrowingVariable:
     """A container of the program with more entries after each step.
 
-    ``location`` is where the program adds to it. ``holds`` is what its last entry is: ``shared`` (tensors
-    that came from a loader's worker), ``files``, ``hooks``, ``tensors``, or empty for anything else.
+    ``location`` is where the program adds to it. ``holds`` is what its last entries are: ``batch`` (tensors
+    as a loader delivered them), ``shared`` (tensors in shared memory, as from a worker), ``files``,
+    ``hooks``, ``tensors``, or empty for anything else.
     """
 
     name: str

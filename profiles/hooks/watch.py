@@ -107,7 +107,7 @@ class Watch:
         self._hotspots: tuple[HotSpot, ...] = ()
         self.batches = RecordedBatches(self._loaders)
         self.memory = MemoryWatch(clock, self._parameters, lambda: self._optimizers.known)
-        self.growth = GrowthWatch(self._hooks, self._roots.modules)
+        self.growth = GrowthWatch(self._hooks, self._roots.modules, self._loaders.noted)
         self._omissions = self._offered()
         self.default_threads: int | None = None
 

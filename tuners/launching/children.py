@@ -29,9 +29,7 @@ class ChildrenLook:
         Raises:
             TrialFailed: They do, and no step was taken before: the message says who.
         """
-        if not self._file.exists():
-            return
-        told = [json.loads(line) for line in self._file.read_text().splitlines() if line.endswith("}")]
+        told = _told(self._file)
         training = {each["pid"]: each["threads"] for each in told if "threads" in each and _runs(each["pid"])}
         if not training:
             self._since = None
@@ -41,6 +39,17 @@ class ChildrenLook:
             started = [each for each in told if "name" in each]
             where = next((each["at"] for each in started if each["pid"] in training), None)
             raise TrialFailed(Failure("user_error", _sentence(started, training), where=where))
+
+
+def started_in(folder: Path) -> str:
+    """The processes that a trial started by multiprocessing, in words; empty where there were none."""
+    names = Counter(each["name"] for each in _told(folder / FILE) if "name" in each)
+    return ", ".join(f"{count} of {name}()" for name, count in names.items())
+
+
+def _told(file: Path) -> list[dict[str, Any]]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def _runs(pid: int) -> bool:

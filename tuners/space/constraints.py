@@ -62,6 +62,7 @@ def worker_options_need_workers(config: Config, profile: Profile) -> str | None:
         ("persistent_workers", "on" if loader.persistent_workers else "off"),
         ("multiprocessing_context", loader.multiprocessing_context),
         ("in_order", "on"),
+        ("sharing_strategy", "file_descriptor"),
     ):
         if present is not None and config.get(name, present) != present:
             return f"{name} needs num_workers above 0"

@@ -22,7 +22,9 @@ from advisor.tuners.space.constraints import (
 from advisor.tuners.space.fixed import check_fixed
 from advisor.tuners.space.rank_constraints import ONE_PROCESS, STRATEGY_SETTINGS, num_threads
 
-NEED_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "in_order")
+NEED_WORKERS = (
+    "prefetch_factor", "persistent_workers", "multiprocessing_context", "in_order", "sharing_strategy",
+)  # fmt: skip
 NEED_BATCH = ("batch_size", "lr_scaling")
 OF_RANKS = ("strategy", "ranks", *STRATEGY_SETTINGS)
 ONE_DEVICE = "one device: several ranks on its CPUs are tried when `--ranks 2` asks for them"
@@ -66,7 +68,8 @@ class Space:
         """``partial`` with the present setting for the rest, in the one form in which it is tried.
 
         Knobs without effect beside the others go back to their present setting. The learning rate's rule
-        follows the batch size, whatever ``partial`` says, unless a user named the rules to try.
+        follows the batch size, and how workers share tensors follows whether there are any, whatever
+        ``partial`` says, unless a user named the values to try.
         """
         return self._effective(self._merged(partial, decided="lr_scaling" in self.named))
 
@@ -94,6 +97,9 @@ class Space:
         config = {**self.present, **partial}
         if not decided and "lr_scaling" in self.choices and batch_ratio(config, self.profile) != 1.0:
             config["lr_scaling"] = learning_rate_rule(self.profile)
+        loader = self.profile.loader
+        if "sharing_strategy" in self.choices and "sharing_strategy" not in self.named and loader is not None:
+            config["sharing_strategy"] = self.choices["sharing_strategy"][num_workers(config, loader) > 0]
         several = str(config.get("strategy", "single")) not in ONE_PROCESS
         if several and config.get("ranks") == 1 and "ranks" in self.choices:
             config["ranks"] = max(self.choices["ranks"])
@@ -158,7 +164,7 @@ def build_space(
     own, not_tried, choices = _own(knobs, profile, asked, settings), list[NotTried](), {}
     check_fixed(knobs, settings, own, profile)
     names = set(asked or knobs)
-    names |= {name for name in knobs if knobs[name].follows == "batch_size" and "batch_size" in asked}
+    names |= {name for name in knobs if knobs[name].follows in asked}
     if "strategy" in asked:
         names.add("ranks")
     elif max(ranks, default=len(profile.machine.gpus)) < 2 and "strategy" not in settings:
@@ -171,7 +177,8 @@ def build_space(
         too_large = [v for v in values[1:] if name == "batch_size" and max_batch and int(v) > max_batch]
         left_out += [NotTried(name, v, f"more than --max-batch {max_batch}") for v in too_large]
         values = [value for value in values if value not in too_large]
-        not_tried += left_out
+        if name in asked or knobs[name].follows != "num_workers":  # which brings it where it is needed
+            not_tried += left_out
         if len(values) > 1:
             choices[name] = values
     _settle_ranks(choices, settings, ranks)

@@ -14,7 +14,7 @@ from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
-from advisor.stages.confirming.longer_run import TIMES, run_longer, usual_steps
+from advisor.stages.confirming.longer_run import TIMES, ends_early, run_longer, usual_steps
 from advisor.stages.confirming.numerics import NumericsCheck, NumericsGate
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.trials import TrialLog
@@ -282,7 +282,7 @@ class Confirmation:
         elif self._unpaid_compile(winner, outcome):
             outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
         else:
-            outcome.verdict, outcome.config, outcome.reason = "change", winner, ""
+            outcome.verdict, outcome.config, outcome.reason = "change", winner, self._ends_early(outcome)
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
         """What is to be recommended must also last; the record says why it does not."""
@@ -300,6 +300,12 @@ class Confirmation:
         if problem is not None:
             record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
             record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
+
+    def _ends_early(self, outcome: Outcome) -> str:
+        """What is recommended may win each trial and meet a limit later: then that is said first."""
+        if outcome.longer is None:
+            return ""
+        return ends_early(outcome.longer, self.bench.baseline.profile, self.bench.settings.steps_planned)
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second

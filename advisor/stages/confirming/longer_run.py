@@ -1,8 +1,10 @@
 """A winner runs three times as long as it was measured: memory that only grows shows itself late."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from advisor.profiles.facts.profile import Profile
+from advisor.rules.limit_ahead import LimitAhead, limits_ahead, told
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.comparing.windows import HOPELESS
@@ -22,12 +24,14 @@ class LongerRun:
         peak_bytes: Of the device where there is one, else of the host.
         growth_bytes_per_step: Of the peak over the last two thirds; ``None`` where it ended before them.
         refused: Settings that no longer acted at its end, by knob with the reason.
+        profile: What its hooks had seen after the last steps; ``None`` where it ended before.
     """
 
     steps: int
     peak_bytes: int
     growth_bytes_per_step: float | None
     refused: Mapping[str, str] = field(default_factory=dict)
+    profile: Profile | None = None
 
 
 def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int) -> int:
@@ -51,19 +55,39 @@ def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: in
     """
     session = arena.start(config, number)
     peaks: list[tuple[int, int]] = []
-    taken = 0
+    taken, profile = 0, None
     try:
         session.first_step()
         for count in (steps, (TIMES - 1) * steps):
             session.slot(count, drop=0, limit_s=LEAST_S + HOPELESS / 2 * count * arena.step_s)
             taken += len(session.last.wall_ns)
-            peaks.append((taken, session.facts().profile.peak_bytes))
+            profile = session.facts().profile
+            peaks.append((taken, profile.peak_bytes))
         outcome = session.stop()
     except SessionEnded as ended:
         outcome = ended.outcome
     finally:
         session.kill()
-    return LongerRun(outcome.steps, outcome.highest_bytes, _growth(peaks), outcome.refused)
+    return LongerRun(outcome.steps, outcome.highest_bytes, _growth(peaks), outcome.refused, profile)
+
+
+def ends_early(run: LongerRun, baseline: Profile, planned_steps: int | None) -> str:
+    """Which limit of the system a configuration meets within the planned training; empty for none.
+
+    Args:
+        run: Of the configuration.
+        baseline: Of the program as it is, whose length is that of the training.
+        planned_steps: Of the training, where the user said so.
+    """
+    if run.profile is None or baseline.run is None:
+        return ""
+    length = replace(baseline.run, steps_total=planned_steps or baseline.run.steps_total)
+    profile = replace(run.profile, run=length, phases=run.profile.phases or baseline.phases)
+    ahead = limits_ahead(profile)
+    if not ahead:
+        return ""
+    finding = LimitAhead().check(profile)
+    return f"it will not last: {told(profile, ahead[0])}. {finding.advice}"
 
 
 def _growth(peaks: list[tuple[int, int]]) -> float | None:

@@ -13,6 +13,7 @@ from advisor.profiles.hooks.loading.changed_batches import ChangedBatches
 from advisor.profiles.hooks.loading.loader_line import LoaderLine
 from advisor.profiles.hooks.loading.loader_probe import LoaderProbe, Probed
 from advisor.profiles.hooks.loading.loader_record import LoaderRecord, arguments_of
+from advisor.profiles.hooks.loading.noted_batch import NotedBatch
 from advisor.profiles.hooks.loading.remade import made_anew
 from advisor.profiles.hooks.loading.switching import Iterated, Switching
 from advisor.profiles.hooks.ordinals import Ordinals
@@ -51,6 +52,8 @@ class Loaders:
         self._constructing = False
         self._probed: Probed | None = None
         self.stand_in: StandIn | None = None
+        self.noted = NotedBatch()
+        self.noted.ask = self.look_up
         self.records: list[LoaderRecord] = []
         self.patches = [
             Patch(DataLoader, "__init__", self._wrap_init),
@@ -323,6 +326,8 @@ class Loaders:
                 raise
             finally:
                 waited = clock.pop()
+            if self.noted.wanted:
+                self.noted.take(batch)
             self._catch_up()
             clock.loader_samples += record.deliver(batch, waited)
             if entry.starting:
@@ -373,6 +378,10 @@ class Loaders:
     def replace_batches(self, stand_in: StandIn | None) -> None:
         """Give what ``stand_in`` gives in place of the training loader's batches; ``None``: fetch."""
         self.stand_in = stand_in
+        self.look_up()
+
+    def look_up(self) -> None:
+        """Take the long way for the next batch, on which everything about it is seen."""
         self._usual = None
 
     def _turn_to(self, record: LoaderRecord) -> None:

@@ -2,19 +2,24 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import IOBase
+from itertools import islice
 from types import FrameType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.facts.growing import GrowingVariable
 from advisor.profiles.hooks.tensors import each_tensor, tensor_type
 from advisor.profiles.hooks.user_lines import LIBRARIES
 from advisor.profiles.hooks.user_variables import Variable, attributes, filled_at, user_variables
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 CONTAINERS = (list, dict, set, deque)
 LEAST = 0.02  # entries per step: one after fifty steps
 SHOWN = 4
+INSIDE = 2000  # entries that are looked at
 
 _Key = tuple[str, str, str]
 
@@ -24,9 +29,13 @@ class GrowingContainers:
 
     Variables of its frames and modules are looked at, and the attributes of its own objects in them; no code
     of the program is run. A look takes some microseconds for each.
+
+    Args:
+        delivered: The tensors of a batch that a loader gave lately, as far as they are still alive.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, delivered: "Callable[[], Sequence[Tensor]]") -> None:
+        self._delivered = delivered
         self._step = 0
         self._before: dict[_Key, int] | None = None
 
@@ -47,9 +56,26 @@ class GrowingContainers:
                 grown.setdefault(variable.key, (rate, variable))
         fastest = sorted(grown.values(), key=lambda each: -each[0])[:SHOWN]
         return tuple(
-            GrowingVariable(variable.name, rate, filled_at(variable), _held(variable.value))
+            GrowingVariable(variable.name, rate, filled_at(variable), self._held(variable.value))
             for rate, variable in fastest
         )
+
+    def _held(self, container: Any) -> str:
+        """What the entries that came last are."""
+        entries = _latest(container)
+        if not entries:
+            return ""
+        if type(entries[0]).__name__ == "RemovableHandle":
+            return "hooks"
+        if isinstance(entries[0], IOBase):
+            return "files"
+        tensors = [tensor for entry in entries for tensor in _tensors(entry)]
+        if any(each.device.type == "cpu" and each.is_shared() for each in tensors[:1]):
+            return "shared"
+        given = {id(each) for each in self._delivered()}
+        if any(id(each) in given for each in tensors):
+            return "batch"
+        return "tensors" if tensors else ""
 
 
 def _containers(frame: FrameType | None) -> Iterator[Variable]:
@@ -70,18 +96,14 @@ def _is_users(kind: type) -> bool:
     return file is not None and not issubclass(kind, ModuleType) and not file.startswith(LIBRARIES)
 
 
-def _held(container: Any) -> str:
-    """What the entry that came last is."""
-    if not container or isinstance(container, set):
-        return ""
-    last = next(reversed(container.values())) if isinstance(container, dict) else container[-1]
-    if type(last).__name__ == "RemovableHandle":
-        return "hooks"
-    if isinstance(last, IOBase):
-        return "files"
-    tensors = list(each_tensor(last)) if type(last) in (list, tuple, dict) else [last]
-    tensors = [each for each in tensors if isinstance(each, tensor_type())]
-    if not tensors:
-        return ""
-    shared = any(each.device.type == "cpu" and each.is_shared() for each in tensors)
-    return "shared" if shared else "tensors"
+def _latest(container: Any) -> list[Any]:
+    """Its entries, the last one first; not those of a set, which has no order."""
+    if isinstance(container, set):
+        return []
+    entries = reversed(container.values()) if isinstance(container, dict) else reversed(container)
+    return list(islice(entries, INSIDE))
+
+
+def _tensors(entry: Any) -> "list[Tensor]":
+    found = list(each_tensor(entry)) if type(entry) in (list, tuple, dict) else [entry]
+    return [each for each in found if isinstance(each, tensor_type())]

@@ -3,9 +3,11 @@
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from advisor.profiles.facts.growing import Growth, Readings
+from advisor.profiles.hooks.loading.noted_batch import NotedBatch
 from advisor.profiles.hooks.model.registered_hooks import RegisteredHooks, count_hooks
 from advisor.profiles.hooks.step.clock import Step
 from advisor.profiles.hooks.surroundings.containers import GrowingContainers
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 BLOCK = 4  # steps between two readings, at first
-SHARE = 1 / 300  # of the time, that reading may take
+SHARE = 1 / 300  # of the time, that reading may take after the first blocks
+FREE = 16  # blocks that are read however little time has passed
 SETTLING = 20  # steps before the first block that counts, where there are enough after them
 FEWEST = 6  # blocks
 MOST = 64  # blocks; then two become one
@@ -28,12 +31,16 @@ class GrowthWatch:
     Args:
         hooks: Counts hooks that the program registers.
         modules: Gives the modules that it trains.
+        batches: Notes a batch now and then.
     """
 
-    def __init__(self, hooks: RegisteredHooks, modules: "Callable[[], Iterable[Module]]") -> None:
+    def __init__(
+        self, hooks: RegisteredHooks, modules: "Callable[[], Iterable[Module]]", batches: NotedBatch
+    ) -> None:
         self._hooks = hooks
         self._modules = modules
-        self._containers = GrowingContainers()
+        self._batches = batches
+        self._containers = GrowingContainers(batches.tensors)
         self._every = BLOCK
         self._next = 0.0
         self._closed = 0
@@ -47,7 +54,7 @@ class GrowthWatch:
         if len(self._steps) < self._every:
             return
         now = time.perf_counter()
-        if now >= self._next:
+        if now >= self._next or len(self._blocks) < FREE:
             self._close()
             ended = time.perf_counter()
             self._next = ended + (ended - now) / SHARE
@@ -64,7 +71,7 @@ class GrowthWatch:
         readings = [_readings(kind, timed, None) for kind in ("step", *PARTS)]
         readings += [_readings(kind, counted, known.get(kind)) for kind in counted[-1][1]]
         return Growth(
-            tuple(each for each in readings if len(each.steps) >= 3 and len(set(each.values)) > 1),
+            tuple(_brief(each) for each in readings if len(each.steps) >= 3),
             self._containers.found(self._closed),
             self._hooks.location,
         )
@@ -81,6 +88,7 @@ class GrowthWatch:
         first = self._closed <= SETTLING or not self._blocks
         self._blocks.append((self._closed, times, counts))
         self._steps.clear()
+        self._batches.note()
         if first:
             self._hooks.forget()
             self._containers.begin(self._closed)
@@ -100,6 +108,15 @@ def _joined(one: _Block, other: _Block) -> _Block:
     if one[1] and other[1]:
         times = {part: (one[1][part] + spent) / 2 for part, spent in other[1].items()}
     return other[0], times, other[2]
+
+
+def _brief(readings: Readings) -> Readings:
+    """What never changed as its first and last reading."""
+    if len(set(readings.values)) > 1:
+        return readings
+    return replace(
+        readings, steps=readings.steps[:: len(readings.steps) - 1], values=(readings.values[0],) * 2
+    )
 
 
 def _readings(kind: str, read: list[tuple[int, dict[str, float]]], limit: float | None) -> Readings:

@@ -25,7 +25,8 @@ for x, y in DataLoader(data, batch_size=32, num_workers=2):
 """
 WANTED = asked(
     amp=("off", "bf16"), batch_size=(32, 64), channels_last=("off", "on"), cudnn_benchmark=("off", "on"),
-    execution=("eager", "compile"), flush_denormal=("off", "on"), lr_scaling=("none", "linear"),
+    execution=("eager", "compile"), flush_denormal=("off", "on"),
+    sharing_strategy=("file_descriptor", "file_system"), lr_scaling=("none", "linear"),
     matmul_precision=("highest", "medium"), num_threads=(1, 2), num_workers=(2, 4),
     optimizer_implementation=("default", "fused"), persistent_workers=("off", "on"),
     strategy=("single", "ddp"),

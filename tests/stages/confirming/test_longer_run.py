@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from builders import a_profile
 
-from advisor.stages.confirming.longer_run import TIMES, LongerRun, run_longer, usual_steps
+from advisor.profiles.facts.profile import RunFacts
+from advisor.stages.confirming.longer_run import TIMES, LongerRun, ends_early, run_longer, usual_steps
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.knobs import KNOBS
@@ -14,6 +16,7 @@ from advisor.tuners.trial.spec import Target
 
 LEAK = 2**21  # bytes a step
 STEPS = 10
+LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))"
 PROGRAM = """
 import torch
 model = torch.nn.Linear(4, 2)
@@ -29,14 +32,14 @@ for step in range({steps}):
 pytestmark = pytest.mark.usefixtures("no_process_remains")
 
 
-def longer(folder: Path, body: str, steps: int = 100_000) -> LongerRun:
+def longer(folder: Path, body: str, steps: int = 100_000, *, times: int = 1) -> LongerRun:
     (folder / "train.py").write_text(PROGRAM.format(body=body, steps=steps))
     target = Target("script", str(folder / "train.py"), cwd=str(folder))
     launcher = Launcher(target, folder / "study", device="cpu")
     launcher.limits.start_s = 120
     (folder / "study").mkdir()
     with launcher:
-        return run_longer(Arena(launcher, KNOBS, {}, step_s=0.001), {}, STEPS, 1)
+        return run_longer(Arena(launcher, KNOBS, {}, step_s=0.001), {}, times * STEPS, 1)
 
 
 def test_what_every_step_keeps_is_told_as_growth(tmp_path: Path) -> None:
@@ -62,6 +65,14 @@ def test_a_program_that_ends_before_has_run_as_long_as_it_can(tmp_path: Path) ->
     run = longer(tmp_path, "pass", steps=STEPS + 5)
     assert run.steps <= STEPS + 5
     assert run.peak_bytes > 0 and run.growth_bytes_per_step is None
+
+
+def test_a_limit_that_the_training_will_meet_is_told(tmp_path: Path) -> None:
+    run = longer(tmp_path, f"{LIMITED}; kept.append(open(__file__))", times=8)
+    told = ends_early(run, a_profile(run=RunFacts()), 5000)
+    assert told.startswith("it will not last: 1 more open files after each step: the limit of 1,024 is met")
+    assert "`kept` grows with it" in told
+    assert not ends_early(run, a_profile(run=RunFacts()), 500)
 
 
 def test_usual_steps_are_those_of_one_process_of_a_confirmation() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from advisor.profiles.derived.trends import trend
 from advisor.profiles.events import Run
@@ -104,3 +105,24 @@ def test_the_limits_of_this_process_are_those_of_the_system() -> None:
     known = limits(now)
     assert known["open_files"] > now["open_files"]
     assert known["shared_memory"] > now["shared_memory"]
+
+
+def test_a_list_that_keeps_tensors_of_the_loader_is_told_from_one_of_copies() -> None:
+    ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "batch": lambda labels: labels,
+        "tensors": lambda labels: labels.clone(),
+    }
+    for holds, keep in ways.items():
+        with watching() as watch:
+            data = TensorDataset(torch.ones(400, 4), torch.ones(400, 1))
+            model = nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            kept = []
+            for inputs, labels in DataLoader(data, batch_size=4):
+                nn.functional.mse_loss(model(inputs), labels).backward()
+                optimizer.step()
+                kept.append(keep(labels))
+                watch.growth._next = float("-inf")
+            growth = watch.growth.facts()
+        assert growth is not None
+        assert [each.holds for each in growth.variables if each.name == "kept"] == [holds]
