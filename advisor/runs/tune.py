@@ -34,6 +34,7 @@ from advisor.stages.search_plan import how_fine, how_long, planned_search, too_s
 from advisor.stages.searched import searched_space
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
+from advisor.tuners.comparing.one_window import known_window
 from advisor.tuners.launching.launch import StuckProcess
 from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.eligible import is_of_space
@@ -190,7 +191,8 @@ class _Tuning:
 
     def _search_and_confirm(self) -> None:
         try:
-            nominee = self.search.run(self.bench.baseline.session)
+            known = known_window(self.bench.arena, self.bench.baseline.slots)
+            nominee = self.search.run(self.bench.baseline.session, known)
         finally:
             self.stopped_by, self.bench.baseline.session = self.search.stopped_by, self.search.running
         nominee = self._with_batch(nominee)

@@ -4,8 +4,9 @@ A process that is switched makes its loaders' iterators anew, so each window sta
 their workers took to start is counted apart, as it is in a process of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from advisor.tuners.comparing.windows import HOPELESS, Window
@@ -14,6 +15,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 if TYPE_CHECKING:
     from advisor.tuners.comparing.duel import Arena
@@ -58,6 +60,30 @@ def switched_window(arena: "Arena", session: Running, config: Mapping[str, Value
         # a start that fell into a part of an epoch would have too much weight: it is counted as if it had not
         slot = replace(slot, step_s=tuple(s for n, s in enumerate(slot.step_s) if n not in message.kept))
     return Window(slot, message, unseen=_unseen(arena, session, config, steps, slot.mean_s))
+
+
+def known_window(arena: "Arena", slots: Sequence[Slot]) -> Window | None:
+    """What a process has shown of the program as it is, in place of a window of it.
+
+    Args:
+        arena: Knows how long a window would be.
+        slots: Of one process.
+
+    Returns:
+        ``None`` where that is something else: workers had run ahead, or a window holds starts of epochs,
+        which slots do not count.
+    """
+    epoch, (_, steps) = _epoch(arena, arena.present), arena.window_steps(arena.present)
+    if not slots or arena.queue_depth(arena.present) or (epoch is not None and steps >= epoch):
+        return None
+    slot = replace(
+        slots[0],
+        step_s=tuple(chain.from_iterable(slot.step_s for slot in slots)),
+        cpu_s=sum(slot.cpu_s for slot in slots),
+        other_cpu_s=sum(slot.other_cpu_s for slot in slots),
+        throttled_s=sum(slot.throttled_s for slot in slots),
+    )
+    return Window(slot, SlotMeasured())
 
 
 def _limit_s(arena: "Arena", steps: int) -> float:

@@ -11,7 +11,7 @@ from advisor.tuners.comparing.excluded import marks, refuse_collapse
 from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, Estimate, between, median, single, within
 from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.comparing.ways import LIVE, SWITCHED
-from advisor.tuners.comparing.windows import KeptWindows
+from advisor.tuners.comparing.windows import KeptWindows, Window
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.mechanisms.compiling import compiles
@@ -61,9 +61,11 @@ class Race:
     _kept: KeptWindows = field(default_factory=KeptWindows)  # of the shared process
     _moved: bool = False  # its loaders may have other settings than the incumbent, or empty queues
 
-    def adopt(self, config: Configuration, session: Running) -> None:
-        """Use a process that runs already, under this configuration."""
+    def adopt(self, config: Configuration, session: Running, window: Window | None = None) -> None:
+        """Use a process that runs already, under this configuration; ``window`` is what is known of it."""
         self._shared, self._kept = (config, session), KeptWindows()
+        if window is not None:
+            self._kept.keep(config, window)
 
     def close(self) -> None:
         """End the shared process."""

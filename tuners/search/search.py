@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.search.asking import Proposal
@@ -24,14 +25,16 @@ FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 class Search(Measuring):
     """Finds a configuration worth confirming."""
 
-    def run(self, session: Running | None) -> Configuration:
+    def run(self, session: Running | None, baseline: Window | None = None) -> Configuration:
         """Search until converged or out of budget; the incumbent is what to confirm.
 
         Args:
-            session: The baseline's process, still running, for live knobs; ``running`` has it afterwards.
+            session: The baseline's process, still running, for what can be switched; ``running`` has it
+                afterwards.
+            baseline: What it has shown of the program as it is, where that stands for a window.
         """
         self.running = session
-        return self._search()
+        return self._search(baseline)
 
     def go_on(
         self, config: Configuration, score: float, deadline: float, rejected: Configuration | None = None
@@ -54,9 +57,9 @@ class Search(Measuring):
         self._apart = False
         return self._search()
 
-    def _search(self) -> Configuration:
+    def _search(self, baseline: Window | None = None) -> Configuration:
         if self.running is not None:
-            self._race.adopt(self.space.present, self.running)
+            self._race.adopt(self.space.present, self.running, baseline)
         left_s = self.deadline - self.clock()
         self._for_finals_s = FINALS_SHARE * max(0.0, left_s) if math.isfinite(left_s) else 0.0
         explored = -1

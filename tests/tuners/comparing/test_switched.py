@@ -10,6 +10,7 @@ from builders import a_loader, a_profile
 from advisor.profiles.derived.epochs import Epochs
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.memory_duel import MemoryArena
+from advisor.tuners.comparing.one_window import known_window
 from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
 from advisor.tuners.comparing.windows import KeptWindows, queue_depth
 from advisor.tuners.knob import Value
@@ -130,3 +131,19 @@ def test_an_epoch_that_happens_to_start_in_a_window_is_not_counted_for_more() ->
 def test_windows_of_whole_short_epochs_hold_their_starts() -> None:
     steps = an_arena(step_s=0.01, epochs=Epochs(320, 32, 1.0, drop_last=True)).window_steps(FOUR)[1]
     assert steps % 10 == 0
+
+
+def test_what_the_baseline_has_shown_stands_for_a_window() -> None:
+    session, kept = Paper(), KeptWindows()
+    known = known_window(an_arena(), [Slot((STEP_S,) * 5, cpu_s=1.0), Slot((STEP_S / 2,) * 5, cpu_s=0.5)])
+    assert known is not None and known.slot == Slot((STEP_S,) * 5 + (STEP_S / 2,) * 5, cpu_s=1.5)
+    kept.keep(PRESENT, known)
+    assert gain(session, kept=kept) == pytest.approx(3.0) and session.switched == [4]
+
+
+def test_where_workers_had_run_ahead_or_epochs_are_short_it_does_not() -> None:
+    slots, short = [Slot((0.01,) * 50)], Epochs(320, 32, 1.0, drop_last=True)
+    assert known_window(an_arena(), []) is None
+    assert known_window(an_arena(step_s=0.01, epochs=short), slots) is None
+    busy = Arena(None, KNOBS, FOUR, queue_depth=queue_depth)  # type: ignore[arg-type]  # nothing is started
+    assert known_window(busy, slots) is None
