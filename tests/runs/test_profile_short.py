@@ -29,8 +29,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("steps", "watched"),
-    [(80, 28), (260, 150)],
-    ids=["in the warm-up", "while an epoch is waited for"],
+    [
+        pytest.param(80, 28, id="in the warm-up", marks=pytest.mark.long),
+        pytest.param(260, 150, id="while an epoch is waited for"),
+    ],
 )
 def test_what_was_seen_until_a_program_ended_is_told(steps: int, watched: int, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT.replace("STEPS", str(steps)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import a_machine, a_profile
+from replaying import Effect, Program, ReplayingLauncher
 
 from advisor.profiles.facts.profile import RunFacts
 from advisor.stages.baseline import start_at_once
@@ -14,7 +15,7 @@ from advisor.tuners.comparing.ways import BATON, LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
-from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.spec import Target
 
 PROGRAM = """
@@ -47,10 +48,6 @@ def arena_of(folder: Path, first: str = "") -> Iterator[Arena]:
         yield Arena(launcher, KNOBS, OFF, step_s=0.001)
 
 
-def began(folder: Path) -> list[float]:
-    return sorted(float(line) for line in (folder / "from.txt").read_text().split())
-
-
 def lines(file: Path) -> int:
     return len(file.read_text().splitlines())
 
@@ -75,47 +72,52 @@ def test_a_program_that_runs_alone_only_is_started_for_its_turn(tmp_path: Path) 
         assert lines(tmp_path / "turns.txt") == 2
 
 
-def test_what_waits_for_another_configuration_is_dropped(tmp_path: Path) -> None:
-    with arena_of(tmp_path) as arena:
-        arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
-        arena.duel(OFF, ON, how=LIVE, quads=1)
-        assert arena.launcher.launches == 3
+@pytest.fixture
+def paper(tmp_path: Path) -> Arena:
+    """The same for a program on paper, which takes two seconds to start."""
+    return arena_on_paper(tmp_path, Program(startup_s=2.0))
 
 
-def test_what_nobody_takes_is_ended(tmp_path: Path) -> None:
-    with arena_of(tmp_path) as arena:
-        arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
-        arena.ahead.drop()
-        arena.duel(OFF, ON, how=LIVE, quads=1, swapped=True)
-        assert arena.launcher.launches == 3
+def arena_on_paper(folder: Path, program: Program) -> Arena:
+    launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
+    return Arena(launcher, KNOBS, OFF, step_s=program.step_s, clock=lambda: launcher.now)
+
+
+def test_what_waits_for_another_configuration_is_dropped(paper: Arena) -> None:
+    paper.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+    paper.duel(OFF, ON, how=LIVE, quads=1)
+    assert paper.launcher.launches == 3
+
+
+def test_what_nobody_takes_is_ended(paper: Arena) -> None:
+    paper.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+    paper.ahead.drop()
+    paper.duel(OFF, ON, how=LIVE, quads=1, swapped=True)
+    assert paper.launcher.launches == 3
 
 
 def test_a_program_that_fails_by_itself_fails(tmp_path: Path) -> None:
-    with arena_of(tmp_path, 'raise RuntimeError("of its own")') as arena:
-        with pytest.raises(TrialFailed, match="of its own"):
-            arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
-        assert arena.launcher.launches == 3
-
-
-def test_nothing_waits_where_two_processes_do_not_fit(tmp_path: Path) -> None:
-    with arena_of(tmp_path) as arena:
-        arena.two_fit = False
+    failure = Failure("user_error", "of its own")
+    arena = arena_on_paper(tmp_path, Program([Effect(lambda config: True, fails=failure)]))
+    with pytest.raises(TrialFailed, match="of its own"):
         arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
-        assert arena.launcher.launches == 1
+    assert arena.launcher.launches == 3
 
 
-def test_processes_whose_threads_share_cpus_start_one_after_the_other(tmp_path: Path) -> None:
-    begin = 'import time; pathlib.Path("from.txt").open("a").write(f"{time.time()}\\n")'
-    with arena_of(tmp_path, begin) as arena:
-        arena.at_once = False
-        arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)
-        assert arena.launcher.launches == 1
-        arena.duel(OFF, ON, how=BATON, quads=1)
-        apart = began(tmp_path)[1:3]
-        arena.at_once = True
-        arena.duel(OFF, ON, how=BATON, quads=1)
-        together = began(tmp_path)[3:5]
-        assert apart[1] - apart[0] > 2 * (together[1] - together[0])
+def test_nothing_waits_where_two_processes_do_not_fit(paper: Arena) -> None:
+    paper.two_fit = False
+    paper.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+    assert paper.launcher.launches == 1
+
+
+def test_processes_whose_threads_share_cpus_start_one_after_the_other(paper: Arena) -> None:
+    paper.at_once = False
+    paper.duel(OFF, ON, how=LIVE, quads=1, followed=True)
+    assert paper.launcher.launches == 1
+    apart = paper.duel(OFF, ON, how=BATON, quads=1)
+    paper.at_once = True
+    together = paper.duel(OFF, ON, how=BATON, quads=1)
+    assert apart.seconds - together.seconds == pytest.approx(2.0, abs=0.5)
 
 
 @pytest.mark.parametrize(
