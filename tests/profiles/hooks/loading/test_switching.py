@@ -55,6 +55,12 @@ def shuffled(**more: Any) -> DataLoader[int]:
     return DataLoader(Numbers(), BATCH, shuffle=True, generator=generator, **more)
 
 
+def accelerated() -> Any:
+    """As accelerate wraps a loader; it holds one batch ahead."""
+    accelerate = pytest.importorskip("accelerate")
+    return accelerate.Accelerator(cpu=True).prepare(shuffled())
+
+
 LOADERS: dict[str, Callable[[], DataLoader[int]]] = {
     "in order": lambda: DataLoader(Numbers(), BATCH),
     "shuffled": shuffled,
@@ -65,6 +71,7 @@ LOADERS: dict[str, Callable[[], DataLoader[int]]] = {
         Numbers(), batch_sampler=BatchSampler(RandomSampler(Numbers()), BATCH, drop_last=False)
     ),
     "no batches": lambda: DataLoader(Numbers(), batch_size=None, shuffle=True),
+    "accelerate": accelerated,
     "workers": lambda: shuffled(num_workers=3, prefetch_factor=4),
     "workers that stay": lambda: shuffled(num_workers=2, persistent_workers=True),
 }
