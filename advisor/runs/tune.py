@@ -216,8 +216,9 @@ class _Tuning:
             if not is_of_space(best.config, self.space):  # beside a batch beyond it was searched already
                 return
             rejected = None if nominee == best.config else nominee
-            bench.progress.say("time is left: trying what was not reached")
+            self.trials.preface = "time is left: trying what was not reached"
             nominee = self.search.go_on(best.config, _gain(best), deadline, rejected)
+            self.trials.preface = ""
             self.stopped_by, bench.baseline.session = self.search.stopped_by, self.search.running
             more = self.search.score - _gain(best)
             if nominee == best.config or more <= math.log1p(bench.settings.min_gain):

@@ -31,6 +31,7 @@ class TrialLog:
         sampled: Work is counted in samples (else in steps).
         measured: What the study holds of each configuration; the processes of a confirmation are added.
         kept: Called after each trial.
+        preface: Said once, before the next trial that begins.
     """
 
     progress: Progress
@@ -43,6 +44,7 @@ class TrialLog:
     sampled: bool = True
     trials: list[Trial] = field(default_factory=list)
     kept: Callable[[], None] = lambda: None
+    preface: str = ""
     _begun: TrialRecord | None = None
 
     def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
@@ -51,6 +53,9 @@ class TrialLog:
 
     def begin(self, trial: TrialRecord, score: float) -> None:
         """Note that a trial runs, so that it is not lost when we are killed."""
+        if self.preface:
+            self.progress.say(self.preface)
+            self.preface = ""
         changed = trial.config.changed(self.baseline)
         text = ", ".join(f"{name}={value}" for name, value in changed.items()) or "the baseline"
         best = f"{math.exp(score):.2f}x (unconfirmed)" if score > 0 else "the baseline"

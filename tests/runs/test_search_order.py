@@ -114,3 +114,74 @@ def test_what_was_not_reached_is_tried_on_top_of_what_was_confirmed(tmp_path: Pa
     program = Program(effects, step_s=0.02, startup_s=2.0)
     found = replayed(program, tmp_path, knobs=knobs, budget_s=600.0).result.recommendation
     assert found.config == {"num_workers": 2, "malloc": "libc-tuned"}
+
+
+def photos(item_s: float) -> Program:
+    """Steps of 0.3 s or more: photos that wait, an update that could be fused, and computing."""
+    update_s, rest_s, start_s = 0.075, 0.1, 3.5
+    making_s = 16 * item_s
+    step_s = making_s + update_s + rest_s
+
+    def parts(config: Mapping[str, Value]) -> dict[str, float]:
+        update = update_s * (0.2 if config.get("optimizer_implementation") == "fused" else 1.0)
+        workers = int(config.get("num_workers", 0))
+        wait = max(0.0, making_s / workers - update - rest_s) if workers else making_s
+        return {"input_wait": wait, "optimizer": update, "forward": 0.3 * rest_s, "backward": 0.7 * rest_s}
+
+    def shares(config: Mapping[str, Value]) -> dict[str, float]:
+        seconds = parts(config)
+        return {name: each / sum(seconds.values()) for name, each in seconds.items()}
+
+    effects = [
+        Effect(
+            lambda config, workers=workers, form=form: (  # type: ignore[misc]  # bound at each turn
+                config.get("num_workers", 0) == workers
+                and config.get("optimizer_implementation", "default") == form
+            ),
+            step=sum(parts({"num_workers": workers, "optimizer_implementation": form}).values()) / step_s,
+        )
+        for workers in (0, 1, 2, 4, 8)
+        for form in ("default", "fused")
+    ]
+    window = a_window(
+        an_op("aten::convolution_backward", 40.0), an_op("aten::mkldnn_convolution", 20.0),
+        step_ms=1e3 * step_s, dispatches=150.0,
+    )  # fmt: skip
+    loader = a_loader(
+        batch_size=16, batch_bytes=16 * 12288, shapes_vary=False, item_ms=1e3 * item_s, cpu_share=0.1,
+        dataset_length=3200,
+    )  # fmt: skip
+    run = RunFacts(num_threads=2, samples_per_step=16.0, sample_source="loader", steps_seen=20)
+    return Program(
+        effects, step_s=step_s, startup_s=start_s, parts=shares, noise=0.03, between=0.01,
+        profile=two_cpus(loader=loader, window=window, run=run),
+        without={"loader": 1 - making_s / step_s, "optimizer": 1 - update_s / step_s},
+    )  # fmt: skip
+
+
+def test_once_nothing_waits_what_a_step_computes_is_looked_at_before_more_of_the_loader(
+    tmp_path: Path,
+) -> None:
+    run = replayed(photos(0.0075), tmp_path, budget_s=180.0)
+    assert changed(run)[:2] == [{"num_workers": 1}, {"num_workers": 1, "optimizer_implementation": "fused"}]
+    found = run.result.recommendation
+    assert found.verdict == "change"
+    assert (found.config["num_workers"], found.config["optimizer_implementation"]) == (1, "fused")
+    assert run.launcher.now < 1.2 * 180.0
+
+
+def test_workers_follow_a_step_that_got_shorter_and_waits_again(tmp_path: Path) -> None:
+    run = replayed(photos(0.02), tmp_path, budget_s=180.0)
+    fused = {"optimizer_implementation": "fused"}
+    assert changed(run)[:3] == [{"num_workers": 2}, {"num_workers": 2} | fused, {"num_workers": 4} | fused]
+    assert run.result.recommendation.config["num_workers"] == 4
+    assert run.launcher.now < 1.2 * 180.0
+
+
+def test_a_second_search_is_announced_only_where_a_trial_follows(tmp_path: Path) -> None:
+    told = "time is left"
+    for number, budget_s in enumerate((60.0, 120.0, 180.0, 240.0, 300.0, 600.0)):
+        said = replayed(photos(0.0075), tmp_path / str(number), budget_s=budget_s).said
+        for place, line in enumerate(said):
+            if told in line:
+                assert said[place + 1].startswith("trial "), said[place:]

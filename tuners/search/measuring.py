@@ -109,7 +109,7 @@ class Measuring:
         self._too_much = TooMuch(self.space.present)
         self._asking = Asking(self.study, self.space)
         costs = Costs(self.arena, self.startup_s)
-        self._expectations = Expectations(self.space, self.arena.knobs, costs, self.priorities)
+        self._expectations = Expectations(self.space, self.arena.knobs, costs, self.priorities, self.least)
         self._seen = {self.space.complete(self.incumbent): 0.0}
 
     def _adopt(self, score: float, config: Configuration) -> None:

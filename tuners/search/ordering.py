@@ -44,32 +44,49 @@ class Expectations:
         knobs: All, by name.
         costs: Of trials, in seconds of this program.
         priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
+        least: Log ratio of a gain that could hardly be confirmed.
     """
 
     space: Space
     knobs: Mapping[str, AnyKnob]
     costs: Costs
     priorities: Mapping[str, float]
+    least: float = LEAST_GAIN
 
-    def order(self, incumbent: Configuration) -> list[str]:
+    def order(self, incumbent: Configuration, waits: float | None = None) -> list[str]:
         """Knobs by the gain to expect over the seconds that their first look takes.
 
-        Those whose gain a finding proves and the knob itself expects stand before the others.
+        Those whose gain a finding proves and the knob itself expects stand before the others. Less than could
+        be confirmed counts as the least that any knob may bring.
+
+        Args:
+            incumbent: What they are tried beside.
+            waits: Share (0 to 1) of its step that waits for data, where that was measured: what only
+                shortens that wait cannot give more.
         """
 
         def rank(name: str) -> tuple[bool, float, float, str]:
             values = self.ordered(name, incumbent)
             gain = max((self.gain(name, value) for value in values), default=0.0)
             share = self._share(name)
+            proven = self._proven(name, values)
+            if waits is not None and serves_data(self.knobs[name]):
+                gain, share = min(gain, _gain(waits)), min(share, waits)
+                proven = proven and waits >= PROVEN
             seconds = max(LEAST_S, self._seconds(name, values, incumbent))
-            return not self._proven(name, values), -max(gain, LEAST_GAIN) / seconds, -share, name
+            gain = LEAST_GAIN if gain < self.least else gain
+            return not proven, -gain / seconds, -share, name
 
         return sorted(self.space.choices, key=rank)
 
     def ordered(self, name: str, incumbent: Configuration) -> list[Value]:
-        """Values of a knob other than the incumbent's, in its own order; those that promise a loss last."""
+        """Values of a knob other than the incumbent's, in its own order.
+
+        Those that promise nothing come later, those that promise a loss last.
+        """
         values = [value for value in self.space.choices[name] if value != incumbent[name]]
-        return sorted(values, key=lambda value: self.gain(name, value) < 0)
+        gains = {value: self.gain(name, value) for value in values}
+        return sorted(values, key=lambda value: (gains[value] < 0, gains[value] <= 0))
 
     def gain(self, name: str, value: Value) -> float:
         """Log ratio to expect: by the profile and what findings say, else what is usual.
@@ -103,6 +120,11 @@ class Expectations:
         if not values:
             return LEAST_S
         return self.seconds(incumbent, self.space.complete(incumbent.with_({name: values[0]})))
+
+
+def serves_data(knob: AnyKnob) -> bool:
+    """Whether all that it can do is to shorten the wait for data."""
+    return knob.acts_on == ("input_wait",)
 
 
 def _gain(share: float) -> float:

@@ -9,11 +9,11 @@ from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.search.asking import Proposal
-from advisor.tuners.search.curve import Curve
+from advisor.tuners.search.curve import STILL_WAITS, Curve
 from advisor.tuners.search.doubt import doubt, together
 from advisor.tuners.search.eligible import is_of_space
 from advisor.tuners.search.measuring import BudgetSpent, Measuring
-from advisor.tuners.search.ordering import INTERACTING, PAIRS, telling
+from advisor.tuners.search.ordering import INTERACTING, PAIRS, serves_data, telling
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.space.configuration import Configuration
 
@@ -99,10 +99,14 @@ class Search(Measuring):
         return self.incumbent
 
     def _explore(self) -> None:
-        order = self._expectations.order(self.incumbent)
-        self._start_from_findings(order)
-        for name in order:
+        self._start_from_findings(self._expectations.order(self.incumbent))
+        left = set(self.space.choices)
+        while left:  # what came in may have taken from others what they could give
+            order = self._expectations.order(self.incumbent, self._waits.get(self.incumbent))
+            name = next(name for name in order if name in left)
+            left.remove(name)
             self._screen(name)
+            self._follow_the_wait()
         if self.incumbent.changed(self.space.present).keys() & self.space.choices.keys():
             self._screen_again()
         self._try_pairs()
@@ -157,12 +161,27 @@ class Search(Measuring):
     def _doubt(self, config: Configuration) -> float:
         return doubt(self._pairs.get(config, 0))
 
-    def _screen(self, name: str) -> None:
-        """Race every value of one knob against the incumbent; the best of them becomes the incumbent."""
+    def _follow_the_wait(self) -> None:
+        """Go on to larger numbers of what serves data where the incumbent, whose step got shorter, waits."""
+        for name, value in self.incumbent.changed(self.space.present).items():
+            waits = self._waits.get(self.incumbent) or 0.0
+            if waits >= STILL_WAITS and isinstance(value, int) and serves_data(self.arena.knobs[name]):
+                self._screen(name, above=value)
+
+    def _screen(self, name: str, above: int | None = None) -> None:
+        """Race every value of one knob against the incumbent; the best of them becomes the incumbent.
+
+        Args:
+            name: Of the knob.
+            above: Numbers above this one alone, the smallest first.
+        """
         start = self.incumbent
         best: tuple[float, Configuration] | None = None
-        curve = Curve(list(self._values(name, start)))
-        for_data = self.arena.knobs[name].acts_on == ("input_wait",)
+        values = list(self._values(name, start))
+        if above is not None:
+            values = sorted(value for value in values if isinstance(value, int) and value > above)
+        curve = Curve(values)
+        for_data = serves_data(self.arena.knobs[name])
         try:
             while (value := curve.next()) is not None:
                 config = self.space.complete(start.with_({name: value}))

@@ -11,7 +11,7 @@ from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.costs import Costs
-from advisor.tuners.search.ordering import Expectations
+from advisor.tuners.search.ordering import LEAST_GAIN, Expectations
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
@@ -46,13 +46,19 @@ def a_program(step_ms: float = 900.0, wait_ms: float = 0.0, **facts: Any) -> Pro
 
 
 def order(
-    profile: Profile, startup_s: float = 5.0, priorities: dict[str, float] | None = None, **arena: Any
+    profile: Profile,
+    startup_s: float = 5.0,
+    priorities: dict[str, float] | None = None,
+    waits: float | None = None,
+    least: float = LEAST_GAIN,
+    **arena: Any,
 ) -> list[str]:
     present = Configuration({name: values[0] for name, values in CHOICES.items()})
     space = Space(present, present, CHOICES, [], profile)
     step_s = profile.phases.step_ms / 1e3 if profile.phases is not None else 0.1
     measured = Arena(None, KNOBS, present, step_s=step_s, **arena)  # type: ignore[arg-type]  # nothing is started
-    return Expectations(space, KNOBS, Costs(measured, startup_s), priorities or {}).order(present)
+    costs = Costs(measured, startup_s)
+    return Expectations(space, KNOBS, costs, priorities or {}, least).order(present, waits)
 
 
 def test_on_long_convolutional_steps_layouts_come_before_allocators_and_fewer_threads() -> None:
@@ -95,3 +101,29 @@ def test_values_that_promise_a_loss_are_tried_last() -> None:
     expectations = Expectations(space, KNOBS, Costs(arena), {})
     assert expectations.ordered("num_threads", present) == [4, 1]
     assert expectations.ordered("num_workers", present) == [4, 8, 2, 1]
+
+
+def test_what_only_serves_data_comes_after_all_that_can_gain_where_nothing_waits() -> None:
+    loader = a_loader(item_ms=15.0, cpu_share=0.02)
+    profile = a_program(500.0, 490.0, loader=loader, window=CONVOLUTIONAL)
+    waiting, cured = (order(profile, priorities={"num_workers": 0.9}, waits=waits) for waits in (0.9, 0.0))
+    assert waiting[0] == "num_workers"
+    assert cured.index("num_workers") > cured.index("channels_last")
+
+
+def test_what_could_not_be_confirmed_counts_as_nothing_beside_what_could() -> None:
+    phases = StepPhases(30.0, forward_ms=10.0, backward_ms=17.0, optimizer_ms=3.0, steps=20)
+    profile = replace(a_program(30.0, host=None), phases=phases)
+    cheap, sure = (order(profile, least=least) for least in (0.01, 0.1))
+    assert cheap.index("optimizer_implementation") < cheap.index("channels_last")
+    assert sure.index("optimizer_implementation") > sure.index("channels_last")
+
+
+def test_values_of_which_nothing_is_expected_come_after_those_that_promise_something() -> None:
+    present = Configuration({"execution": "eager"})
+    choices: dict[str, list[Value]] = {"execution": ["eager", "jit_script", "compile"]}
+    space = Space(present, present, choices, [], a_program())
+    arena = Arena(None, KNOBS, present)  # type: ignore[arg-type]  # nothing is started
+    assert Expectations(space, KNOBS, Costs(arena), {}).ordered("execution", present) == [
+        "compile", "jit_script",
+    ]  # fmt: skip
