@@ -4,8 +4,9 @@ from typing import Any
 
 from result_builder import HOSTILE, a_ceiling, a_finding, a_named_result, a_profile_result, an_interval
 
-from advisor.result.document import Kernel, Operator, Product, ProfileData, ProfileSummary, Recording
+from advisor.result.document import Operator, ProfileData, ProfileSummary, Recording
 from advisor.result.header import Target
+from advisor.result.on_device import Collective, Kernel, Product
 
 
 def an_empty_profile(**fields: Any) -> ProfileData:
@@ -46,6 +47,10 @@ def a_named_profile(names: list[str]) -> ProfileData:
                 for name in names
             ],
             "rates_from": names[0],
+            "collectives": [
+                Collective(kind=name, calls=2, ms=1.0, bytes=2**20, ranks=4, wait_ms=0.5, bus_gb_per_s=5.0)
+                for name in names
+            ],
             "operators": [
                 Operator(name=name, phase=name, calls=1, self_ms=1.0, dtype=name, location=name)
                 for name in names

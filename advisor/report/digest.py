@@ -12,6 +12,7 @@ from advisor.report import fields, findings_page, profile_page, strategies_page
 from advisor.report import page as pages
 from advisor.report.charts import rank_chart, scaling_chart
 from advisor.report.charts.device_chart import device_parts
+from advisor.report.collectives_page import HEAD, collective_rows
 from advisor.report.kernels_page import kernels_part
 from advisor.report.markdown import counted, fitted, section
 from advisor.report.noise import disturbances
@@ -25,7 +26,7 @@ MOST_ROWS = 10  # of the tables that may be long
 MOST_FOLDED = 40  # of those that are folded
 MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again and updated
 LEAVE_OUT = (
-    "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Ranks", "Failures",
+    "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Exchanges", "Ranks", "Failures",
     "Products", "Kernels", "One step", "On the device",
     "Not recommended by itself", "Fields", "Findings", "Measured", "Changes", "Notes", "Limits",
 )  # fmt: skip
@@ -90,6 +91,14 @@ def profile_markdown(result: ProfileData) -> str:
             "Kernels": _step("Kernels by what they do", result.profile.kernels_ms),
             "Products": _products(result),
             "Ranks": _ranks(result.profile),
+            "Exchanges": section(
+                "Exchanges between ranks",
+                HEAD,
+                [
+                    tuple(escaped(cell) if cell else "" for cell in row)
+                    for row in collective_rows(result.profile)
+                ],
+            ),
             "Limits": _folded("Limits", [f"- {limit}" for limit in profile_page.limits(result)]),
             "Fields": _folded("Fields", fields.block(result)),
         },

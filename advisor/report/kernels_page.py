@@ -5,7 +5,8 @@ from pathlib import PurePath
 
 from advisor.report.charts.charts import phase_words
 from advisor.result import wording
-from advisor.result.document import Kernel, ProfileSummary
+from advisor.result.document import ProfileSummary
+from advisor.result.on_device import Kernel
 from advisor.result.wording import shown
 
 MOST_KERNELS = 20

@@ -9,6 +9,7 @@ from advisor.report.charts.device_chart import device_bar, device_parts
 from advisor.report.charts.rank_chart import RankPicture, rank_picture
 from advisor.report.charts.share_chart import Limits, limits_part, rates, sheet
 from advisor.report.charts.step_chart import step_bar
+from advisor.report.collectives_page import HEAD, Row, collective_rows
 from advisor.report.findings_page import FindingGroups, groups
 from advisor.report.kernels_page import Kernels, kernels_part
 from advisor.report.next_step import tune_command
@@ -48,6 +49,8 @@ class ProfilePage:
     legend: list[Legend]
     periodic: list[Fact]
     ranks: RankPicture | None
+    collectives: list[Row]
+    collective_head: Row
     findings: FindingGroups
     kernels: Kernels | None
     operators: list[OperatorRow]
@@ -82,6 +85,8 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         legend=legend(summary.phases_ms),
         periodic=periodic(summary),
         ranks=rank_picture(f"{prefix}rank-times", summary.ranks),
+        collectives=collective_rows(summary),
+        collective_head=HEAD,
         findings=groups(result.findings),
         kernels=kernels_part(summary),
         operators=operators(result),

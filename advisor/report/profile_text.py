@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from advisor.report.charts.device_chart import device_parts
 from advisor.report.charts.rank_chart import lines as rank_lines
+from advisor.report.collectives_page import collective_lines
 from advisor.report.findings_page import FindingRow, finding_row, groups, rest_lines
 from advisor.report.kernels_page import kernels_part
 from advisor.report.lines import wrapped
@@ -33,7 +34,8 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
     device = _step("One step, on the device:", device_parts(result.profile))
     host = _step("One step, on the host:" if device else "One step:", result.profile.phases_ms)
     kernels = _step("Kernels of one step, by what they do:", result.profile.kernels_ms)
-    for part in (figures, device, host, kernels, rank_lines(result.profile.ranks)):
+    ranks, exchanges = rank_lines(result.profile.ranks), collective_lines(result.profile)
+    for part in (figures, device, host, kernels, ranks, exchanges):
         lines += ["", *part] if part else []
     fired = [finding_row(f) for f in result.findings if f.state in ("opportunity", "diagnostic")]
     for number, row in enumerate(fired, 1):

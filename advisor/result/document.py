@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from advisor.base.atomic_file import write_atomically
+from advisor.result.header import Finite as Finite
 from advisor.result.header import Header, Record, Target
+from advisor.result.on_device import Collective, Kernel, Product
 from advisor.tuners.search.record import Process, Stage, State
 from advisor.tuners.supervision.failures import Cause
 
@@ -20,7 +22,6 @@ IN_PYTHON = "(in Python)"  # stands in ``command`` for the arguments of a call
 MOST_LOSSES = 50  # of one run: enough to draw them
 
 Value = int | str
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 Losses = Annotated[list[Finite | None], Field(max_length=MOST_LOSSES)]
 
 
@@ -111,45 +112,6 @@ class Recording(Record):
     notes: list[str] = []
 
 
-class Product(Record):
-    """Matrix products of (m, k) and (k, n) of one operator, type and size; calls and time are per step.
-
-    ``roofline`` is the share of the peak of its type that it reaches.
-    """
-
-    op: str
-    m: int
-    n: int
-    k: int
-    batch: int = 1
-    dtype: str = ""
-    calls: Finite
-    kernel_us: Finite
-    tflops: Finite
-    roofline: Finite | None = None
-
-
-class Kernel(Record):
-    """One kernel as one operator at one place launched it; calls and time on the device are per step.
-
-    ``tflops`` and ``gb_per_s`` are what the operator works and moves by its shapes over the time of all its
-    kernels, ``roofline`` is the share of the nearer limit (``bound``: ``arithmetic`` or ``memory``) that it
-    reaches; ``null`` where they are not known.
-    """
-
-    name: str
-    kind: str
-    calls: Finite
-    us: Finite
-    op: str = ""
-    location: str | None = None
-    dtype: str | None = None
-    tflops: Finite | None = None
-    gb_per_s: Finite | None = None
-    roofline: Finite | None = None
-    bound: Literal["arithmetic", "memory"] | None = None
-
-
 class ProfileSummary(Record):
     """Where the time of one baseline step goes.
 
@@ -162,7 +124,7 @@ class ProfileSummary(Record):
     its idle time by what it waited for. ``kernels_ms`` is the time of its kernels by what they do,
     ``products`` are the largest matrix products, ``kernels`` the kernels that take most time.
     ``roofline_by_kind`` is the share of the limits that those of a kind reach, ``mfu`` the share of the step
-    that its arithmetic would take at the peak of its types.
+    that its arithmetic would take at the peak of its types. ``collectives`` are exchanges between ranks.
     """
 
     phases_ms: dict[str, Finite]
@@ -173,6 +135,7 @@ class ProfileSummary(Record):
     kernels: list[Kernel] = []
     roofline_by_kind: dict[str, Finite] = {}
     mfu: Finite | None = None
+    collectives: list[Collective] = []
     periodic_s: dict[str, Finite] = {}
     epoch_s: Finite | None = None
     overhead: Finite = 0.0

@@ -7,9 +7,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 import advisor
 from advisor.base.errors import clean
@@ -17,6 +17,8 @@ from advisor.base.redaction import without_secrets
 from advisor.base.settings import TargetRequest
 
 SCHEMA_VERSION = 1
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Record(BaseModel):

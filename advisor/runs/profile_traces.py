@@ -12,7 +12,9 @@ from advisor.profiles.facts.machine import Gpu, Machine
 from advisor.profiles.facts.observed import StepSeries
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.rates import Rates
-from advisor.profiles.traces.calls import calls_of
+from advisor.profiles.facts.recorded import Collective
+from advisor.profiles.traces.calls import Calls, calls_of
+from advisor.profiles.traces.collectives import collectives
 from advisor.profiles.traces.device_timeline import sync_points_of_calls
 from advisor.profiles.traces.ops import optimizers_of, phases_of_calls, window_of_calls
 from advisor.profiles.traces.rank_times import ranks_of_calls
@@ -83,6 +85,7 @@ def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
         optimizers=() if calls is None else optimizers_of(calls),
         syncs=None if calls is None or not on_device else sync_points_of_calls(calls),
         ranks=ranks_of_calls([each for each in every.values() if each is not None]),
+        collectives=_collectives(calls, list(every.values())),
     )
 
 
@@ -99,6 +102,11 @@ def _rates(gpus: Sequence[Gpu]) -> Rates | None:
     sheets = {data_sheet(gpu) for gpu in gpus}
     sheet = sheets.pop() if len(sheets) == 1 else None
     return None if sheet is None else sheet.rates()
+
+
+def _collectives(first: Calls | None, every: Sequence[Calls | None]) -> tuple[Collective, ...]:
+    others = [each for each in every if each is not None and each is not first]
+    return () if first is None else collectives([first, *others])
 
 
 def _series(steps: Steps) -> StepSeries | None:

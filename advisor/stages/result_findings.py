@@ -14,17 +14,9 @@ from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.rates import Rates
 from advisor.profiles.facts.recorded import KernelCost
 from advisor.profiles.facts.replayed import Replays
-from advisor.result.document import (
-    Ceiling,
-    Interval,
-    Kernel,
-    Operator,
-    Place,
-    Product,
-    ProfileSummary,
-    Recording,
-)
+from advisor.result.document import Ceiling, Interval, Operator, Place, ProfileSummary, Recording
 from advisor.result.document import Finding as FindingData
+from advisor.result.on_device import Collective, Kernel, Product
 
 PARTS = (
     "input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging", "other",
@@ -64,6 +56,7 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
         steps=0 if profile.phases is None else profile.phases.steps,
         summary=summary,
         ranks=[_rank(rank) for rank in profile.ranks or ()],
+        collectives=_collectives(profile),
         recording=None
         if window is None
         else Recording(
@@ -118,6 +111,24 @@ def _kernel(kernel: KernelCost, rates: Rates | None) -> Kernel:
         roofline=None if share is None else share[0],
         bound=None if share is None else share[1],
     )
+
+
+def _collectives(profile: Profile) -> list[Collective]:
+    link = None if profile.rates is None else profile.rates.link
+    return [
+        Collective(
+            kind=each.kind,
+            calls=each.calls,
+            ms=each.ms,
+            bytes=each.bytes,
+            ranks=each.ranks,
+            wait_ms=each.wait_ms,
+            bus_gb_per_s=each.bus_bytes_per_s and each.bus_bytes_per_s / 1e9,
+            of_link=each.bus_bytes_per_s / link if each.bus_bytes_per_s and link else None,
+            overlapped=each.overlapped,
+        )
+        for each in profile.collectives[:MOST_OPERATORS]
+    ]
 
 
 def _rank(rank: RankFacts) -> dict[str, Any]:

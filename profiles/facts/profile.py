@@ -20,7 +20,7 @@ from advisor.profiles.facts.observed import (
     SyncPoint,
 )
 from advisor.profiles.facts.rates import Rates
-from advisor.profiles.facts.recorded import Window
+from advisor.profiles.facts.recorded import Collective, Window
 from advisor.profiles.facts.replayed import Replays
 
 __all__ = [
@@ -294,7 +294,8 @@ class Profile:
 
     ``window`` is what torch.profiler recorded, ``series`` the distribution of watched steps, ``watching``
     the share (0 to 1) that watching itself adds to a step, ``growth`` what the process takes more of.
-    ``ranks`` are the processes of a distributed run, ``None`` for a single one.
+    ``ranks`` are the processes of a distributed run, ``None`` for a single one, ``collectives`` what they
+    exchanged as far as traces tell.
     ``line_calls`` are the lines of the program that take the most time in calls of torch, or repeat the
     most. ``denormals`` are those of a model on the CPU, where they are not flushed.
     """
@@ -318,6 +319,7 @@ class Profile:
     compile: CompileFacts | None = None
     host: HostFacts | None = None
     ranks: tuple[RankFacts, ...] | None = None
+    collectives: tuple[Collective, ...] = ()
     watching: float | None = None
     growth: Growth | None = None
     denormals: Denormals | None = None

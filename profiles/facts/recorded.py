@@ -156,6 +156,26 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Collective:
+    """Exchanges of one kind (``all_reduce``, ``all_gather``, ...) and size among ``ranks``, per step.
+
+    ``ms`` is their time on this rank, ``wait_ms`` the part of it before the last rank came; ``None`` where
+    no traces of other ranks tell. ``bytes`` is the whole tensor of one exchange, ``bus_bytes_per_s`` its bus
+    bandwidth as nccl-tests define it, without the waiting. ``overlapped`` is the share of ``ms`` in which the
+    rank computed.
+    """
+
+    kind: str
+    calls: float
+    ms: float
+    bytes: int | None = None
+    ranks: int | None = None
+    wait_ms: float | None = None
+    bus_bytes_per_s: float | None = None
+    overlapped: float = 0.0
+
+
+@dataclass(frozen=True)
 class KernelCost:
     """One kernel as one operator at one place launched it, ``calls`` and ``us`` of device time per step.
 

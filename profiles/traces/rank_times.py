@@ -10,6 +10,7 @@ import numpy as np
 from advisor.profiles.facts.observed import RankFacts
 from advisor.profiles.traces.calls import LOADER, Calls, Times, calls_of
 from advisor.profiles.traces.intervals import Union, union
+from advisor.profiles.traces.nesting import Ints
 from advisor.profiles.traces.signatures import signature
 from advisor.profiles.traces.trace import CATEGORIES, Trace
 
@@ -28,8 +29,12 @@ NCCL_SIZES = {
 
 @dataclass(frozen=True)
 class Communication:
-    """Exchanges with other processes within steps, by beginning, and when this process computed."""
+    """Exchanges with other processes within steps, by beginning, and when this process computed.
 
+    ``rows`` are their positions in the trace.
+    """
+
+    rows: Ints
     begin_us: Times
     end_us: Times
     computing: Union
@@ -100,6 +105,7 @@ def communication_of(calls: Calls) -> Communication | None:
     begin, end = trace.begin_us[rows], trace.end_us[rows]
     names = [trace.names[name] for name in trace.name[rows].tolist()]
     return Communication(
+        rows=rows,
         begin_us=begin,
         end_us=end,
         computing=computing,
@@ -157,15 +163,18 @@ def _bytes(trace: Trace, details: list[int]) -> int | None:
     """Bytes of all exchanges, ``None`` where one does not say."""
     total = 0
     for at in details:
-        size = _payload(trace.details[at]) if at >= 0 else None
+        size = payload(trace.details[at]) if at >= 0 else None
         if size is None:
             return None
         total += size
     return total
 
 
-def _payload(detail: dict[str, Any]) -> int | None:
+def payload(detail: dict[str, Any], *, whole: bool = False) -> int | None:
+    """Bytes that an exchange takes in, or gives out where ``whole`` and that was recorded."""
     elements, dtype = detail.get("In msg nelems"), detail.get("dtype")
+    if whole and isinstance(detail.get("Out msg nelems"), int):
+        elements = detail["Out msg nelems"]
     if isinstance(elements, int) and isinstance(dtype, str):
         size = NCCL_SIZES.get(dtype)
         return None if size is None else elements * size

@@ -9,7 +9,8 @@ from advisor.report.digest import profile_markdown
 from advisor.report.files import render_html
 from advisor.report.kernels_page import kernels_part, short_name, short_place
 from advisor.report.profile_text import render_profile
-from advisor.result.document import Kernel, Product, ProfileData, ProfileSummary
+from advisor.result.document import ProfileData, ProfileSummary
+from advisor.result.on_device import Kernel, Product
 from advisor.runs.profile_traces import profile_traces
 
 GPU = Path(__file__).parents[1] / "profiles" / "traces" / "gpu"
