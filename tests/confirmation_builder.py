@@ -24,6 +24,7 @@ from advisor.stages.launching import Caller
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.held import Held
 from advisor.tuners.comparing.measure import within
 from advisor.tuners.comparing.standby import Ahead
 from advisor.tuners.comparing.ways import WINDOWS
@@ -112,11 +113,15 @@ def confirmed(
     monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
     monkeypatch.setattr(
         "advisor.stages.confirming.confirmation.run_longer",
-        lambda arena, config, *of: LongerRun(30, peak_bytes, 0.0, declining(config, refused_later)),
+        lambda arena, config, *of, **how: (
+            LongerRun(30, peak_bytes, 0.0, declining(config, refused_later)),
+            SimpleNamespace(alive=False, kill=lambda: None),
+        ),
     )
     arena = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=STEP_S,
-        threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
+        threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel,
+        ahead=Ahead(), held=Held(),
         how=lambda *configs, **options: WINDOWS, may_switch=lambda *configs: False, settled=dict,
         queue_depth=lambda config: 0,
         timed=False, window_steps=lambda config: (3, 5), clock=lambda: next(seconds or iter([0.0])),

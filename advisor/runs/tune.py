@@ -169,6 +169,8 @@ class _Tuning:
             self.stopped_by = "failures"
             self.bench.caller.warn(f"{stuck.message}; {stuck.hint}")
             self.trials.interrupted(stuck.message)
+        finally:
+            self.bench.arena.held.drop()
         return self._finish()
 
     @property
@@ -265,13 +267,16 @@ class _Tuning:
         bench.baseline.end()
         if self.search.stopped_by == "budget" and len(self.trials.trials) == 1:
             outcome.reason = "the budget left no time to try a change; give a longer --budget"
-        self.batches.propose(bench.arena, outcome.config, bench.deadline)
-        seconds = LOOK_AGAIN_S + 2 * bench.baseline.startup_s
+        running = bench.arena.held.take(outcome.config)
+        seconds = LOOK_AGAIN_S + (2 * bench.baseline.startup_s if running is None else 0.0)
         if outcome.verdict != "change" or seconds < bench.room_s:
-            self.after, notes = look_again(bench, outcome)
+            self.after, notes = look_again(bench, outcome, running)
             self.notes += notes
         else:
             self.notes.append("the budget left no time to profile the recommended setting")
+            if running is not None:
+                running.kill()
+        self.batches.propose(bench.arena, outcome.config, bench.deadline)
         end = bench.deadline - 4 * bench.baseline.startup_s - 40 * bench.arena.step_s
         self.batches.find_largest(bench.arena, bench.profile, outcome.config, end)
 

@@ -157,7 +157,7 @@ def test_a_budget_below_one_baseline_is_a_usage_error(tmp_path: Path) -> None:
 def test_a_short_program_is_measured_by_whole_launches(tmp_path: Path) -> None:
     run = replayed(Program([FASTER], steps=60), tmp_path, knobs={"num_workers": [0, 2]}, budget_s=300.0)
     assert run.result.recommendation.config == {"num_workers": 2}
-    assert run.launcher.launches > 20
+    assert run.launcher.launches > 15
 
 
 def test_memory_is_what_counts_where_it_was_asked_for(tmp_path: Path) -> None:

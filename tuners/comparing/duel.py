@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from advisor.profiles.derived.epochs import Epochs
 from advisor.tuners.comparing.excluded import disturbance, more_disturbed, refuse_collapse, set_apart
+from advisor.tuners.comparing.held import Held
 from advisor.tuners.comparing.measure import quad_log_ratio
 from advisor.tuners.comparing.one_window import fresh_window, switched_window
 from advisor.tuners.comparing.standby import Ahead, all_started
@@ -68,6 +69,7 @@ class Arena(Ways):
         fixed_warmup: Steps of warm-up, when the user set them.
         log: Folder with the logs of the process started last.
         ahead: Holds the process of the next instance while this one is measured.
+        held: Holds the candidate's process of the last instance.
         threads: Of torch, in the program as it is.
         switches: Knobs that are not live, and can be switched between two steps of this program all the same.
         never_stable: Processes whose step time had not settled when warm-up was cut short.
@@ -99,6 +101,7 @@ class Arena(Ways):
     never_stable: int = 0
     excluded: Counter[str] = field(default_factory=Counter)
     ahead: Ahead = field(default_factory=Ahead)
+    held: Held = field(default_factory=Held)
     clock: Callable[[], float] = time.monotonic
     latest_start: float = math.inf
     kept: KeptWindows = field(default_factory=KeptWindows)
@@ -115,6 +118,7 @@ class Arena(Ways):
         deadline: float = math.inf,
         reuse: bool = False,
         followed: bool = False,
+        hold: bool = False,
     ) -> Duel:
         """One instance: fresh processes, warmed up, then ``quads`` quads (one window each for windows).
 
@@ -128,21 +132,23 @@ class Arena(Ways):
             deadline: Monotonic time after which no further quad is begun.
             reuse: While screening: a window of ``first`` that was measured before stands for a new one.
             followed: Another instance with roles swapped comes next; its process may start with this one's.
+            hold: The candidate's process goes on in ``held``, without an outcome, if times are compared.
 
         Raises:
             TrialFailed: Either program failed, or its threads collapsed and their number is what differs;
                 ``Interrupted`` when asked to stop.
         """
-        began = self.clock()
+        began, hold = self.clock(), hold and self.timed
         if how == WINDOWS:
-            kept = self.kept if reuse else None
-            result = self._windows(
-                WINDOWS, first, second, swapped, kept, lambda config: self._window(config, number)
-            )
+
+            def window(config: Mapping[str, Value]) -> Window:
+                return fresh_window(self, config, number, hold=hold and config is second)
+
+            result = self._windows(WINDOWS, first, second, swapped, self.kept if reuse else None, window)
         else:
             arms = (second, first) if swapped else (first, second)
             followed = followed and how == LIVE and self.two_fit and self.at_once
-            result = self._turns(arms, how, quads, swapped, number, deadline, followed)
+            result = self._turns(arms, how, quads, swapped, number, deadline, followed, hold)
         result.seconds = self.clock() - began
         return result
 
@@ -179,6 +185,7 @@ class Arena(Ways):
 
     def start(self, config: Mapping[str, Value], number: int, **options: Any) -> Running:
         """Start one program under ``config``."""
+        self.held.drop()
         if self.clock() > self.latest_start:
             raise OutOfTime
         session = self.launcher.start(
@@ -264,6 +271,7 @@ class Arena(Ways):
         number: int,
         deadline: float,
         followed: bool,
+        hold: bool,
     ) -> Duel:
         live = how == LIVE
         sessions: list[Running] = []
@@ -286,22 +294,24 @@ class Arena(Ways):
                 deadline,
                 by_work(arms[0], arms[1]),
             )
-            outcomes = [each.stop() if each.alive and not live else None for each in sessions]
-            if live and sessions[0].alive:
-                sessions[0].stop()
+            second = 0 if swapped else 1
+            if hold and sessions[second].alive:
+                self.held.keep(arms[second], sessions[second])
+            outcomes = [each.stop() if each.alive and not self.held.has(each) else None for each in sessions]
         except SessionEnded as ended:
             raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
         finally:
             for session in sessions:
-                session.kill()
+                if not self.held.has(session):
+                    session.kill()
         sign, order = (-1, (1, 0)) if swapped else (1, (0, 1))
         return Duel(
             how,
             [sign * ratio for ratio in ratios],
             slots[order[0]],
             slots[order[1]],
-            outcomes[order[0]],
-            outcomes[order[1]],
+            None if live else outcomes[order[0]],
+            None if live else outcomes[order[1]],
             messages[order[0]],
             messages[order[1]],
             sessions[0].startup_s,
@@ -349,9 +359,6 @@ class Arena(Ways):
             candidate.message,
             candidate.startup_s,
         )
-
-    def _window(self, config: Mapping[str, Value], number: int) -> Window:
-        return fresh_window(self, config, number)
 
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 LEAST_S = 10.0  # that a window may take in any case
 
 
-def fresh_window(arena: "Arena", config: Mapping[str, Value], number: int) -> Window:
+def fresh_window(arena: "Arena", config: Mapping[str, Value], number: int, *, hold: bool = False) -> Window:
     """The window of a process that is started for it.
 
     Args:
         arena: Starts it, and knows how long the window is.
         config: What it runs under.
         number: Of the trial.
+        hold: It goes on, in ``held`` of the arena; its outcome is not there.
 
     Raises:
         TrialFailed: The program failed, or came to its end before.
@@ -39,11 +40,14 @@ def fresh_window(arena: "Arena", config: Mapping[str, Value], number: int) -> Wi
     try:
         slot = session.window(steps, drop=drop, limit_s=_limit_s(arena, steps))
         message, unseen = session.last, _unseen(arena, session, config, drop + steps, slot.mean_s)
-        return Window(slot, message, session.stop(), session.startup_s, unseen)
+        if hold:
+            arena.held.keep(config, session)
+        return Window(slot, message, None if hold else session.stop(), session.startup_s, unseen)
     except SessionEnded as ended:
         raise TrialFailed(Failure("user_error", f"the program ended before {drop + steps} steps")) from ended
     finally:
-        session.kill()
+        if not arena.held.has(session):
+            session.kill()
 
 
 def switched_window(arena: "Arena", session: Running, config: Mapping[str, Value]) -> Window:

@@ -26,6 +26,7 @@ from advisor.tuners.comparing.measure import (
     moderated,
     with_instance_bias,
 )
+from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search import ablate
 from advisor.tuners.search.race import check_outcome
@@ -82,6 +83,9 @@ class Confirmation:
             outcome.reason = unconfirmed.no_room(self._described(nominee))
         except TrialFailed as failed:
             outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
+        finally:
+            if outcome.verdict != "change":
+                self.bench.arena.held.drop()
         return outcome
 
     def _costs(self, config: Configuration) -> ConfirmationCosts:
@@ -230,7 +234,7 @@ class Confirmation:
         grace_s = self.bench.settings.grace_s
         processes = FreshProcesses(self.bench, grace_s, expected=costs.pairs_s, after_s=costs.longer_s)
         told = f"confirming {self._described(winner)}: process"
-        pairs = FreshPairs(processes, self.space.present, winner, how, quads, told, number)
+        pairs = FreshPairs(processes, self.space.present, winner, how, quads, told, number, hold=True)
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
 
@@ -267,7 +271,7 @@ class Confirmation:
         if record.against_baseline is None:
             record.state, record.message = "pruned", unconfirmed.why_never(processes.disturbed)
         if decision.verdict == "confirmed":
-            self._run_longer(record, outcome, usual_steps(self.bench.arena, winner, how, quads))
+            self._run_longer(record, outcome, usual_steps(self.bench.arena, winner, how, quads), how)
         self.trials.record(record)
         if record.cause == "not_applied":
             raise TrialFailed(Failure("not_applied", record.message))
@@ -284,13 +288,25 @@ class Confirmation:
         else:
             outcome.verdict, outcome.config, outcome.reason = "change", winner, self._ends_early(outcome)
 
-    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int) -> None:
-        """What is to be recommended must also last; the record says why it does not."""
+    def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int, how: str) -> None:
+        """What is to be recommended must also last; the record says why it does not.
+
+        The last process of the pairs goes on where it is there. One that held the unchanged program too may
+        have had its peak from that: where it is too high, a process of its own tells.
+        """
+        arena, config = self.bench.arena, record.config
+        both = how == LIVE
         described = f"{self._described(record.config)}, run {TIMES} times as long,"
         self.bench.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
         try:
-            outcome.longer = longer = run_longer(self.bench.arena, record.config, steps, record.number)
-            self._refuse_declined(longer.refused, record.config, outcome)
+            held = arena.held.take(config)
+            longer, session = run_longer(arena, config, steps, record.number, held, switched=both)
+            if held is not None and both and self._memory_problem((longer.peak_bytes,)) is not None:
+                session.kill()
+                longer, session = run_longer(arena, config, steps, record.number)
+            arena.held.keep(config, session)
+            outcome.longer = longer
+            self._refuse_declined(longer.refused, config, outcome)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message = f"{described} failed: {failed.failure.message}"

@@ -84,8 +84,10 @@ class ConfirmationCosts:
         """Seconds of the run that shows whether it lasts."""
         quads = instance_quads(self._arena, self.bench.settings)
         steps = usual_steps(self._arena, self.second, self.how, quads)
-        compile_s = WARM_COMPILE * self.compile_s
-        return self._start_s + compile_s + TIMES * steps * self._arena.step_s / self.speed
+        step_s = self._arena.step_s / self.speed
+        if self._arena.timed:  # in the last process of the pairs
+            return (TIMES - 1) * steps * step_s
+        return self._start_s + WARM_COMPILE * self.compile_s + TIMES * steps * step_s
 
     @property
     def how(self) -> str:

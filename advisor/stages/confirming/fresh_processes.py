@@ -88,11 +88,14 @@ class FreshProcesses:
 class FreshPairs:
     """Two configurations in pairs of fresh processes, their roles swapped in every other pair.
 
+    The second one comes last in the pair that completes a look: its process may go on.
+
     Attributes:
         how: The way in which they are compared.
         quads: Of one pair.
         number: Of the trial.
         told: What the progress says of a pair, before its number.
+        hold: The last process of the second one is held by the arena.
     """
 
     processes: FreshProcesses
@@ -102,6 +105,7 @@ class FreshPairs:
     quads: int
     told: str
     number: int = 0
+    hold: bool = False
 
     def confirm(
         self,
@@ -127,7 +131,8 @@ class FreshPairs:
         """
         bench = self.processes.bench
 
-        def duel(swapped: bool) -> Duel:
+        def duel(index: int) -> Duel:
+            swapped = index % 2 == 0
             return bench.arena.duel(
                 self.first,
                 self.second,
@@ -135,13 +140,14 @@ class FreshPairs:
                 quads=self.quads,
                 swapped=swapped,
                 number=self.number,
-                followed=not swapped,
+                followed=swapped,
+                hold=self.hold and index + 1 in LOOKS,
             )
 
         def instance(index: int) -> Sequence[float] | None:
             bench.progress.part(f"{self.told} {index + 1}")
             together = next(stop for stop in LOOKS if stop > index) - index
-            pair = self.processes.measure(index, lambda: duel(index % 2 == 1), cut_off, together)
+            pair = self.processes.measure(index, lambda: duel(index), cut_off, together)
             return None if pair is None else log_ratios(pair)
 
         level = bench.settings.confidence

@@ -9,6 +9,7 @@ from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.comparing.windows import HOPELESS
 from advisor.tuners.knob import Value
+from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 
 TIMES = 3  # the usual steps (measurement.md, section 4, rule 5)
@@ -41,34 +42,52 @@ def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int)
     return 2 * quads * (arena.steps() + 1)
 
 
-def run_longer(arena: Arena, config: Mapping[str, Value], steps: int, number: int) -> LongerRun:
-    """Run ``TIMES`` times as many steps in a process of its own, and look at its memory.
+def run_longer(
+    arena: Arena,
+    config: Mapping[str, Value],
+    steps: int,
+    number: int,
+    running: Running | None = None,
+    *,
+    switched: bool = False,
+) -> tuple[LongerRun, Running]:
+    """Run ``TIMES`` times as many steps in one process, and look at its memory.
 
     Args:
-        arena: Starts it.
+        arena: Starts one where none runs.
         config: What is to be recommended.
         steps: The usual ones.
         number: Of the trial.
+        running: A process that has made these already, of the trial's own or of another setting as well.
+        switched: It has to be switched to ``config``.
+
+    Returns:
+        What was seen, and the process, which goes on unless the program has come to its end.
 
     Raises:
         TrialFailed: It failed, which is what is to be found out.
     """
-    session = arena.start(config, number)
+    session = running or arena.start(config, number)
     peaks: list[tuple[int, int]] = []
-    taken, profile = 0, None
+    taken, profile = 0 if running is None else steps, None
     try:
-        session.first_step()
-        for count in (steps, (TIMES - 1) * steps):
-            session.slot(count, drop=0, limit_s=LEAST_S + HOPELESS / 2 * count * arena.step_s)
+        if running is None:
+            session.first_step()
+        else:
+            peaks.append((taken, session.facts().profile.peak_bytes))
+        for count in (TIMES - 1,) if peaks else (1, TIMES - 1):
+            limit_s = LEAST_S + HOPELESS / 2 * count * steps * arena.step_s
+            session.slot(count * steps, drop=0, limit_s=limit_s, config=config if switched else None)
             taken += len(session.last.wall_ns)
             profile = session.facts().profile
             peaks.append((taken, profile.peak_bytes))
-        outcome = session.stop()
     except SessionEnded as ended:
-        outcome = ended.outcome
-    finally:
+        outcome, growth = ended.outcome, _growth(peaks)
+        return LongerRun(outcome.steps, outcome.highest_bytes, growth, outcome.refused, profile), session
+    except BaseException:
         session.kill()
-    return LongerRun(outcome.steps, outcome.highest_bytes, _growth(peaks), outcome.refused, profile)
+        raise
+    return LongerRun(taken, peaks[-1][1], _growth(peaks), session.last.refused, profile), session
 
 
 def ends_early(run: LongerRun, baseline: Profile, planned_steps: int | None) -> str:

@@ -16,6 +16,7 @@ from advisor.stages.confirming.confirmation import Confirmation
 from advisor.stages.confirming.numerics import NumericsGate
 from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.held import Held
 from advisor.tuners.comparing.standby import Ahead
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -57,7 +58,8 @@ def a_program(settings: Settings, clock: Callable[[], float]) -> MeasuredBench:
 
     arena = SimpleNamespace(
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=0.01,
-        max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel, ahead=Ahead(),
+        max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel,
+        ahead=Ahead(), held=Held(),
         clock=clock, at_once=True,
         how=lambda *configs, **options: "baton", timed=False,
     )  # fmt: skip

@@ -32,14 +32,23 @@ for step in range({steps}):
 pytestmark = pytest.mark.usefixtures("no_process_remains")
 
 
-def longer(folder: Path, body: str, steps: int = 100_000, *, times: int = 1) -> LongerRun:
+def longer(folder: Path, body: str, steps: int = 100_000, *, times: int = 1, made: int = 0) -> LongerRun:
+    """Of a fresh process, or of one that has made steps already."""
     (folder / "train.py").write_text(PROGRAM.format(body=body, steps=steps))
     target = Target("script", str(folder / "train.py"), cwd=str(folder))
     launcher = Launcher(target, folder / "study", device="cpu")
     launcher.limits.start_s = 120
     (folder / "study").mkdir()
     with launcher:
-        return run_longer(Arena(launcher, KNOBS, {}, step_s=0.001), {}, times * STEPS, 1)
+        arena = Arena(launcher, KNOBS, {}, step_s=0.001)
+        running = None
+        if made:
+            running = arena.start({}, 1)
+            running.first_step()
+            running.slot(made, drop=0)
+        run, session = run_longer(arena, {}, times * STEPS, 1, running)
+        session.kill()
+        return run
 
 
 def test_what_every_step_keeps_is_told_as_growth(tmp_path: Path) -> None:
@@ -53,6 +62,13 @@ def test_what_every_step_keeps_is_told_as_growth(tmp_path: Path) -> None:
 def test_a_program_that_keeps_nothing_does_not_grow(tmp_path: Path) -> None:
     run = longer(tmp_path, "pass")
     assert run.growth_bytes_per_step is not None and run.growth_bytes_per_step < LEAK / 8
+
+
+def test_a_process_that_has_made_the_usual_steps_makes_only_the_others(tmp_path: Path) -> None:
+    run = longer(tmp_path, f"kept.append(bytearray(b'x' * {LEAK}))", made=STEPS)
+    assert TIMES * STEPS <= run.steps < (TIMES + 1) * STEPS
+    assert run.growth_bytes_per_step is not None
+    assert LEAK / 2 < run.growth_bytes_per_step < 2 * LEAK
 
 
 def test_memory_that_ends_after_the_usual_steps_is_found_out(tmp_path: Path) -> None:
