@@ -6,6 +6,7 @@ Missing is not zero: a fact that was not observed is ``None``.
 from dataclasses import dataclass, field
 
 from advisor.profiles.facts.growing import Growth
+from advisor.profiles.facts.inherited import Inherited
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.observed import (
     CompileFacts,
@@ -92,7 +93,8 @@ class LoaderFacts:
     ``padding_share`` is the share of padding among the tokens of integer batches. ``shapes`` counts
     different batch shapes. ``slow_line`` is where sampling met the making of items most.
     ``dataset_changes`` names an attribute of the dataset, or of the function that joins its items, that the
-    program changed between two epochs. ``draw_ms`` is the time per step in which the main process draws the
+    program changed between two epochs, ``inherited`` is what they hold that workers should not get a copy of.
+    ``draw_ms`` is the time per step in which the main process draws the
     numbers of items, where a sampler is the program's own, and ``draw_line`` where. ``fixed`` is why its
     iterator cannot be made anew within an epoch; ``None`` where it can.
     """
@@ -133,6 +135,7 @@ class LoaderFacts:
     shapes: int | None = None
     slow_line: Location | None = None
     dataset_changes: str | None = None
+    inherited: tuple[Inherited, ...] = ()
     fixed: str | None = None
     draw_ms: float | None = None
     draw_line: Location | None = None

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from advisor.profiles.derived.copies import against_workers
 from advisor.profiles.derived.demand import feeding
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
@@ -25,6 +26,8 @@ class NumWorkers(Knob[int]):
     every epoch (see `persistent_workers`).
 
     The numbers stay the same unless the dataset draws random numbers: those draws move into the workers.
+    Where it draws from a generator of its own, of which all workers would get a copy, they are refused, and
+    more than one where it holds an open file, archive or connection, whose position they would share.
     A dataset that holds tensors on a GPU cannot be read by forked workers, and an iterable dataset
     repeats its records in each worker, unless it shares them out itself, which nobody can see beforehand;
     both are refused. How many workers fit beside the threads of the training is decided for whole
@@ -49,7 +52,15 @@ class NumWorkers(Knob[int]):
         most = 1 if _loader(profile).iterable else PER_CPU * profile.machine.cpus_allowed
         powers = [2**n for n in range(most.bit_length()) if 2**n <= most]
         wanted = _wanted(profile)
-        return [present, *sorted((n for n in (0, *powers) if n != present), key=lambda n: abs(n - wanted))]
+        others = [n for n in (0, *powers) if n != present and against_workers(_loader(profile), n) is None]
+        if not others:
+            raise Refused(against_workers(_loader(profile), most) or "no other number of workers fits")
+        return [present, *sorted(others, key=lambda n: abs(n - wanted))]
+
+    def left_out(self, profile: Profile) -> dict[int, str]:
+        if profile.loader is None or (reason := against_workers(profile.loader, 2)) is None:
+            return {}
+        return {} if against_workers(profile.loader, 1) else {2: reason}
 
     def expected(self, profile: Profile, value: int) -> float | None:
         """By the slowest of three: the rest of the step, making its batches, and the CPUs for both."""
@@ -66,6 +77,9 @@ class NumWorkers(Knob[int]):
     def check(self, value: int, profile: Profile) -> None:
         if _loader(profile).iterable and value > 1:
             raise Refused(REPEATED)
+        reason = against_workers(_loader(profile), value)
+        if reason is not None and value != self.present(profile):
+            raise Refused(reason)
 
     def loader(self, arguments: dict[str, Any], value: int) -> None:
         """Set the number of workers of one loader, without options that torch rejects at zero.

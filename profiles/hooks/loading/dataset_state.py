@@ -34,7 +34,7 @@ def state_of(dataset: Any, collate: Any) -> State:
             seen.add(id(thing))
             if type(thing) in (list, tuple, dict):
                 state[path] = len(thing)
-            pending.extend((f"{path}.{name}", part, depth + 1) for name, part in _parts(thing))
+            pending.extend((f"{path}.{name}", part, depth + 1) for name, part in parts_of(thing))
     return state
 
 
@@ -70,7 +70,7 @@ def _tensor(tensor: Any) -> object:
     return tuple(tensor.shape), str(tensor.dtype), values[:: max(1, len(values) // SAMPLED)].tolist()
 
 
-def _parts(thing: Any) -> Iterable[tuple[str, Any]]:
+def parts_of(thing: Any) -> Iterable[tuple[str, Any]]:
     """Attributes, or entries of a list, tuple or dict; of long ones some."""
     kind = type(thing)
     if kind in (list, tuple):

@@ -8,6 +8,7 @@ from advisor.profiles.facts.profile import LoaderFacts, Location
 from advisor.profiles.hooks.loading.batch_look import BatchLook
 from advisor.profiles.hooks.loading.dataset_state import State, first_difference, state_of
 from advisor.profiles.hooks.loading.first_turns import FirstTurns
+from advisor.profiles.hooks.loading.inheritance import Inheritance
 from advisor.profiles.hooks.loading.item_timing import ItemTiming
 from advisor.profiles.hooks.loading.renewal import open_file, why_fixed
 from advisor.profiles.hooks.tensors import leading_sizes
@@ -83,6 +84,7 @@ class LoaderRecord:
         self.dataset: Any = loader.dataset
         self.dataset_changes: str | None = None
         self._state_before: State | None = None
+        self._inheritance = Inheritance()
         self.collate: Callable[[Any], Any] | None = loader.collate_fn
         self._loader = weakref.ref(loader)
         self.own = {name: asked[name] for name in OWN_ARGUMENTS if name in asked}
@@ -164,6 +166,8 @@ class LoaderRecord:
         if self._state_before is not None:
             self.dataset_changes = first_difference(self._state_before, state_of(self.dataset, self.collate))
             self._state_before = None
+        if not self.epochs:
+            self._inheritance.look(self.dataset, self.collate)
         self.epochs += 1
         self.start_ns += spent_ns
         self._awaiting_first = True
@@ -253,6 +257,7 @@ class LoaderRecord:
             cpu_share=timing.cpu_share,
             epochs_started=self.epochs,
             dataset_changes=self.dataset_changes,
+            inherited=self._inheritance.found(made_here=not self.effective["num_workers"]),
             fixed=self.fixed or open_file(self.dataset),
         )
 

@@ -49,7 +49,8 @@ def test_everything_that_applies_is_searched_and_the_rest_is_explained(
     assert space.present == {name: values[0] for name, values in space.choices.items()}
     told = {left.knob for left in space.not_tried}
     unless_named = {name for name, knob in KNOBS.items() if knob.named_only}
-    assert KNOBS.keys() == space.choices.keys() | told | unless_named | set(OF_RANKS)
+    brought = {name for name, knob in KNOBS.items() if knob.follows == "num_workers"}
+    assert KNOBS.keys() == space.choices.keys() | told | unless_named | brought | set(OF_RANKS)
     assert reason_for(space, "num_workers", 4).startswith("4 workers that compute 100 % of the time")
 
 
