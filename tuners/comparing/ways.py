@@ -54,9 +54,12 @@ class Ways:
     def settled(self, config: Mapping[str, Value]) -> dict[str, Value]:
         """The part of a configuration that a process has from its start to its end.
 
-        Settings of loaders are in it where another change stands between loaders and the loop.
+        Settings of loaders are in it where another change stands between loaders and the loop, or deals their
+        samples to other ranks than the program's own.
         """
-        between = any(
+        own = self.present.get("ranks", 1)
+        dealt = config.get("ranks", own) != own
+        between = dealt or any(
             knob.loading and not knob.of_iterator and value != self.present.get(name, value)
             for name, value in config.items() if (knob := self.knobs[name])
         )  # fmt: skip

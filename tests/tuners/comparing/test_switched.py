@@ -41,6 +41,7 @@ def an_arena(**facts: Any) -> Arena:
         (FOUR, FOUR | {"in_memory_cache": "memory"}, WINDOWS),
         (PRESENT | {"in_memory_cache": "memory"}, FOUR | {"in_memory_cache": "memory"}, WINDOWS),
         (PRESENT | {"batch_size": 64}, FOUR | {"batch_size": 64}, SWITCHED),
+        (PRESENT | {"ranks": 2}, FOUR | {"ranks": 2}, WINDOWS),
     ],
 )
 def test_what_can_be_switched_is(first: dict[str, Value], second: dict[str, Value], way: str) -> None:
