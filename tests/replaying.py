@@ -94,6 +94,7 @@ class Program:
         without: What a step takes with a part left out (``loader``, ``optimizer`` ...), as factors of its
             time; others change nothing. ``None`` for a program that cannot be looked at closely.
         after_without: What it takes once a part was left out and is back.
+        load: CPUs that other processes take at a time; a step takes so many times its time more.
         failed: How often each effect has made a process fail.
     """
 
@@ -111,6 +112,7 @@ class Program:
     failed: dict[Effect, int] = field(default_factory=dict)
     without: Mapping[str, float] | None = None
     after_without: float = 1.0
+    load: Callable[[float], float] = lambda now: 0.0
 
     def of(self, config: Config) -> list[Effect]:
         """The effects that a configuration has."""
@@ -204,6 +206,7 @@ class ReplayedSession(Session):
         self._began = launcher.now
         self._pace = math.exp(launcher.source.gauss(0.0, launcher.program.between))
         self._made = self._made_so = 0  # steps, and those since it was switched
+        self._busy_s = self._beside_s = 0.0  # of CPUs: this process, and others beside it
         self._part: str | None = None
         self._marred = 1.0
         self._lives = True
@@ -243,7 +246,7 @@ class ReplayedSession(Session):
             self._made_so = 0
         for _ in range(drop):
             self._step()
-        spent: list[float] = []
+        spent, busy_s, beside_s = list[float](), self._busy_s, self._beside_s
         while len(spent) < steps and sum(spent) <= limit_s:
             spent.append(self._step())
         refused = dict(each.refuses for each in self._effects if each.refuses is not None)
@@ -256,7 +259,8 @@ class ReplayedSession(Session):
             applied=tuple(name for name in self._changed if name not in refused),
             refused=refused,
         )
-        return Slot(tuple(spent), work=float(self._config.get("batch_size", 32)), cpu_s=sum(spent))
+        work = float(self._config.get("batch_size", 32))
+        return Slot(tuple(spent), work, self._busy_s - busy_s, other_cpu_s=self._beside_s - beside_s)
 
     def window(
         self,
@@ -360,6 +364,10 @@ class ReplayedSession(Session):
         for effect in effects:
             seconds *= effect.step
         seconds *= self._marred * (program.without or {}).get(self._part or "", 1.0)
+        load = program.load(self._of.now)
+        self._busy_s += seconds
+        seconds *= 1 + load
+        self._beside_s += load * seconds
         self._wait(seconds, "steps")
         self._made += 1
         self._made_so += 1

@@ -31,6 +31,7 @@ from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 SLOT_LIMIT_S = 0.5
+AGAIN = 3  # times at most that the more disturbed one of two windows is measured anew
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
 DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
 
@@ -341,10 +342,19 @@ class Arena(Ways):
                 measure(arm)
             else:
                 windows[arm] = known
-        reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
-        if self.timed and reason is not None:  # once: where all are disturbed, they are taken as they come
+        for _ in range(AGAIN if self.timed else 0):  # where all are disturbed, they are taken as they come
+            reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
+            if reason is None:
+                break
             self.excluded[reason] += 1
-            measure(more_disturbed([windows[0].slot], [windows[1].slot]))
+            arm = more_disturbed([windows[0].slot], [windows[1].slot])
+            before = windows[arm]
+            measure(arm)
+            if not more_disturbed([before.slot], [windows[arm].slot]):
+                continue
+            windows[arm] = before
+            if kept is not None:
+                kept.keep(second if arm else first, before)
         base, candidate = windows[0], windows[1]
         if self.timed:
             refuse_collapse((first, second), ([base.slot], [candidate.slot]))

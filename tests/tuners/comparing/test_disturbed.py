@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from advisor.tuners.comparing.duel import Arena, Duel
+from advisor.tuners.comparing.duel import AGAIN, Arena, Duel
 from advisor.tuners.comparing.excluded import disturbance, more_disturbed, set_apart
 from advisor.tuners.comparing.memory_duel import MemoryArena
 from advisor.tuners.comparing.ways import WINDOWS
@@ -64,13 +64,13 @@ def compared(monkeypatch: pytest.MonkeyPatch, *taken: tuple[float, float]) -> tu
     arena = Arena(None, {}, {})  # type: ignore[arg-type]  # nothing is started
     left, of = list(taken), []
 
-    def window(config: dict[str, str], number: int) -> Window:
+    def window(arena: Arena, config: dict[str, str], number: int, **options: Any) -> Window:
         seconds, load = left.pop(0)
         of.append(config["knob"])
         slot = Slot((seconds,) * 10, other_cpu_s=10 * seconds * load)
         return Window(slot, SlotMeasured(), TrialOutcome("stopped"), 0.0)
 
-    monkeypatch.setattr(arena, "_window", window)
+    monkeypatch.setattr("advisor.tuners.comparing.duel.fresh_window", window)
     return arena.duel({"knob": "off"}, {"knob": "on"}, how=WINDOWS, quads=1), arena, of
 
 
@@ -81,9 +81,17 @@ def test_a_window_beside_other_load_is_measured_again(monkeypatch: pytest.Monkey
 
 
 def test_load_beside_every_window_of_one_arm_is_taken_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    duel, arena, of = compared(monkeypatch, (0.1, 0.0), (0.2, 0.9), (0.2, 0.9))
-    assert of == ["off", "on", "on"]
-    assert duel.log_ratios[0] < -0.6 and arena.excluded == {"other_load": 1}
+    duel, arena, of = compared(monkeypatch, (0.1, 0.0), *[(0.2, 0.9)] * (1 + AGAIN))
+    assert of == ["off", "on", *["on"] * AGAIN]
+    assert duel.log_ratios[0] < -0.6 and arena.excluded == {"other_load": AGAIN}
+
+
+def test_of_windows_measured_again_that_beside_the_least_load_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = [(0.2, 0.9), (0.14, 0.4), (0.18, 0.7), (0.19, 0.8)]
+    duel, _, _ = compared(monkeypatch, (0.1, 0.0), *loaded)
+    assert duel.log_ratios[0] == pytest.approx(math.log(0.1 / 0.14))
 
 
 def test_windows_in_quiet_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +102,12 @@ def test_windows_in_quiet_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_peaks_of_memory_are_the_same_beside_other_load(monkeypatch: pytest.MonkeyPatch) -> None:
     arena, of = MemoryArena(None, {}, {}), list[int]()  # type: ignore[arg-type]  # nothing is started
 
-    def window(config: dict[str, int], number: int) -> Window:
+    def window(arena: Arena, config: dict[str, int], number: int, **options: Any) -> Window:
         of.append(threads := config["num_threads"])
         slot = Slot((0.1,) * 10, cpu_s=1.1, other_cpu_s=float(len(os.sched_getaffinity(0))) * (threads - 1))
         return Window(slot, SlotMeasured(), TrialOutcome("stopped", peak_bytes=threads * 1000), 0.0)
 
-    monkeypatch.setattr(arena, "_window", window)
+    monkeypatch.setattr("advisor.tuners.comparing.duel.fresh_window", window)
     duel = arena.duel({"num_threads": 1}, {"num_threads": 2}, how=WINDOWS, quads=1)
     assert of == [1, 2] and not arena.excluded
     assert duel.log_ratios == [pytest.approx(-math.log(2))]

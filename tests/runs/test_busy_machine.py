@@ -1,0 +1,99 @@
+"""Runs beside other programs, replayed: a gain is confirmed all the same, and other load ends no run."""
+
+import os
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import a_machine, a_rich_profile
+from replaying import Effect, Program, Replay, replayed, where
+
+from advisor.profiles.facts.profile import RunFacts
+from advisor.runs.tune import DISTURBED
+from advisor.tuners.knob import Value
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+Load = Callable[[float], float]
+
+
+def quiet(now: float) -> float:
+    return 0.0
+
+
+def bursts(now: float) -> float:
+    """A CPU for one second of every three."""
+    return 1.0 if now % 3.0 < 1.0 else 0.0
+
+
+def steady(now: float) -> float:
+    return 1.0
+
+
+def half_minutes(now: float) -> float:
+    return 1.0 if now % 60.0 < 30.0 else 0.0
+
+
+def erratic(now: float) -> float:
+    """Nothing to two CPUs, anew every 0.7 s: a step takes up to three times as long."""
+    return random.Random(int(now / 0.7)).choice([0.0, 0.0, 0.5, 1.0, 2.0])
+
+
+KNOBS: dict[str, tuple[Value, Value]] = {  # live, of a process, of the loader
+    "placebo": ("off", "on"),
+    "malloc": ("libc", "libc-tuned"),
+    "num_workers": (0, 2),
+}
+
+
+def tuned(load: Load, name: str, gain: float, folder: Path) -> Replay:
+    present, changed = KNOBS[name]
+    effects = [Effect(where(**{name: changed}), step=1 / gain)]
+    program = Program(effects, step_s=0.03, startup_s=3.0, load=load, without={"loader": 0.8})
+    return replayed(program, folder, budget_s=300.0, knobs={name: [present, changed]})
+
+
+@pytest.mark.parametrize("name", KNOBS)
+@pytest.mark.parametrize("load", [bursts, steady, half_minutes, erratic])
+def test_without_a_gain_other_load_ends_in_keep(load: Load, name: str, tmp_path: Path) -> None:
+    run = tuned(load, name, 1.0, tmp_path)
+    assert run.result.recommendation.verdict == "keep"
+    assert run.result.recommendation.reason == "no change was worth confirming"
+    assert run.result.noise is not None and run.result.noise.smallest_detectable > 0  # could have been seen
+    assert run.launcher.now < 1.2 * 300.0
+
+
+@pytest.mark.parametrize("name", KNOBS)
+@pytest.mark.parametrize("load", [bursts, steady, half_minutes])
+def test_a_gain_of_half_is_confirmed_within_twice_the_time_of_a_quiet_machine(
+    load: Load, name: str, tmp_path: Path
+) -> None:
+    busy, alone = (tuned(each, name, 1.5, tmp_path / each.__name__) for each in (load, quiet))
+    assert busy.result.recommendation.verdict == alone.result.recommendation.verdict == "change"
+    assert busy.launcher.now < 2.0 * alone.launcher.now
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_a_gain_that_much_more_load_hides_is_confirmed_or_told_as_it_was_seen(
+    name: str, tmp_path: Path
+) -> None:
+    run = tuned(erratic, name, 1.5, tmp_path)
+    found = run.result.recommendation
+    seen = re.search(rf"{name}=\S+ [\d.]+x \([\d.]+ to [\d.]+\)", found.reason)
+    assert found.config[name] == KNOBS[name][1] if found.verdict == "change" else seen
+    assert run.launcher.now < 1.2 * 300.0
+
+
+def test_threads_that_collapse_beside_other_load_end_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    machine = a_machine(cpus_allowed=2, physical_cores=2, torch_default_threads=2)
+    profile = a_rich_profile(machine, run=RunFacts(num_threads=2, samples_per_step=32.0, steps_seen=20))
+    program = Program(step_s=0.03, startup_s=3.0, load=steady, profile=profile)
+    run = replayed(program, tmp_path, budget_s=120.0, knobs={"num_threads": [2, 1]})
+    assert [trial.cause for trial in run.result.trials[1:]] == ["interference"]
+    assert run.result.recommendation.verdict == "keep"
+    assert run.result.recommendation.reason == DISTURBED
