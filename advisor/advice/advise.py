@@ -14,6 +14,7 @@ CLEAN_STEPS = 10  # fewer say too little about time
 TRACED_STEPS = 3  # of a trace made elsewhere; with fewer the interval is wide
 ONE_STEP = 0.5  # relative half width of an interval from one step, for how steps differ; not measured
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
+EXPLAINED = 0.5  # of what a fallback found: then the known cause is told alone
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)
 
@@ -27,6 +28,9 @@ def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
     """
     disturbed = disturbances(profile)
     findings = {name: _examine(rule, profile, disturbed) for name, rule in rules.items()}
+    for name, rule in rules.items():
+        if rule.fallback:
+            findings[name] = _unless_explained(rule, findings[name], findings.values())
     explained = [_explaining(finding, rules[name], findings) for name, finding in findings.items()]
     return in_order(explained, rules)
 
@@ -37,11 +41,12 @@ def in_order(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Fin
     causes = [finding for finding in ordered if finding.fired and finding.explains]
     for _ in causes:  # a symptom that is itself a cause moves away from its own: once for each is enough
         for cause in causes:
-            places = {finding.rule: place for place, finding in enumerate(ordered)}
-            symptom = places.get(cause.explains or "")
-            if symptom is not None and places[cause.rule] > symptom:
+            places = {finding.rule: place for place, finding in enumerate(ordered) if finding.fired}
+            explained = rules[cause.rule].explains if cause.rule in rules else (cause.explains,)
+            symptoms = [places[name] for name in explained if name in places]
+            if symptoms and places[cause.rule] > min(symptoms):
                 ordered.pop(places[cause.rule])
-                ordered.insert(symptom, cause)
+                ordered.insert(min(symptoms), cause)
     return ordered
 
 
@@ -129,6 +134,20 @@ def _explaining(finding: Finding, rule: Rule, findings: Mapping[str, Finding]) -
         return finding
     symptom = next((name for name in rule.explains if name in findings and findings[name].fired), None)
     return dataclasses.replace(finding, explains=symptom)
+
+
+def _unless_explained(rule: Rule, finding: Finding, findings: Iterable[Finding]) -> Finding:
+    """The finding of a fallback, or that it passed, where a known cause covers half of it or its place."""
+    if not finding.fired or finding.ceiling is None:
+        return finding
+    for other in findings:
+        if not other.fired or other.rule == finding.rule or other.kind is not Kind.WASTE:
+            continue
+        covers = other.ceiling is not None and other.ceiling.share >= EXPLAINED * finding.ceiling.share
+        here = other.location is not None and other.location == finding.location
+        if covers or here:
+            return rule.passed(f"{finding.title}; `{other.rule}` says why", **finding.evidence)
+    return finding
 
 
 def _rank(finding: Finding, rule: Rule | None) -> tuple[int, int, int, float, str]:

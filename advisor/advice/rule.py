@@ -47,6 +47,7 @@ class Rule:
         timed: Its findings are about time, which other load on the machine would falsify.
         recorded: It reads the operators of the profiler's window.
         correctness: A risk that what is learnt is wrong.
+        fallback: Is told only where what other rules found explains less than half of it.
         on_traces: What it lacks, and why, where it abstains on a trace made elsewhere; without it the
             reason that ``check`` gives holds for traces as well.
     """
@@ -61,6 +62,7 @@ class Rule:
     timed: ClassVar[bool] = True
     recorded: ClassVar[bool] = False
     correctness: ClassVar[bool] = False
+    fallback: ClassVar[bool] = False
     on_traces: ClassVar[str] = ""
 
     @property
@@ -126,7 +128,8 @@ class Rule:
     def graded(self, finding: Finding, ceiling: Ceiling) -> Finding:
         """The finding with this ceiling and the severity of its lower end; below ``least`` it passes."""
         if ceiling.low < self.least:
-            passed = self.passed(finding.title)
+            sure = f"less than {percent(self.least)} of the {ceiling.of} is sure to go"
+            passed = self.passed(f"{finding.title}; {sure}")
             return dataclasses.replace(passed, evidence=finding.evidence, ceiling=ceiling)
         severity = Severity.LOW
         if ceiling.low >= MEDIUM:

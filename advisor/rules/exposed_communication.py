@@ -6,6 +6,10 @@ from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.facts.profile import Profile
 
+WRAP = (
+    "Wrap the model in `DistributedDataParallel`, which exchanges gradients in buckets during backward; "
+    "sums are then added in another order."
+)
 THRESHOLD = 0.05  # of the step (TraceLens); the TensorBoard plug-in warns at 10 %
 
 
@@ -23,6 +27,7 @@ class ExposedCommunication(Rule):
     on_traces = "exchanges with other processes: the trace holds none"
     threshold = "communication that nothing overlaps above 5 % of the step (TraceLens)"
     knobs = ("ddp", "accumulation", "local_sgd")
+    explains = ("unattributed_time",)
 
     def check(self, profile: Profile) -> Finding:
         ranks = profile.ranks
@@ -36,7 +41,10 @@ class ExposedCommunication(Rule):
             f"{percent(share)} of each step communicates without computing",
             self.measured(off) if off is not None else self.timeline(share),
             advice="Send larger buckets: `DistributedDataParallel(model, bucket_cap_mb=100, "
-            "gradient_as_bucket_view=True)`; sums are then added in another order.",
+            "gradient_as_bucket_view=True)`; sums are then added in another order."
+            if has_wrapper(profile)
+            else WRAP,
+            knobs=None if has_wrapper(profile) else (),
             location=next((root.location for root in profile.roots if root.parallel is not None), None),
             evidence={
                 "ranks": len(ranks),
@@ -44,3 +52,8 @@ class ExposedCommunication(Rule):
                 "communication_ms": round(fmean(rank.communication_ms for rank in ranks), 4),
             },
         )
+
+
+def has_wrapper(profile: Profile) -> bool:
+    """Whether any model is wrapped in one of torch's own ways to train on several ranks."""
+    return any(root.parallel is not None for root in profile.roots)

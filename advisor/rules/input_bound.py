@@ -23,6 +23,7 @@ class InputBound(Rule):
     on_traces = "data loader: the trace holds no range of one"
     threshold = "input wait at least 5 % of the step (PyTorch TensorBoard plug-in)"
     knobs = ("num_workers", "prefetch_factor", "in_memory_cache")
+    explains = ("unstable_steps",)
 
     def check(self, profile: Profile) -> Finding:
         phases, loader = profile.phases, profile.loader
@@ -35,12 +36,8 @@ class InputBound(Rule):
         share = phases.share("input_wait")
         if share < THRESHOLD:
             return self.passed(f"{percent(share)} of the step waits for data")
-        free = profile.replays.loader_free
-        ceiling = (
-            self.timeline(share)
-            if free is None
-            else self.measured(_waited(free, share, bool(workers) and profile.device == "cpu"))
-        )
+        free = without_wait(profile)
+        ceiling = self.timeline(share) if free is None else self.measured(free)
         if ceiling.low < self.least:
             return self.passed(
                 f"{percent(share)} of each step waits for data while other work goes on: "
@@ -60,14 +57,19 @@ class InputBound(Rule):
         )
 
 
-def _waited(free: Share, waited: float, in_bursts: bool) -> Share:
-    """The replay, certain only of what the step was seen to wait: without workers the CPU is freer, too.
+def without_wait(profile: Profile) -> Share | None:
+    """The replay without a loader, certain only of what the step was seen to wait: without workers the CPU is
+    freer, too. ``None`` where there was none.
 
-    Workers may deliver in bursts, which a replay is too short for; where nothing else goes on while a step
-    waits for them (``in_bursts``), the wait that was watched is certain.
+    Workers may deliver in bursts, which a replay is too short for; on a CPU, where nothing else goes on
+    while a step waits for them, the wait that was watched is certain.
     """
+    free, phases, loader = profile.replays.loader_free, profile.phases, profile.loader
+    if free is None or phases is None:
+        return free
+    waited = phases.share("input_wait")
     low = min(free.low, waited)
-    if not in_bursts:
+    if loader is None or not loader.num_workers or profile.device != "cpu":
         return Share(free.share, low, free.high)
     seen = waited * (1 - TIMELINE_ERROR)
     return Share(max(free.share, waited), max(low, seen), max(free.high, waited))

@@ -9,6 +9,7 @@ from advisor.profiles.facts.recorded import DeviceFacts, Window
 SHORT_KERNEL_US = 10.0  # TraceLens
 LAUNCH_SHARE = 0.03  # of the step; TensorFlow's profiler
 SHORT_KERNELS = 0.5  # of all kernels shorter than their launch; Holistic Trace Analysis counts them
+UPDATE_SHARE = 0.10  # of the step, from where its form is worth a change, as for `optimizer_bound`
 DISPATCH_SHARE = 0.30  # of the step, on a CPU; set by experiment
 
 
@@ -40,9 +41,9 @@ class LaunchBound(Rule):
             return self._on_cpu(profile, window)
         if window.device is None:
             return self.not_applicable("device timeline", "needs steps recorded on a GPU")
-        return self._on_device(window.device, window)
+        return self._on_device(profile, window.device, window)
 
-    def _on_device(self, device: DeviceFacts, window: Window) -> Finding:
+    def _on_device(self, profile: Profile, device: DeviceFacts, window: Window) -> Finding:
         title = f"{percent(device.launch_share)} of each step leaves the device waiting for launches"
         short = device.mean_kernel_us < SHORT_KERNEL_US or device.short_kernels >= SHORT_KERNELS
         if device.full_queue or not (short or device.launch_share >= LAUNCH_SHARE):
@@ -50,7 +51,8 @@ class LaunchBound(Rule):
         return self.opportunity(
             title,
             self.timeline(device.launch_share),
-            advice=_advice(window, on_gpu=True),
+            advice=_advice(profile, window, on_gpu=True),
+            knobs=self._knobs(profile),
             evidence={
                 "kernels_per_step": device.kernels,
                 "mean_kernel_us": device.mean_kernel_us,
@@ -68,20 +70,31 @@ class LaunchBound(Rule):
         share = min(1.0, window.dispatches * dispatch_us / 1000 / step_ms)
         title = f"{percent(share)} of each step goes to calling {window.dispatches:.0f} operators"
         if share < DISPATCH_SHARE:
-            return self.passed(title)
+            return self.passed(f"{title}: less than {percent(DISPATCH_SHARE)}")
         return self.opportunity(
             title,
             self.modelled(share),
-            advice=_advice(window, on_gpu=False),
+            advice=_advice(profile, window, on_gpu=False),
+            knobs=self._knobs(profile),
             evidence={
                 "operators_per_step": round(window.dispatches, 1),
                 "dispatch_us": round(dispatch_us, 3),
             },
         )
 
+    def _knobs(self, profile: Profile) -> tuple[str, ...]:
+        return tuple(
+            name for name in self.knobs if name != "optimizer_implementation" or _updates_much(profile)
+        )
 
-def _advice(window: Window, *, on_gpu: bool) -> str:
-    if window.single_tensor_updates:
+
+def _updates_much(profile: Profile) -> bool:
+    """Whether the update is a part of the step for which another form of it can matter."""
+    return profile.phases is None or profile.phases.share("optimizer") >= UPDATE_SHARE
+
+
+def _advice(profile: Profile, window: Window, *, on_gpu: bool) -> str:
+    if window.single_tensor_updates and _updates_much(profile):
         return (
             "Update all parameters in one operator: pass `fused=True` to the optimizer, "
             "which changes the parameters by rounding."

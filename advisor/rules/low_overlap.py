@@ -5,6 +5,7 @@ from statistics import fmean
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.facts.profile import Profile
+from advisor.rules.exposed_communication import WRAP, has_wrapper
 
 THRESHOLD = 0.70  # of all communication (TraceLens, Holistic Trace Analysis)
 
@@ -50,9 +51,11 @@ class LowOverlap(Rule):
             advice="Fetch the next block ahead: `block.set_modules_to_forward_prefetch([next_block])`; it "
             "takes memory for one more block."
             if sharded
+            else WRAP
+            if not has_wrapper(profile)
             else "Try other buckets: `DistributedDataParallel(model, bucket_cap_mb=5)`, then 100; sums are "
             "then added in another order.",
             location=next((root.location for root in profile.roots if root.parallel is not None), None),
             evidence={"communication_ms": round(all_ms, 4), "exposed_ms": round(exposed_ms, 4)},
-            knobs=("fsdp",) if sharded else ("ddp",),
+            knobs=("fsdp",) if sharded else ("ddp",) if has_wrapper(profile) else (),
         )

@@ -64,9 +64,9 @@ class OptimizerBound(Rule):
 
 
 def update_share(profile: Profile, phases: StepPhases) -> float:
-    """Share of the step that goes to updates: of host time, or by replay where that is more."""
+    """Share of the step that goes to updates: of host time, or what a replay is sure of if that is more."""
     off = profile.replays.optimizer_off
-    return max(phases.share("optimizer"), off.share if off is not None else 0.0)
+    return max(phases.share("optimizer"), off.low if off is not None else 0.0)
 
 
 def update_ceiling(rule: Rule, profile: Profile, phases: StepPhases) -> Ceiling:

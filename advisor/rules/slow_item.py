@@ -5,7 +5,7 @@ from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
 from advisor.profiles.derived.demand import WAITS, Feeding, feeding
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.profiles.facts.replayed import Share
-from advisor.rules.input_bound import THRESHOLD
+from advisor.rules.input_bound import THRESHOLD, without_wait
 
 SLOW_END = 10  # times the median, which one in a hundred items exceeds; set by experiment
 ONE_IN = 100
@@ -75,7 +75,7 @@ class SlowItem(Rule):
 
 def wait_ceiling(rule: Rule, profile: Profile, part: float = 1.0) -> Ceiling:
     """The share of the step that goes with this part (0 to 1) of the input wait, as replayed if it was."""
-    free = profile.replays.loader_free
+    free = without_wait(profile)
     if free is None:
         wait = profile.phases.share("input_wait") if profile.phases is not None else 0.0
         return rule.timeline(part * wait)

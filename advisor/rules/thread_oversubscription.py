@@ -5,6 +5,7 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.demand import cpu_use, rank_count
 from advisor.profiles.derived.disturbance import THROTTLED
 from advisor.profiles.facts.profile import Profile
+from advisor.rules.narrowed_affinity import is_narrowed
 
 SPARE_CPUS = (
     1  # that busy workers may take beyond the CPUs allowed, as in what tuning tries; set by experiment
@@ -33,6 +34,8 @@ class ThreadOversubscription(Rule):
 
     def check(self, profile: Profile) -> Finding:
         run, allowed = profile.run, profile.machine.cpus_allowed
+        if is_narrowed(profile):
+            return self.not_applicable("CPUs of the process", "it has bound itself: see `narrowed_affinity`")
         if run is None:
             return self.not_applicable("number of threads", "no steps were recorded")
         if profile.device != "cpu":

@@ -4,6 +4,7 @@ from advisor.advice.finding import Finding, Kind, Severity
 from advisor.advice.rule import Family, Rule
 from advisor.profiles.derived.demand import computing_threads, cpu_use, rank_count
 from advisor.profiles.facts.profile import Profile
+from advisor.rules.narrowed_affinity import is_narrowed
 
 SPARE_CPUS = 1  # may be asked for beyond those allowed: on two cores three cost nothing clear (measured)
 PER_CPU = 4  # workers, whatever they do; torch and Lightning warn from one per CPU
@@ -31,6 +32,8 @@ class TooManyWorkers(Rule):
 
     def check(self, profile: Profile) -> Finding:
         loader, allowed = profile.loader, profile.machine.cpus_allowed
+        if is_narrowed(profile):
+            return self.not_applicable("CPUs of the process", "it has bound itself: see `narrowed_affinity`")
         if loader is None:
             return self.not_applicable("data loader", "the program uses no DataLoader")
         if loader.num_workers == 0:

@@ -37,7 +37,10 @@ class UnattributedTime(Rule):
         overhead_ms = LOOP_MS + (profile.watching or 0.0) * phases.step_ms
         share = max(0.0, phases.other_ms - overhead_ms) / phases.step_ms
         if share < THRESHOLD:
-            return self.passed(f"{percent(phases.share('other'))} of the step is in no known part")
+            return self.passed(
+                f"{percent(phases.share('other'))} of the step is in no known part: "
+                f"{percent(share)} beside the loop itself"
+            )
         hottest = max(
             (spot for spot in profile.hotspots if spot.phase == "other"),
             key=lambda spot: spot.share,

@@ -38,7 +38,8 @@ class LineCalls:
     calls in the line's ``phase`` (as in ``HotSpot``). ``repeated`` calls had the function and the arguments
     of an earlier call, ``repeated_across`` of them of one in the step before, and none in this. ``turns``
     is how often the line called the function that it called most, and ``chain`` how many of these calls the
-    longest sequence holds in which each needs the result of the one before. ``graphed`` says whether they
+    longest sequence holds in which each needs the result of the one before. ``weights`` counts the
+    parameters that it used. ``graphed`` says whether they
     record a graph, ``parametrized`` whether they are those of ``torch.nn.utils.parametrize``.
     """
 
@@ -52,6 +53,7 @@ class LineCalls:
     repeated_share: float
     turns: int
     chain: int
+    weights: int = 0
     graphed: bool = False
     parametrized: bool = False
 
@@ -186,7 +188,8 @@ class HostFacts:
 
     ``cpu_per_wall`` is CPU time of this process (all threads) over wall time outside input wait.
     ``other_cpus`` is CPU used by processes that are not of this run, in CPUs. ``one_thread_step_ms`` is the
-    step with a single thread, by replay, where threads seem to collapse.
+    step with a single thread, by replay, where threads seem to collapse. ``cpus_given`` are those of the
+    affinity at the start of the process, ``cpus_left`` those of now, ``bound_at`` where it was changed last.
     """
 
     cpu_per_wall: float | None = None
@@ -196,6 +199,9 @@ class HostFacts:
     gpu_temperature_c: float | None = None
     one_thread_step_ms: float | None = None
     bound_to_node: bool | None = None
+    cpus_given: int | None = None
+    cpus_left: int | None = None
+    bound_at: Location | None = None
 
 
 @dataclass(frozen=True)

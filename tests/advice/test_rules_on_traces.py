@@ -21,9 +21,9 @@ JUDGE = {
     "double_precision", "explicit_synchronize", "exposed_communication", "fp32_matmul", "idle_device",
     "indexing_loop", "input_bound",
     "launch_bound", "load_imbalance", "low_overlap", "misaligned_matmul", "needless_checkpointing",
-    "optimizer_bound", "single_tensor_optimizer", "slow_backend", "small_copies", "straggler",
-    "sync_points", "unattributed_time", "unfused_attention", "unfused_pointwise", "unpinned_copies",
-    "unstable_steps", "zeroed_gradients",
+    "optimizer_bound", "single_tensor_optimizer", "small_collectives", "slow_backend", "small_copies",
+    "straggler", "sync_points", "unattributed_time", "unfused_attention", "unfused_pointwise",
+    "unpinned_copies", "unstable_steps", "zeroed_gradients",
 }  # fmt: skip
 """Rules of whose facts a trace holds enough. Every other one says on all traces what they lack."""
 

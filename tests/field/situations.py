@@ -55,6 +55,37 @@ class Situation:
 
 SITUATIONS = (
     Situation(
+        "averaged_by_hand",
+        ("small_collectives",),
+        says=(r"20\d exchanges", r"DistributedDataParallel", r"barrier"),
+        place="all_reduce(parameter.grad)",
+        never=(r"bucket_cap_mb", r"gradient_as_bucket_view", r"no_sync", r"static_graph"),
+        ranks=True,
+    ),
+    Situation(
+        "bound_on_import",
+        ("narrowed_affinity",),
+        says=(r"Undo the binding",),
+        place="os.sched_setaffinity(0, {min(ALLOWED)})",
+        never=(r"set_num_threads\(1\)", r"fewer workers"),
+    ),
+    Situation(
+        "loop_over_rows",
+        ("piecewise_calls",),
+        says=(r"\d calls at",),
+        place="self.head(features[row])",
+        never=(r"fused=True",),
+        quick=True,
+    ),
+    Situation(
+        "parametrized_cell",
+        ("repeated_work",),
+        says=(r"parametrized weight", r"parametrize\.cached\(\)"),
+        place="self.turn(state)",
+        never=(r"torch\.compile", r"nn\.RNN"),
+        quick=True,
+    ),
+    Situation(
         "bursts_of_workers",
         ("input_bound", "slow_item"),
         says=(r"waits for (data|items)",),

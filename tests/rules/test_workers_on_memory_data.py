@@ -28,8 +28,14 @@ def test_batches_that_cost_more_to_pass_than_to_make_need_no_workers() -> None:
 
 
 def test_the_replayed_wait_is_the_ceiling() -> None:
-    finding = check(a_memory_loader(), replays=Replays(loader_free=a_share(0.01)))
-    assert finding.state is State.PASSED
+    little = Replays(loader_free=a_share(0.01))
+    assert check(a_memory_loader(), device="cuda:0", replays=little).state is State.PASSED
+    assert check(a_memory_loader(), replays=little).fired  # on a CPU nothing else goes on while it waits
+
+
+def test_a_wait_far_longer_than_passing_a_batch_has_another_cause() -> None:
+    finding = check(a_memory_loader(transport_ms=0.5), wait_ms=6.0)
+    assert finding.state is State.PASSED and "too little for a wait of 6 ms" in finding.title
 
 
 def test_batches_that_cost_more_to_make_are_worth_a_worker() -> None:

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from advisor.profiles.hooks.imports import after_import
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.surroundings import program, trackers
+from advisor.profiles.hooks.surroundings.affinity import Affinity
 from advisor.profiles.hooks.surroundings.children import Children
 from advisor.profiles.hooks.surroundings.memory import peak_bytes
 from advisor.profiles.hooks.surroundings.writes import Writes
@@ -83,6 +85,7 @@ class Trial:
         self.clock = Clock(self._on_step)
         self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
         self._relearning = Relearning(self.run, lambda: self.watch)
+        self._affinity = Affinity()
         guard = spec.guard
         ours = [] if guard is None else [Path(path) for path in guard.ours]
         self.writes = Writes(
@@ -117,6 +120,7 @@ class Trial:
     def arm(self) -> None:
         """Install what must be in place before the target's first line."""
         self.writes.install()
+        self._affinity.install()
         trackers.install(Path(self._spec.folder) / "scratch")
         if self._spec.target.kind in ("script", "module"):
             Children(Path(self._spec.folder), lambda: self.clock.steps == 0).install()
@@ -223,7 +227,7 @@ class Trial:
 
     def _facts(self) -> Facts:
         kind = "script" if self._spec.target.kind in ("script", "module") else "workload"
-        profile = self.watch.profile(read_machine(), kind)
+        profile = replace(self.watch.profile(read_machine(), kind), host=self._affinity.facts())
         return Facts(profile, tuple(self.watch.losses()))
 
     def _finish(self, state: Literal["ended", "stopped", "failed"], failure: Failure | None) -> None:

@@ -51,7 +51,7 @@ class Lineage:
         self._known: dict[int, Entry] = {}
         self._writes: dict[int, int] = {}
         self._deepest: dict[Site, int] = {}
-        self._tallies: dict[Location, Tally] = {}
+        self._tallies: dict[tuple[Location, str], Tally] = {}
         self._phase_ns: dict[str, int] = {}
         self._mode: Any = None
         self._patches = [Patch(torch, name, self._wrap) for name in ("from_numpy", "frombuffer")]
@@ -84,7 +84,7 @@ class Lineage:
         """The lines of the last step with the most time, and those that computed anything again."""
         if self._calls > MOST_CALLS:
             return ()
-        lines = [tally.facts(place, self._phase_ns) for place, tally in self._tallies.items()]
+        lines = [tally.facts(*at, self._phase_ns) for at, tally in self._tallies.items()]
         lines.sort(key=lambda line: -max(line.share, line.repeated_share))
         return tuple(lines[:SHOWN])
 
@@ -117,9 +117,10 @@ class Lineage:
             depths = {**depths, site: depths.get(site, 0) + 1}
             self._deepest[site] = max(self._deepest.get(site, 0), depths[site])
             self._phase_ns[phase] = self._phase_ns.get(phase, 0) + spent
-            tally = self._tallies.setdefault(place, Tally())
+            tally = self._tallies.setdefault((place, phase), Tally())
             before = None if _in_place(name) else self._computed.get(number)
-            tally.add(name, phase, spent, depths[site], before, self._step)
+            tally.add(name, spent, depths[site], before, self._step)
+            tally.weights.update(id(each) for each in inputs if each.is_leaf and each.requires_grad)
             tally.graphed |= any(output.requires_grad for output in outputs)
             tally.parametrized |= _under_parametrization()
         self._computed[number] = self._step
@@ -193,12 +194,11 @@ class Tally:
         self.depth: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self.spent: dict[str, int] = {}
-        self.phase = ""
+        self.weights: set[int] = set()
         self.graphed = self.parametrized = False
 
-    def add(self, name: str, phase: str, spent: int, depth: int, computed: int | None, step: int) -> None:
+    def add(self, name: str, spent: int, depth: int, computed: int | None, step: int) -> None:
         """One call, and the step in which its value was computed before, if any."""
-        self.phase = phase
         self.calls += 1
         self.ns += spent
         self.depth[name] = max(self.depth.get(name, 0), depth)
@@ -209,14 +209,14 @@ class Tally:
             self.repeated_ns += spent
             self.across += computed < step
 
-    def facts(self, place: Location, phase_ns: dict[str, int]) -> LineCalls:
+    def facts(self, place: Location, phase: str, phase_ns: dict[str, int]) -> LineCalls:
         """As told."""
-        whole = max(1, phase_ns.get(self.phase, 0))
+        whole = max(1, phase_ns.get(phase, 0))
         most = max(self.counts, key=lambda name: (self.depth[name], self.counts[name]))
         named = sorted(self.spent, key=lambda name: -self.spent[name])
         return LineCalls(
             location=place,
-            phase=self.phase,
+            phase=phase,
             functions=tuple(named[:3]),
             calls=self.calls,
             share=self.ns / whole,
@@ -225,6 +225,7 @@ class Tally:
             repeated_share=self.repeated_ns / whole,
             turns=self.counts[most],
             chain=self.depth[most],
+            weights=len(self.weights),
             graphed=self.graphed,
             parametrized=self.parametrized,
         )

@@ -1,0 +1,45 @@
+from typing import Any
+
+import pytest
+from builders import a_profile
+
+from advisor.advice.finding import Finding, Severity, State
+from advisor.profiles.facts.observed import LineCalls, Location
+from advisor.rules.piecewise_calls import PiecewiseCalls
+
+LINE = Location("/home/me/net.py", 23, "forward")
+
+
+def check(**facts: Any) -> Finding:
+    line = LineCalls(**{
+        "location": LINE, "phase": "forward", "functions": ("linear", "tanh"), "calls": 256, "share": 0.8,
+        "repeated": 0, "repeated_across": 0, "repeated_share": 0.0, "turns": 128, "chain": 2, "weights": 4,
+        "graphed": True, **facts,
+    })  # fmt: skip
+    phases = {"forward": 3.0, "backward": 4.0, "other": 3.0}
+    return PiecewiseCalls().check(a_profile(phases_ms=phases, line_calls=(line,)))
+
+
+def test_a_layer_called_for_each_row_is_named_with_its_line() -> None:
+    finding = check()
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.56)
+    assert (finding.severity, finding.location) == (Severity.HIGH, LINE)
+    assert "256 calls at /home/me/net.py:23" in finding.title
+
+
+def test_a_recurrence_over_time_passes() -> None:
+    assert check(chain=128).state is State.PASSED
+
+
+def test_heads_with_weights_of_their_own_pass() -> None:
+    assert check(weights=128).state is State.PASSED
+    assert check(weights=0).state is State.PASSED  # sums over many tensors: no layer
+
+
+def test_a_few_turns_or_little_time_pass() -> None:
+    assert check(turns=6, chain=1).state is State.PASSED
+    assert check(share=0.05).state is State.PASSED
+
+
+def test_without_followed_values_nothing_is_said() -> None:
+    assert PiecewiseCalls().check(a_profile(phases_ms={"forward": 3.0})).state is State.NOT_APPLICABLE
