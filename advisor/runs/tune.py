@@ -23,7 +23,7 @@ from advisor.rules import RULES
 from advisor.stages import assemble
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
-from advisor.stages.closer_look import LOOK_AGAIN_S, look_again, look_closely
+from advisor.stages.closer_look import look_again, look_again_s, look_closely
 from advisor.stages.confirming.confirmation import Confirmation
 from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.confirming.outcome import Outcome
@@ -238,8 +238,9 @@ class _Tuning:
         return Outcome(present, reason=reason) if reason else self._confirm(nominee)
 
     def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
+        bench, search = self.bench, self.search
         confirmation = Confirmation(
-            self.bench, self.space, self.trials, self.batches, self.search.next_number, self.search.score
+            bench, self.space, self.trials, self.batches, search.next_number, search.score, search.known
         )
         try:
             return confirmation.decide(nominee, reduced=reduced)
@@ -268,7 +269,7 @@ class _Tuning:
         if self.search.stopped_by == "budget" and len(self.trials.trials) == 1:
             outcome.reason = "the budget left no time to try a change; give a longer --budget"
         running = bench.arena.held.take(outcome.config)
-        seconds = LOOK_AGAIN_S + (2 * bench.baseline.startup_s if running is None else 0.0)
+        seconds = look_again_s(bench, starts=running is None)
         if outcome.verdict != "change" or seconds < bench.room_s:
             self.after, notes = look_again(bench, outcome, running)
             self.notes += notes

@@ -22,6 +22,7 @@ DIAGNOSIS_S = 45.0  # at most
 LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learnt
 LEAST_DIAGNOSIS_STEPS = 15  # that are watched, inspected and recorded at least
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
+LOOK_AGAIN_STEPS = 30  # that this is at least
 SLOTS_AFTER = 3  # by which the process shows that it behaves as before
 AS_BEFORE = 0.05  # log ratio of step times that counts as the same on any machine
 SIGMAS = 3.0  # of the slots before, where they spread by more
@@ -89,6 +90,12 @@ def _changed(bench: MeasuredBench, session: Running) -> str:
     return f"its steps take {math.exp(difference):.2f} times what they took before"
 
 
+def look_again_s(bench: MeasuredBench, *, starts: bool) -> float:
+    """Seconds of a profile of the winner, with or without those of starting it twice."""
+    steps_s = LOOK_AGAIN_STEPS * bench.arena.step_s
+    return max(LOOK_AGAIN_S, steps_s) + (2 * bench.baseline.startup_s if starts else 0.0)
+
+
 def look_again(
     bench: MeasuredBench, outcome: Outcome, running: Running | None = None
 ) -> tuple[Profile | None, list[str]]:
@@ -107,7 +114,8 @@ def look_again(
         if running is not None:
             running.kill()
         return None, []
-    deadline = bench.clock() + LOOK_AGAIN_S + 2 * bench.baseline.startup_s
+    seconds = look_again_s(bench, starts=running is None)
+    deadline = bench.clock() + min(seconds, bench.room_s)
     try:
         return bench.diagnosis(deadline, outcome.config, session=running).again(), []
     except (TrialFailed, SessionEnded) as end:

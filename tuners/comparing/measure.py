@@ -7,10 +7,10 @@ B is faster. A quad is A B B A; its log ratio is free of linear drift.
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import stdev, variance
+from statistics import variance
 from typing import Literal
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
@@ -208,29 +208,6 @@ def planned_quads(sigma: float, delta: float, level: float = 0.998, power: float
 
     z = NormalDist().inv_cdf(level) + NormalDist().inv_cdf(power)
     return math.ceil((z * MEDIAN_EFFICIENCY * sigma / math.log1p(delta)) ** 2)
-
-
-def with_instance_bias(estimate: Estimate, spread: float, processes: int) -> Estimate:
-    """The interval of one process, widened by how much processes differ from each other.
-
-    Args:
-        estimate: From the quads of ``estimate.instances`` processes.
-        spread: Standard deviation of the log ratio between processes.
-        processes: How many ``spread`` was estimated from; the fewer, the wider (Student's t).
-    """
-    from scipy.stats import t
-
-    quantile = float(t.ppf(0.5 + estimate.level / 2, processes - 1))
-    bias = quantile * spread / math.sqrt(estimate.instances)
-    low = estimate.estimate - math.hypot(estimate.estimate - estimate.low, bias)
-    high = estimate.estimate + math.hypot(estimate.high - estimate.estimate, bias)
-    return replace(estimate, low=low, high=high)
-
-
-def instance_spread(instances: Sequence[Sequence[float]]) -> float | None:
-    """Standard deviation between the medians of processes; ``None`` for fewer than three."""
-    medians = [median(quads) for quads in instances]
-    return stdev(medians) if len(medians) > 2 else None
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,17 @@
-"""The smallest set of changes: each one is taken out of the winner, and put back only if that costs.
+"""The smallest set of changes: each one is taken out of the winner, and put back only if that clearly costs.
 
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.excluded import refuse_collapse
-from advisor.tuners.comparing.measure import Estimate, single, within
+from advisor.tuners.comparing.measure import Estimate, moderated
 from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
-from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.search.costs import Costs
@@ -20,7 +21,8 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed
 
 LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be clear
 SWITCHED_LOOKS = (1, 2, 4)  # the same of pairs of windows
-QUADS = 4  # of a process pair, where a change needs processes of its own
+APART_LOOKS = (1, 2, 3)  # pairs of processes, where a change needs its own
+QUADS = 4  # of such a pair
 ENDED = "the program ended before one comparison"
 
 
@@ -44,11 +46,14 @@ def removals(
     deadline: float,
     startup_s: float = 0.0,
     worth: Callable[[Configuration], float] = lambda config: 0.0,
+    known: Mapping[str, Estimate] = MappingProxyType({}),
     running: Running | None = None,
 ) -> tuple[Configuration, list[Removal]]:
-    """Reduce a winner to the changes whose removal costs more than ``detectable`` (log ratio).
+    """Reduce a winner to the changes whose removal clearly costs, and more than ``detectable`` (log ratio).
 
-    A change that computes with fewer bits, or that changes training, must also clearly help.
+    What cannot be told from nothing is taken out, also where intervals are wide; the last change is left to
+    the confirmation. What is ``known`` to gain is not taken out again.
+
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
     leaves unmeasured. ``worth`` is the log ratio of what a sample is worth under a configuration.
@@ -59,22 +64,20 @@ def removals(
     changed = config.changed(base)
     dependent = {name for name in changed if arena.knobs[name].follows in changed}
     candidates = [name for name in changed if name not in dependent]
-    if len(candidates) == 1:
-        return config, []
+    measured += [Removal(name, known[name], True) for name in candidates if name in known]
     with _Bench(arena, level, number, deadline, Costs(arena, startup_s), running) as bench:
-        for name in candidates:
+        for name in (each for each in candidates if each not in known):
             if config[name] == base[name]:
                 continue  # went with another change
             reduced = space.without(config, name)
-            if not bench.affords(reduced, config):
+            if not reduced.changed(base) or not bench.affords(reduced, config):
                 continue
             try:
                 faster = bench.contribution(reduced, config, detectable)
             except TrialFailed:
                 continue
             estimate = faster.shifted(worth(config) - worth(reduced))
-            harmless = arena.knobs[name].meaning(config) in (Semantics.EXACT, Semantics.ROUNDING)
-            needed = estimate.estimate > detectable and (harmless or estimate.low > 0)
+            needed = estimate.estimate > detectable and estimate.low > 0
             if not needed:
                 config = reduced
             measured.append(Removal(name, estimate, needed))
@@ -124,25 +127,22 @@ class _Bench:
     def contribution(self, reduced: Configuration, winner: Configuration, detectable: float) -> Estimate:
         """How much faster the winner is than the reduced one; looks until that is clear."""
         how = self._how(reduced, winner)
-        ratios: list[float] = []
-        instances = 0
-        for stop in {LIVE: LIVE_LOOKS, SWITCHED: SWITCHED_LOOKS}.get(how, (QUADS, 2 * QUADS)):
+        instances: list[list[float]] = [[]]
+        for stop in {LIVE: LIVE_LOOKS, SWITCHED: SWITCHED_LOOKS}.get(how, APART_LOOKS):
             if how == LIVE:
-                ratios += self._live(reduced, winner, stop - len(ratios))
+                instances[0] += self._live(reduced, winner, stop - len(instances[0]))
             elif how == SWITCHED:
-                ratios += self._switched(reduced, winner, len(ratios), stop)
+                instances[0] += self._switched(reduced, winner, len(instances[0]), stop)
             else:
-                ratios += self._apart(reduced, winner, how, swapped=instances % 2 == 1)
-            instances += 1
-            estimate = self._estimate(ratios)
-            if estimate.low > 0 or estimate.high < detectable or not self.affords(reduced, winner):
+                instances = [
+                    *filter(None, instances),
+                    self._apart(reduced, winner, how, swapped=stop % 2 == 0),
+                ]
+            estimate = moderated(instances, self._level)
+            hopeless = estimate.high < detectable or (len(instances) > 1 and estimate.estimate < detectable)
+            if estimate.low > 0 or hopeless or not self.affords(reduced, winner):
                 break
-        return replace(estimate, instances=1 if how in (LIVE, SWITCHED) else instances)
-
-    def _estimate(self, ratios: list[float]) -> Estimate:
-        if len(ratios) == 1:
-            return single(ratios[0], self._arena.sigma, self._level)
-        return within(ratios, self._level)
+        return estimate
 
     def _process(self, winner: Configuration) -> Running:
         """The one that is switched; another one where it ended, or has other settings from its start."""

@@ -18,6 +18,7 @@ from advisor.tuners.search.asking import Asking, Proposal
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.eligible import may_be_nominated
 from advisor.tuners.search.infeasible import TooMuch
+from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.ordering import Expectations
 from advisor.tuners.search.race import WORTH, Race
@@ -62,6 +63,7 @@ class Measuring:
         startup_s: From starting the program to its first step.
         least: Log ratio of a gain that the budget could hardly confirm; looks end below it.
         running: A process that can be switched to the baseline, after a search; the caller's to end.
+        known: Gains of single changes.
     """
 
     arena: Arena
@@ -87,6 +89,7 @@ class Measuring:
     stopped_by: StoppedBy = "converged"
     not_tried: list[NotTried] = field(default_factory=list)
     running: Running | None = None
+    known: KnownGains = field(init=False)
     _race: Race = field(init=False)
     _asking: Asking = field(init=False)
     _expectations: Expectations = field(init=False)
@@ -107,6 +110,7 @@ class Measuring:
         self.incumbent = self.space.present
         self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present, self.least)
         self._too_much = TooMuch(self.space.present)
+        self.known = KnownGains(self.arena.knobs, self.space.present)
         self._asking = Asking(self.study, self.space)
         costs = Costs(self.arena, self.startup_s)
         self._expectations = Expectations(self.space, self.arena.knobs, costs, self.priorities, self.least)
@@ -192,6 +196,7 @@ class Measuring:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
         self._pairs[config] = self._race.pairs
+        self.known.note(self.incumbent, config, estimate.shifted(worth - self.worth(self.incumbent)))
         self.recorder.record(record, asked=asked, value=score)
         if asked is not None:
             self._asking.tell(asked, score)

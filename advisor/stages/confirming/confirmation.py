@@ -21,14 +21,13 @@ from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import (
     MIN_INSTANCES,
-    instance_spread,
     median,
     moderated,
-    with_instance_bias,
 )
 from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search import ablate
+from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.race import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
@@ -47,6 +46,7 @@ class Confirmation:
         batches: Knows what a sample is worth beside another batch; added to every comparison.
         next_number: The next trial's number.
         gain: Of the nominee by the search, a log ratio: its steps take so much less.
+        known: Gains of single changes that the search saw clearly.
     """
 
     bench: MeasuredBench
@@ -55,6 +55,7 @@ class Confirmation:
     batches: Batches
     next_number: int
     gain: float = 0.0
+    known: KnownGains | None = None
 
     def decide(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
@@ -105,9 +106,14 @@ class Confirmation:
     def _reduce(self, nominee: Configuration, outcome: Outcome) -> Configuration:
         changed = self._leading(nominee)
         end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
+        known = {} if self.known is None else self.known.of(nominee)
         if len(changed) < 2 or self.bench.clock() > end:
             return nominee
-        self.bench.progress.say(f"taking {len(changed)} changes out one by one")
+        unknown = [name for name in changed if name not in known]
+        if not unknown:
+            outcome.contributions.update({name: known[name] for name in changed})
+            return nominee
+        self.bench.progress.say(f"taking {_counted(unknown)} out one by one")
         arena = self.bench.arena
         if arena.settled(self.space.present) != arena.settled(nominee):
             self.bench.baseline.end()
@@ -121,6 +127,7 @@ class Confirmation:
             deadline=end,
             startup_s=self.bench.baseline.startup_s,
             worth=self._worth,
+            known=known,
             running=self.bench.baseline.session,
         )
         for removal in removals:
@@ -250,7 +257,7 @@ class Confirmation:
         gain, level = self.bench.settings.min_gain, self.bench.settings.confidence
         earlier = list(self.trials.measured.instances.get(winner, ()))
         try:
-            decision, collected = pairs.confirm(kept, min_gain=gain, earlier=earlier, cut_off=record.cut_off)
+            decision, _ = pairs.confirm(kept, min_gain=gain, earlier=earlier, cut_off=record.cut_off)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message, record.log = failed.failure.message, self.bench.arena.log
@@ -261,12 +268,6 @@ class Confirmation:
             outcome.cpu = moderated(cpu, level)
         if len(wall) >= MIN_INSTANCES and self._for_memory:
             outcome.time = moderated(wall, level)
-        spread = instance_spread(collected)
-        if spread is not None:  # one process has measured them
-            outcome.contributions = {
-                name: with_instance_bias(estimate, spread, len(collected))
-                for name, estimate in outcome.contributions.items()
-            }
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:
             record.state, record.message = "pruned", unconfirmed.why_never(processes.disturbed)
@@ -389,6 +390,10 @@ class Confirmation:
     def _described(self, config: Configuration) -> str:
         changed = config.changed(self.space.present)
         return ", ".join(f"{name}={value}" for name, value in changed.items())
+
+
+def _counted(changes: Sequence[str]) -> str:
+    return f"{len(changes)} change{'s' * (len(changes) > 1)}"
 
 
 def _step_s(slots: Sequence[Slot], message: SlotMeasured) -> float:

@@ -9,18 +9,15 @@ import pytest
 from advisor.tuners.comparing import measure
 from advisor.tuners.comparing.measure import (
     LOOKS,
-    Estimate,
     between,
     confirm,
     decided,
-    instance_spread,
     look,
     moderated,
     planned_quads,
     quad_log_ratio,
     settled,
     slot_steps,
-    with_instance_bias,
     within,
 )
 from advisor.tuners.trial.messages import Slot
@@ -120,31 +117,6 @@ def test_the_planning_rule_gives_the_published_numbers() -> None:
 
 def test_more_noise_needs_more_quads_and_larger_effects_fewer() -> None:
     assert planned_quads(0.05, 0.02) > planned_quads(0.025, 0.02) > planned_quads(0.025, 0.1)
-
-
-def test_processes_that_differ_widen_the_interval_of_one() -> None:
-    alone = within([0.10, 0.11, 0.09, 0.10, 0.105], 0.99)
-    wider = with_instance_bias(alone, 0.02, 20)
-    assert wider.estimate == alone.estimate
-    assert wider.low < alone.low - 0.02 and wider.high > alone.high + 0.02
-
-
-def test_a_spread_that_few_processes_show_widens_more() -> None:
-    """Of 2,000 comparisons of one process, whose bias is known from six, 99 % hold the truth."""
-    generator = random.Random(1)
-    held = 0
-    for _ in range(2000):
-        spread = instance_spread([[generator.gauss(0.0, 0.02)] for _ in range(6)])
-        assert spread is not None
-        centre = generator.gauss(0.0, 0.02)
-        shown = with_instance_bias(Estimate(centre, centre, centre, 0.99, 4, 1), spread, 6)
-        held += shown.low <= 0 <= shown.high
-    assert 0.98 <= held / 2000 <= 0.998
-
-
-def test_the_spread_between_processes_needs_three_of_them() -> None:
-    assert instance_spread([[0.1], [0.2]]) is None
-    assert instance_spread([[0.1], [0.2], [0.3]]) == pytest.approx(0.1)
 
 
 UNSURE = [[0.04 + 0.05 * (index % 4)] for index in range(7)]  # the look at six was not sure

@@ -28,7 +28,9 @@ def a_space(present: Configuration) -> Space:
     return Space(present, present, {}, [], a_profile(loader=a_loader()))
 
 
-def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[Configuration, list[ablate.Removal]]:
+def removed(
+    patch: pytest.MonkeyPatch, half_width: float = 0.01, **how: Any
+) -> tuple[Configuration, list[ablate.Removal]]:
     """As if each change made the program faster by what ``FASTER`` says."""
 
     def contribution(
@@ -36,7 +38,7 @@ def removed(patch: pytest.MonkeyPatch, **how: Any) -> tuple[Configuration, list[
     ) -> Estimate:
         gone = [name for name in FASTER if reduced[name] != winner[name]]
         ratio = sum(math.log(FASTER[name]) for name in gone)
-        return Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.99, 4, 1)
+        return Estimate(ratio, ratio - half_width, ratio + half_width, 0.99, 4, 1)
 
     patch.setattr(ablate._Bench, "contribution", contribution)
     arena = cast(
@@ -54,6 +56,28 @@ def test_what_costs_nothing_to_take_out_stays_out(monkeypatch: pytest.MonkeyPatc
         "batch_size": True, "amp": True, "gc_freeze": False,
     }  # fmt: skip
     assert {each.knob: math.exp(each.contribution.estimate) for each in removals} == pytest.approx(FASTER)
+
+
+def test_what_cannot_be_told_from_nothing_is_taken_out_and_the_last_change_left_to_the_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, removals = removed(monkeypatch, half_width=0.5)
+    assert config == {**WINNER, "amp": "off", "gc_freeze": "off"}
+    assert {each.knob: each.needed for each in removals} == {
+        "batch_size": True, "amp": False, "gc_freeze": False,
+    }  # fmt: skip
+    config, removals = removed(monkeypatch, half_width=5.0)
+    assert config == {**BASE, "gc_freeze": "on"} and [each.knob for each in removals] == ["batch_size", "amp"]
+
+
+def test_what_is_known_to_gain_is_not_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"amp": Estimate(0.5, 0.4, 0.6, 0.9, 1, 1)}
+    config, removals = removed(monkeypatch, half_width=5.0, known=known)
+    assert config == {**BASE, "amp": "bf16"}
+    assert {each.knob: each.needed for each in removals} == {
+        "amp": True, "batch_size": False, "gc_freeze": False,
+    }  # fmt: skip
+    assert removals[0].contribution is known["amp"]
 
 
 def test_a_larger_batch_counts_by_what_its_samples_are_worth(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,69 @@
+"""What a search saw gain clearly, alone, needs no second look; what may have been taken over does."""
+
+import pytest
+
+from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.knob import Value
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.search.known_gains import KnownGains
+from advisor.tuners.space.configuration import Configuration
+
+PRESENT = Configuration({
+    "num_workers": 0, "in_memory_cache": "off", "optimizer_implementation": "default", "malloc": "libc",
+    "batch_size": 32, "lr_scaling": "none",
+})  # fmt: skip
+WORKERS = PRESENT.with_({"num_workers": 2})
+
+
+def a_gain(estimate: float, half_width: float = 0.05) -> Estimate:
+    return Estimate(estimate, estimate - half_width, estimate + half_width, 0.9, 1, 1)
+
+
+def known_of(winner: Configuration, *compared: tuple[Configuration, Configuration, Estimate]) -> set[str]:
+    known = KnownGains(KNOBS, PRESENT)
+    for incumbent, config, estimate in compared:
+        known.note(incumbent, config, estimate)
+    return set(known.of(winner))
+
+
+def test_a_clear_gain_of_a_single_change_is_known() -> None:
+    assert known_of(WORKERS, (PRESENT, WORKERS, a_gain(0.7))) == {"num_workers"}
+
+
+@pytest.mark.parametrize("estimate", [a_gain(0.05), a_gain(0.4, half_width=0.35)])
+def test_a_small_or_an_unclear_one_is_not(estimate: Estimate) -> None:
+    assert not known_of(WORKERS, (PRESENT, WORKERS, estimate))
+
+
+def test_of_two_changes_at_once_neither_is_known() -> None:
+    both = WORKERS.with_({"malloc": "libc-tuned"})
+    assert not known_of(both, (PRESENT, both, a_gain(0.7)))
+
+
+def test_a_learning_rate_that_follows_its_batch_is_no_second_change() -> None:
+    larger = PRESENT.with_({"batch_size": 64, "lr_scaling": "linear"})
+    assert known_of(larger, (PRESENT, larger, a_gain(0.7))) == {"batch_size"}
+
+
+@pytest.mark.parametrize(
+    ("later", "known"),
+    [
+        ({"optimizer_implementation": "fused"}, {"num_workers"}),
+        ({"in_memory_cache": "on"}, set()),  # spares the same wait
+        ({"malloc": "libc-tuned"}, set()),  # nobody knows what of a step it shortens
+    ],
+)
+def test_what_came_later_on_the_same_part_of_a_step_may_have_taken_it_over(
+    later: dict[str, Value], known: set[str]
+) -> None:
+    assert known_of(WORKERS.with_(later), (PRESENT, WORKERS, a_gain(0.7))) == known
+
+
+def test_values_that_were_followed_one_after_the_other_add_up() -> None:
+    more = WORKERS.with_({"num_workers": 4})
+    known = KnownGains(KNOBS, PRESENT)
+    known.note(WORKERS, more, a_gain(0.3))
+    assert not known.of(more)
+    known.note(PRESENT, WORKERS, a_gain(0.7))
+    found = known.of(more)["num_workers"]
+    assert (found.estimate, found.low) == pytest.approx((1.0, 0.9))
