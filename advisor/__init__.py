@@ -9,16 +9,18 @@ if TYPE_CHECKING:
     from advisor.notebook.profile import profile as profile
     from advisor.notebook.tune import Result as Result
     from advisor.notebook.tune import tune as tune
+    from advisor.planning.in_python import plan as plan
     from advisor.workloads.workload import Workload as Workload
 
     __version__: str
 
-__all__ = ["Result", "Workload", "__version__", "profile", "tune"]
+__all__ = ["Result", "Workload", "__version__", "plan", "profile", "tune"]
 
 _HOMES = {
     "Result": "advisor.notebook.tune",
     "Workload": "advisor.workloads.workload",
     "load_ipython_extension": "advisor.notebook.magics",
+    "plan": "advisor.planning.in_python",
     "profile": "advisor.notebook.profile",
     "tune": "advisor.notebook.tune",
     "unload_ipython_extension": "advisor.notebook.magics",

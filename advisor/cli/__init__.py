@@ -19,6 +19,7 @@ SHORT_HELP = {
     "apply": "Show, write, verify or take back the patch of a recommendation.",
     "check": "Fail when a step got slower, or memory grew, beyond noise.",
     "compare": "Put two results, or two traces, side by side.",
+    "plan": "Predict what other numbers of ranks would give.",
     "studies": "List what is stored.",
     "knobs": "List what can be tried.",
     "rules": "List what is looked for.",
@@ -26,7 +27,7 @@ SHORT_HELP = {
     "init": "Write a workload file.",
 }
 AVAILABLE = tuple(SHORT_HELP)
-LATER = ("plan", "trace")
+LATER = ("trace",)
 
 EXIT_CODES = """\b
 Exit codes:

@@ -115,7 +115,7 @@ def test_devices_are_hidden_as_cuda_hides_them(variable: str | None, count: int)
     assert visible_gpus(2, variable) == count
 
 
-@pytest.mark.parametrize("command", ["plan", "trace"])
+@pytest.mark.parametrize("command", ["trace"])
 def test_a_command_that_comes_later_says_so(capsys: pytest.CaptureFixture[str], command: str) -> None:
     said = say(capsys, command, "x", "--whatever")
     assert_told_once(said, 2, (f"`advisor {command}` is not available yet",))

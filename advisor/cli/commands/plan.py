@@ -1,0 +1,168 @@
+"""``advisor plan``: what other numbers of ranks would give, without torch."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from advisor.base.errors import UsageError, clean
+from advisor.cli import EXIT_CODES, values
+from advisor.cli.common import DEBUG, FORMAT, NO_COLOR, whole_number
+from advisor.cli.configuration import Form
+from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of, setting
+from advisor.cli.output import warn, width, write
+from advisor.cli.tables import table
+
+if TYPE_CHECKING:
+    from advisor.planning.plan import Plan
+
+HELP = """Predict what other numbers of ranks would give, with an interval and the reason.
+
+POINTS.csv holds measured steps: `ranks,nodes,local_batch,step_ms`, and optionally `placement` (2-2-4: ranks
+on each node), `exposed_communication_ms`, `parameters`, `bytes_per_step`. What was measured stays measured.
+
+\b
+Examples:
+  advisor plan points.csv --ranks 1,2,4,8,16,32,64
+  advisor plan points.csv --ranks 64,128 --network 4x100Gb --price 2.50 --until 1e8
+"""
+RANKS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def _samples(written: str) -> float:
+    try:
+        count = float(written)
+    except ValueError:
+        count = 0.0
+    if not 0 < count < 1e18:
+        raise UsageError(f"'{clean(written, 60)}' is not a number of samples", hint="`--until 1e8`")
+    return count
+
+
+def _network(written: str) -> float | None:
+    from advisor.planning.network import bytes_per_s
+
+    return bytes_per_s(written)
+
+
+@click.command(
+    "plan",
+    cls=Command,
+    from_files=(),
+    help=HELP,
+    epilog=EXIT_CODES,
+    short_help="Predict what other numbers of ranks would give.",
+)
+@click.argument("points", nargs=-1, type=click.UNPROCESSED, metavar="POINTS.csv")
+@setting(
+    "--ranks",
+    read=values.ranks,
+    metavar="N,...",
+    form=Form((int, str)),
+    group="What to run",
+    default_text="1 to 64, and what was measured",
+    help="Counts to predict.",
+)
+@setting("--at", type=str, metavar="FILE", group="What to run", help="Places to predict, as a CSV file.")
+@whole_number("--gpus-per-node", "Ranks that fit on a node.", default="as measured, else 8")
+@setting(
+    "--network",
+    read=_network,
+    metavar="NAME",
+    group="What to run",
+    default_text="measured",
+    help="Cards of a node: 100Gb, 8x400Gb.",
+)
+@setting(
+    "--batch",
+    type=values.Choice(("keep-local", "keep-global"), later=("goodput",)),
+    metavar="NAME",
+    group="What to run",
+    default_text="keep-local",
+    help="keep-local or keep-global.",
+)
+@setting("--price", read=values.price, metavar="PER_HOUR", group="What counts", help="Of one rank.")
+@setting("--until", read=_samples, metavar="SAMPLES", group="What counts", help="Samples to be seen in all.")
+@setting("--far", group="What counts", help="Predict beyond 64 times the most ranks measured.")
+@FORMAT
+@NO_COLOR
+@DEBUG
+@click.pass_context
+def command(
+    ctx: click.Context, *, points: tuple[str, ...], ranks: tuple[int, ...] | None, at: str | None,
+    gpus_per_node: int | None, network: float | None, batch: Literal["keep-local", "keep-global"] | None,
+    price: float | None, until: float | None, far: bool, format: Literal["text", "json", "md"] | None,
+    no_color: bool, debug: bool,
+) -> int:  # fmt: skip
+    """Read, predict, print."""
+    problems = problems_of(ctx)
+    given = (*points, *ctx.meta[SCRIPT_ARGUMENTS])
+    with problems.gather():
+        _require_one(given)
+    with problems.gather():
+        if at is not None and (ranks is not None or batch is not None or gpus_per_node is not None):
+            raise UsageError(
+                "--at names the places already",
+                hint="leave out --ranks, --batch, --gpus-per-node",
+            )
+    with problems.gather(where="--price"):
+        if price is not None and until is None:
+            raise UsageError("a price needs an end", hint="`--until 1e8`: samples to be seen in all")
+    problems.raise_any()
+    from advisor.planning.plan import make_plan, places
+    from advisor.planning.points_file import read_places, read_points
+
+    measured = read_points(Path(given[0]))
+    counts = {(point.place.ranks, point.place.nodes) for point in measured}
+    if len(counts) == 1:
+        warn(
+            "only one count was measured: nothing is known of this program's communication",
+            hint="measure a second count, and two nodes, for two minutes each",
+            no_color=no_color,
+        )
+    if at is not None:
+        asked = read_places(Path(at))
+    else:
+        wanted = ranks or tuple(sorted({*RANKS, *(count for count, _ in counts)}))
+        asked = places(measured, wanted, gpus_per_node, batch or "keep-local")
+    plan = make_plan(measured, asked, network=network, price=price, samples=until, far=far)
+    match format or "text":
+        case "json":
+            write(plan.to_json())
+        case "md":
+            from advisor.report.plan_lines import render_markdown
+
+            write(render_markdown(plan))
+        case "text":
+            write(_text(plan))
+    return 0
+
+
+def _require_one(names: tuple[str, ...]) -> None:
+    hint = "`advisor plan points.csv --ranks 1,2,4,8,16`"
+    if not names:
+        raise UsageError("Missing argument 'POINTS.csv'.", hint=hint)
+    if len(names) > 1:
+        raise UsageError(f"got an unexpected extra argument ({clean(names[1])})", hint=hint)
+    if names[0].endswith(".json"):
+        raise UsageError(
+            "plans from result.json are not available yet", hint="write its counts to a points file"
+        )
+
+
+def _text(plan: "Plan") -> str:
+    from advisor.report import plan_lines as lines
+    from advisor.report.lines import wrapped
+
+    columns = width()
+    parts = [wrapped([lines.answer(plan), ""], columns), table(lines.rows(plan), columns)]
+    parts.append("\n" + table(lines.cost_rows(plan), columns))
+    parts.append("\nParts of a step (model, scaled to it)\n" + table(lines.part_rows(plan), columns))
+    for title, told in (
+        ("It rests on", lines.basis_lines(plan)),
+        ("How such predictions did on public programs", lines.record_lines(plan)),
+        ("What else", lines.last_lines(plan)),
+    ):
+        if told:
+            parts.append(f"\n{title}\n" + wrapped([f"- {line}" for line in told], columns))
+    return "".join(parts)

@@ -1,0 +1,63 @@
+"""The trivial extrapolation: the last measured step, grown by a power of the ranks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.planning.places import Place, Point
+
+NOISE = 0.01  # of a published step time, relative
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How steps of other programs grew in one situation: the exponent's median and spread over programs."""
+
+    exponent: float
+    spread: float
+
+
+def situation(points: Sequence[Point], place: Place, *, named: bool = False) -> str:
+    """Which kind of extrapolation it is: ``one_node``, ``more_nodes``, ``leaving`` or ``leaving_named``."""
+    if place.nodes == 1:
+        return "one_node"
+    if any(point.place.nodes > 1 for point in points):
+        return "more_nodes"
+    return "leaving_named" if named else "leaving"
+
+
+def reference(points: Sequence[Point], place: Place) -> Point:
+    """The measured point from which one would extrapolate to a place.
+
+    Of the nearest local batch; across nodes if the place is, and on one node if it is; the last one that is
+    not beyond it.
+    """
+
+    def far(point: Point) -> tuple[object, ...]:
+        measured = point.place
+        batches = abs(math.log(measured.local_batch / place.local_batch))
+        kinds = (measured.nodes > 1) != (place.nodes > 1)
+        beyond = measured.ranks > place.ranks
+        return kinds, round(batches, 6), beyond, abs(math.log(measured.ranks / place.ranks)), measured.nodes
+
+    return min(points, key=far)
+
+
+def grown(points: Sequence[Point], place: Place, public: Growth) -> float:
+    """The trivial prediction in milliseconds, at the local batch of the reference.
+
+    The exponent is that of other programs, moved by the own points as far as they bear it (a straight line in
+    logarithms through the reference with a normal prior).
+    """
+    start = reference(points, place)
+    weight, pull = 1 / public.spread**2, public.exponent / public.spread**2
+    for point in points:
+        alike = point.place.local_batch == start.place.local_batch
+        if not alike or (point.place.nodes > 1) != (place.nodes > 1) or point.place.ranks == 1:
+            continue
+        if point.place.nodes == 2 < start.place.nodes:
+            continue  # two nodes are a case of their own, no slope starts there
+        x = math.log(point.place.ranks / start.place.ranks)
+        weight += x * x / (2 * NOISE**2)
+        pull += x * math.log(point.step_ms / start.step_ms) / (2 * NOISE**2)
+    return start.step_ms * math.exp(pull / weight * math.log(place.ranks / start.place.ranks))

@@ -1,0 +1,198 @@
+"""A step as computing, waiting for the slowest, and the communication that does not hide.
+
+``t = c_b (1 + j ln n) + softplus(net - w c_b)`` with
+``net = rate x ring(n) x g^q x congestion + latency log2 R + per_rank n``: c_b is the computing time of a
+local batch, n ranks on R nodes, g of them on the fullest. Rates differ for one node, two nodes and more,
+since two nodes are a case of their own (a ring of two has each link to itself twice).
+The parameters have weak priors learnt from other programs; what was measured moves them.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.planning.places import Place, Point
+
+NAMES = (
+    "waiting", "one_node", "two_nodes", "more_nodes", "sharing", "congestion", "latency", "per_rank",
+    "hidden", "fixed",
+)  # fmt: skip
+Vector = NDArray[np.float64]
+
+NOISE = 0.02  # of a published step time, relative
+EXPOSED_NOISE = 0.05  # of exposed communication, relative to the step
+HUBER = 2.0  # standard deviations from which on a point counts linearly
+SOFT = 0.02  # of computing: how sharply communication starts to stick out
+BATCH_NOISE = 0.05  # computing of one local batch off the straight line, relative
+ITERATIONS = 40
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A normal distribution of one parameter on its own scale (logarithms but for ``sharing``)."""
+
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A predicted step in milliseconds, in the order in which it is drawn."""
+
+    computing_ms: float
+    waiting_ms: float
+    communication_ms: float  # exposed
+
+    @property
+    def step_ms(self) -> float:
+        """All of it."""
+        return self.computing_ms + self.waiting_ms + self.communication_ms
+
+
+@dataclass(frozen=True)
+class _Places:
+    ranks: Vector
+    nodes: Vector
+    widest: Vector
+    batch: Vector  # in units of the first point's
+    off: NDArray[np.int64]  # which measured local batch it is; one beyond them for any other
+
+
+@dataclass(frozen=True)
+class _Seen:
+    at: _Places
+    step: Vector  # in units of the first point's
+    exposed: Vector  # share of the step
+    told: NDArray[np.bool_]
+
+
+class Physics:
+    """The parameters that fit measured points best, given their priors.
+
+    Args:
+        points: At least one.
+        priors: By name, most as logarithms over computing; ``two_nodes`` and ``more_nodes`` are relative to
+            the rate before, those that end in ``_named`` to the named network.
+        network_ms: Time in which one node sends its gradients once over the named network, if it is named.
+    """
+
+    def __init__(
+        self, points: Sequence[Point], priors: Mapping[str, Prior], network_ms: float | None = None
+    ) -> None:
+        first = min(points, key=lambda point: (point.place.ranks, point.place.nodes))
+        self._unit_ms = first.step_ms
+        self._batch = first.place.local_batch
+        self._batches = sorted({point.place.local_batch for point in points})
+        self._named = None
+        if network_ms is not None:
+            self._named = math.log(network_ms / self._unit_ms)
+        named = ("two_nodes_named", "more_nodes_named")
+        known = dict(priors)
+        if self._named is not None:
+            known |= {name.removesuffix("_named"): priors[name] for name in named}
+        count = 1 + len(NAMES) + len(self._batches)
+        mean, sd = np.zeros(count), np.full(count, BATCH_NOISE)
+        sd[0] = 10.0  # the computing time itself is free
+        mean[1 : 1 + len(NAMES)] = [known[name].mean for name in NAMES]
+        sd[1 : 1 + len(NAMES)] = [known[name].sd for name in NAMES]
+        self.fitted = self._fit(points, mean, sd)
+
+    def parts(self, place: Place) -> Parts:
+        """What a step at a place consists of."""
+        computing, waiting, communication = self._parts(self.fitted, self._arrays([place]))
+        unit = self._unit_ms
+        return Parts(float(computing[0]) * unit, float(waiting[0]) * unit, float(communication[0]) * unit)
+
+    def value(self, name: str) -> float:
+        """A fitted parameter on its prior's scale."""
+        return float(self.fitted[1 + NAMES.index(name)])
+
+    def _arrays(self, places: Sequence[Place]) -> "_Places":
+        known = {batch: k for k, batch in enumerate(self._batches)}
+        return _Places(
+            ranks=np.array([place.ranks for place in places], float),
+            nodes=np.array([place.nodes for place in places], float),
+            widest=np.array([place.per_node for place in places], float),
+            batch=np.array([place.local_batch for place in places], float) / self._batch,
+            off=np.array([known.get(place.local_batch, len(known)) for place in places]),
+        )
+
+    def _parts(self, p: Vector, at: "_Places") -> tuple[Vector, Vector, Vector]:
+        """Computing, waiting and exposed communication in units of the first point."""
+        j, one, two, more, sharing, congestion, latency, per_rank, hidden, fixed = p[1 : 1 + len(NAMES)]
+        fixed = 1 / (1 + math.exp(-fixed))
+        off = np.append(p[1 + len(NAMES) :], 0.0)[at.off]
+        computing = np.exp(p[0] + off) * (fixed + (1 - fixed) * at.batch)
+        waiting = computing * math.exp(j) * np.log(at.ranks)
+        across = at.nodes > 1
+        rate = np.full_like(at.ranks, one)
+        base = (one if self._named is None else self._named) + two
+        beyond = base + more * (at.nodes > 2) + sharing * np.log(at.widest)
+        rate[across] = (beyond + math.exp(congestion) * np.log2(at.nodes / 2))[across]
+        net = np.exp(np.minimum(rate, 20.0)) * 2 * (at.ranks - 1) / at.ranks
+        net += across * (math.exp(latency) * np.log2(at.nodes) + math.exp(per_rank) * at.ranks)
+        over = (net - computing / (1 + math.exp(-hidden))) / (SOFT * computing)
+        exposed = SOFT * computing * np.logaddexp(0.0, over)
+        return computing, waiting, np.where(at.ranks > 1, exposed, 0.0)
+
+    def _residuals(self, p: Vector, seen: "_Seen") -> Vector:
+        computing, waiting, communication = self._parts(p, seen.at)
+        step = computing + waiting + communication
+        steps = np.log(step / seen.step) / NOISE
+        exposed = ((waiting + communication) / step - seen.exposed)[seen.told] / EXPOSED_NOISE
+        return np.concatenate([steps, exposed])
+
+    def _fit(self, points: Sequence[Point], mean: Vector, sd: Vector) -> Vector:
+        """Maximum a posteriori by damped Gauss-Newton steps with Huber's weights."""
+        seen = _Seen(
+            at=self._arrays([point.place for point in points]),
+            step=np.array([point.step_ms for point in points]) / self._unit_ms,
+            exposed=np.array([(point.exposed_ms or 0.0) / point.step_ms for point in points]),
+            told=np.array([point.exposed_ms is not None and point.place.ranks > 1 for point in points]),
+        )
+
+        def cost(p: Vector) -> float:
+            r = np.abs(self._residuals(p, seen))
+            robust = np.where(r <= HUBER, r**2, 2 * HUBER * r - HUBER**2)
+            return float(robust.sum() + (((p - mean) / sd) ** 2).sum())
+
+        return min((self._descend(start, mean, sd, seen, cost) for start in self._starts(mean)), key=cost)
+
+    def _starts(self, mean: Vector) -> list[Vector]:
+        """The priors' means; and slow links that nothing hides, since what is all hidden shows no slope."""
+        slow = mean.copy()
+        slow[1 + NAMES.index("hidden")] -= 2.0
+        slow[1 + NAMES.index("one_node")] += 1.5
+        slower = slow.copy()
+        slower[1 + NAMES.index("two_nodes")] += 2.0
+        return [mean, slow, slower]
+
+    def _descend(
+        self, start: Vector, mean: Vector, sd: Vector, seen: "_Seen", cost: Callable[[Vector], float]
+    ) -> Vector:
+        p, damping = start.copy(), 1e-2
+        now = cost(p)
+        for _ in range(ITERATIONS):
+            r = self._residuals(p, seen)
+            jacobian = np.empty((len(r), len(p)))
+            for k in range(len(p)):
+                step = np.zeros_like(p)
+                step[k] = 1e-5
+                jacobian[:, k] = (self._residuals(p + step, seen) - r) / 1e-5
+            weight = np.minimum(1.0, HUBER / np.maximum(np.abs(r), 1e-12))
+            gradient = jacobian.T @ (weight * r) + (p - mean) / sd**2
+            curve = jacobian.T @ (weight[:, None] * jacobian) + np.diag(1 / sd**2)
+            before = now
+            while damping < 1e8:
+                tried = p - np.linalg.solve(curve + damping * np.diag(np.diag(curve)), gradient)
+                new = cost(tried)
+                if new < now:
+                    p, now, damping = tried, new, damping / 5
+                    break
+                damping *= 5
+            if before - now < 1e-6 * (1 + before):
+                break
+        return p

@@ -1,0 +1,120 @@
+"""Measured points and priors to the time of a step at other places, with an interval."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.planning.growth import grown, reference, situation
+from advisor.planning.physics import Parts, Physics
+from advisor.planning.places import Place, Point
+from advisor.planning.priors import Priors, Record
+
+# Share of the physics in the mean of logarithms with the trivial extrapolation, by situation: what was best
+# in the back-test over public sources (`python -m benchmarks.plan_backtest` lists the errors).
+PHYSICS_SHARE = {"one_node": 0.35, "more_nodes": 0.15, "leaving": 0.5, "leaving_named": 0.4}
+SHARE_WITH_EXPOSED = 0.5  # where the exposed communication itself was measured
+# Scale of an interval in logarithms: a least one, and what the size of the prediction adds. On leaving the
+# first node the scatter of public programs does not depend on what is predicted.
+LEAST_SCALE = {"one_node": 0.04, "more_nodes": 0.04, "leaving": 0.08, "leaving_named": 0.08}
+MOVED_SCALE = {"one_node": 0.3, "more_nodes": 0.3, "leaving": 0.0, "leaving_named": 0.0}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 90 % interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The time of a step at one place."""
+
+    place: Place
+    step_ms: Interval
+    trivial_ms: float  # the last measured step, grown as public programs grew
+    measured: bool
+    parts: Parts  # scaled to the estimate
+    beyond: float  # ranks over the most ranks measured
+    situation: str
+    record: Record | None = None  # how such predictions did at that distance
+    scale: float = 0.0  # of the interval, in logarithms
+
+
+class Predictor:
+    """Predicts from the measurements of one program under one strategy.
+
+    Args:
+        points: Measurements, several of one place allowed; at least one.
+        priors: What other programs teach.
+        network_bytes_per_s: Of one node, if the network is named and the points tell the bytes of a step.
+    """
+
+    def __init__(
+        self, points: Sequence[Point], priors: Priors, network_bytes_per_s: float | None = None
+    ) -> None:
+        self.points = list(points)
+        self.priors = priors
+        size = next((point.gradient_bytes for point in points if point.gradient_bytes), None)
+        self.network_ms = size / network_bytes_per_s * 1e3 if size and network_bytes_per_s else None
+        self._physics = Physics(points, priors.physics, self.network_ms)
+        self._most = max(point.place.ranks for point in points)
+        self._exposed = any(point.exposed_ms is not None for point in points)
+
+    def at(self, place: Place) -> Predicted:
+        """What a step at a place takes: as measured, if it was; else predicted."""
+        kind = situation(self.points, place, named=self.network_ms is not None)
+        parts = self._physics.parts(place)
+        trivial = self._trivial(place, kind)
+        beyond = place.ranks / self._most
+        here = sorted(point.step_ms for point in self.points if point.place == place)
+        if here:
+            step = Interval(_quantile(here, 0.5), _quantile(here, 0.05), _quantile(here, 0.95))
+            return Predicted(place, step, trivial, True, _scaled(parts, step.estimate), beyond, kind)
+        share = SHARE_WITH_EXPOSED if self._exposed else PHYSICS_SHARE[kind]
+        estimate = parts.step_ms**share * trivial ** (1 - share)
+        start = reference(self.points, place).step_ms
+        moved = abs(math.log(estimate / start)) + abs(math.log(parts.step_ms / trivial))
+        scale = LEAST_SCALE[kind] + MOVED_SCALE[kind] * moved
+        spread = self.priors.spread[kind]
+        step = Interval(
+            estimate, estimate * math.exp(spread.low * scale), estimate * math.exp(spread.high * scale)
+        )
+        return Predicted(
+            place,
+            step,
+            trivial,
+            False,
+            _scaled(parts, estimate),
+            beyond,
+            kind,
+            self._record(kind, beyond),
+            scale,
+        )
+
+    def _trivial(self, place: Place, kind: str) -> float:
+        """The trivial extrapolation, at this local batch: computing differs, communication does not."""
+        start = reference(self.points, place).place
+        moved = self._physics.parts(place).computing_ms
+        moved -= self._physics.parts(Place(place.ranks, place.nodes, start.local_batch)).computing_ms
+        step = grown(self.points, place, self.priors.growth[kind])
+        return max(step + moved, step * min(1.0, place.local_batch / start.local_batch))
+
+    def _record(self, kind: str, beyond: float) -> Record | None:
+        rows = self.priors.record.get(kind, ())
+        return next((row for row in rows if beyond <= row.up_to), rows[-1] if rows else None)
+
+
+def _scaled(parts: Parts, step_ms: float) -> Parts:
+    factor = step_ms / parts.step_ms
+    return Parts(parts.computing_ms * factor, parts.waiting_ms * factor, parts.communication_ms * factor)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """Linear between the sorted values."""
+    at = share * (len(values) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (at - low) * (values[high] - values[low])

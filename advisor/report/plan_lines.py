@@ -1,0 +1,125 @@
+"""The faces of a plan in words: an answer, tables, and what they rest on."""
+
+from advisor.planning.plan import Plan, Prediction
+from advisor.planning.predicting import Interval
+from advisor.report.digest import escaped
+from advisor.report.markdown import section
+
+HEADINGS = ("ranks", "nodes", "batch", "step (90 % interval)", "trivial", "speed-up")
+NOT_IN_IT = (
+    "other jobs on the network, failures, storage under many readers, learning at another global batch, "
+    "another GPU than the measured one"
+)
+
+
+def answer(plan: Plan) -> str:
+    """The one sentence: the largest count, and how much of perfect scaling that is."""
+    row = max(plan.predictions, key=lambda one: one.ranks)
+    gain = figures(row.speedup, "x")
+    if row.measured:
+        return f"{row.ranks} ranks give {gain} the throughput of the fewest measured: measured."
+    return (
+        f"{row.ranks} ranks would give {gain} the throughput of the fewest measured, 90 % interval; "
+        "predicted, not measured."
+    )
+
+
+def rows(plan: Plan) -> list[tuple[str, ...]]:
+    """The table by count, the heading first."""
+    return [HEADINGS, *map(_row, plan.predictions)]
+
+
+def _row(row: Prediction) -> tuple[str, ...]:
+    return (
+        str(row.ranks),
+        str(row.nodes),
+        f"{row.local_batch:g}",
+        figures(row.step_ms, " ms"),
+        f"{_digits(row.trivial_step_ms)} ms",
+        figures(row.speedup, "x"),
+    )
+
+
+def cost_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Throughput, and hours and price where they were asked for, with what is to be known of each count."""
+    more = [name for name in ("hours", "price") if any(getattr(row, name) for row in plan.predictions)]
+    return [
+        ("ranks", "samples/s", *more, "note"),
+        *(
+            (
+                str(row.ranks),
+                _digits(row.throughput.estimate),
+                *(figures(getattr(row, name)) for name in more),
+                row.note,
+            )
+            for row in plan.predictions
+        ),
+    ]
+
+
+def part_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Parts of a step by count, the heading first; models all, scaled to the step."""
+    table = [("ranks", "computing", "waiting for the slowest", "exposed communication")]
+    return table + [
+        (str(row.ranks), *(f"{_digits(value)} ms" for value in row.parts_ms.values()))
+        for row in plan.predictions
+    ]
+
+
+def record_lines(plan: Plan) -> list[str]:
+    """How such predictions did on public programs, one line for each that differs."""
+    said = {}
+    for row in plan.predictions:
+        if (record := row.record) is not None:
+            said[record] = (
+                f"such as {row.ranks} ranks: off by {record.mean_error:.1%} in the mean "
+                f"(median {record.median_error:.1%}; perfect scaling {record.trivial_error:.1%}) on "
+                f"{record.series} public series, intervals held {record.covered:.0%}"
+            )
+    return list(said.values())
+
+
+def last_lines(plan: Plan) -> list[str]:
+    """What is left out, what would narrow it, what is not in it."""
+    return [
+        *(f"left out: {text}" for text in plan.left_out),
+        f"what would narrow this most: {plan.narrower}",
+        f"not in it: {NOT_IN_IT}",
+    ]
+
+
+def basis_lines(plan: Plan) -> list[str]:
+    """Each input with where it comes from."""
+    return [f"{row.tag}: {row.what}" for row in plan.basis]
+
+
+def render_markdown(plan: Plan) -> str:
+    """The plan for a document or a pull request."""
+    parts = [f"**{escaped(answer(plan), 1000)}**", ""]
+    for title, (heading, *cells) in (
+        ("By count", rows(plan)),
+        ("What it gives and costs", cost_rows(plan)),
+        ("Parts of a step (model)", part_rows(plan)),
+    ):
+        parts += section(title, heading, [tuple(map(escaped, row)) for row in cells])
+    for title, lines in (
+        ("It rests on", basis_lines(plan)),
+        ("How such predictions did", record_lines(plan)),
+        ("What else", last_lines(plan)),
+    ):
+        if lines:
+            parts += ["", f"**{title}**", "", *(f"- {escaped(line, 1000)}" for line in lines)]
+    return "\n".join(parts) + "\n"
+
+
+def figures(value: Interval | None, unit: str = "") -> str:
+    """An estimate and its interval, in three digits."""
+    if value is None:
+        return "-"
+    if value.low == value.high:
+        return f"{_digits(value.estimate)}{unit}"
+    return f"{_digits(value.estimate)}{unit} ({_digits(value.low)} to {_digits(value.high)})"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

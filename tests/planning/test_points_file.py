@@ -1,0 +1,87 @@
+"""A points file is read as it is meant, or refused with the line and the next step."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor.base.errors import UsageError
+from advisor.planning.network import bytes_per_s
+from advisor.planning.places import Place, Point
+from advisor.planning.points_file import read_places, read_points
+
+HEADER = "ranks,nodes,local_batch,step_ms\n"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "points.csv"
+    path.write_text(text)
+    return path
+
+
+def test_rows_become_points(tmp_path: Path) -> None:
+    text = "ranks,nodes,local_batch,step_ms,exposed_communication_ms,parameters\n1,1,32,100,,25e6\n"
+    text += "8,2,32,140,30,\n"
+    assert read_points(written(tmp_path, text)) == [
+        Point(Place(1, 1, 32), 100, parameters=25e6),
+        Point(Place(8, 2, 32), 140, 30),
+    ]
+
+
+def test_a_placement_tells_ranks_and_nodes(tmp_path: Path) -> None:
+    points = read_points(written(tmp_path, "placement,local_batch,step_ms\n2-2-4,32,100\n4-4,32,90\n"))
+    assert [point.place for point in points] == [Place(8, 3, 32, widest=4), Place(8, 2, 32)]
+    assert points[0].place.per_node == 4
+
+
+def test_places_need_no_step(tmp_path: Path) -> None:
+    assert read_places(written(tmp_path, "ranks,nodes,local_batch\n64,8,32\n")) == [Place(64, 8, 32)]
+
+
+def test_columns_of_others_are_let_be(tmp_path: Path) -> None:
+    assert read_points(written(tmp_path, "who,ranks,nodes,local_batch,step_ms\nme,1,1,1,5\n"))[0].step_ms == 5
+
+
+BAD = {
+    "empty": ("", "is empty"),
+    "blank lines": ("\n\n", "is empty"),
+    "no rows": (HEADER, "holds no row"),
+    "missing column": ("ranks,nodes,local_batch\n1,1,32\n", "has no column step_ms"),
+    "misspelt column": ("ranks,nodes,local_batch,steps_ms\n1,1,32,5\n", "is steps_ms meant by it"),
+    "column twice": ("ranks,ranks,nodes,local_batch,step_ms\n1,1,1,32,5\n", "the column ranks twice"),
+    "negative step": (HEADER + "1,1,32,-5\n", "points.csv:2"),
+    "zero ranks": (HEADER + "0,1,32,5\n", "has to be more than zero"),
+    "half a rank": (HEADER + "1.5,1,32,5\n", "not a count"),
+    "words": (HEADER + "1,1,32,fast\n", "'fast', not a number"),
+    "nothing": (HEADER + "1,1,32,\n", "step_ms is empty"),
+    "nan": (HEADER + "1,1,32,nan\n", "has to be more than zero"),
+    "infinite": (HEADER + "1,1,32,inf\n", "has to be more than zero"),
+    "short line": (HEADER + "1,1,32,5\n2,1,32\n", "3 cells under 4 columns"),
+    "more nodes than ranks": (HEADER + "1,2,32,5\n", "1 ranks cannot lie on 2 nodes"),
+    "placement disagrees": ("ranks,nodes,local_batch,step_ms,placement\n4,2,32,5,2-3\n", "has 5"),
+    "placement of words": ("placement,local_batch,step_ms\ntwo,32,5\n", "ranks on each node"),
+    "exposed longer": (
+        "ranks,nodes,local_batch,step_ms,exposed_communication_ms\n2,1,32,5,6\n",
+        "longer than its step",
+    ),
+    "bytes": ("\x00\x01", "has no column"),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), BAD.values(), ids=BAD)
+def test_what_cannot_be_meant_is_refused_with_the_next_step(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_points(written(tmp_path, text))
+    assert told in str(refused.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.csv: no such file"):
+        read_points(tmp_path / "nowhere.csv")
+
+
+def test_networks_have_names() -> None:
+    assert bytes_per_s("100Gb") == 12.5e9
+    assert bytes_per_s("8x400Gb") == 400e9
+    assert bytes_per_s("measured") is None
+    with pytest.raises(UsageError, match="names no network"):
+        bytes_per_s("fast")

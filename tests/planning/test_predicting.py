@@ -1,0 +1,135 @@
+"""What is measured stays measured; the rest follows programs of known physics, with an interval."""
+
+import math
+import random
+
+import pytest
+
+from advisor.planning.growth import Growth, grown, reference, situation
+from advisor.planning.physics import Physics
+from advisor.planning.places import Place, Point
+from advisor.planning.predicting import Predictor
+from advisor.planning.priors import Priors
+
+PRIORS = Priors.stored()
+
+
+def flat(*counts: tuple[int, int], step_ms: float = 100.0) -> list[Point]:
+    return [Point(Place(ranks, nodes), step_ms) for ranks, nodes in counts]
+
+
+def a_step(place: Place, scatter: random.Random | None = None) -> tuple[float, float]:
+    """Step and exposed communication of a made program: 3 ms a sample, a large model, slow nodes."""
+    computing = 10 + 3 * place.local_batch
+    ring = 2 * (place.ranks - 1) / place.ranks
+    network = {1: 30.0, 2: 240.0}.get(place.nodes, 270.0 * 1.05 ** math.log2(place.nodes)) * ring
+    exposed = max(0.0, network - 0.4 * computing) if place.ranks > 1 else 0.0
+    off = scatter.gauss(1, 0.02) if scatter else 1.0
+    return (computing + exposed) * off, exposed * off
+
+
+def made(*places: Place) -> list[Point]:
+    scatter = random.Random(0)
+    return [Point(place, *a_step(place, scatter)) for place in places]
+
+
+SMALL = [
+    Place(ranks, nodes, batch)
+    for batch in (16, 32, 64)
+    for ranks, nodes in ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (3, 3), (4, 4))
+]
+
+
+def test_what_was_measured_stays_measured() -> None:
+    predicted = Predictor([*flat((1, 1)), Point(Place(2, 1), 130), Point(Place(2, 1), 140)], PRIORS).at(
+        Place(2, 1)
+    )
+    assert predicted.measured
+    assert predicted.step_ms.estimate == 135
+    assert 130 <= predicted.step_ms.low < 135 < predicted.step_ms.high <= 140
+
+
+def test_a_program_that_scales_perfectly_is_predicted_to_go_on() -> None:
+    predicted = Predictor(flat((8, 1), (16, 2), (32, 4), (64, 8)), PRIORS).at(Place(256, 32))
+    assert predicted.step_ms.estimate == pytest.approx(100, rel=0.05)
+    assert predicted.step_ms.low < 100 < predicted.step_ms.high
+
+
+def test_intervals_are_skewed_to_the_slow_side() -> None:
+    step = Predictor(flat((1, 1), (2, 1), (4, 1)), PRIORS).at(Place(32, 4)).step_ms
+    assert step.high / step.estimate > step.estimate / step.low > 1
+
+
+@pytest.mark.parametrize("place", [Place(8, 4, 32), Place(16, 4, 32), Place(16, 16, 64), Place(12, 3, 16)])
+def test_a_program_of_known_physics_is_followed_to_more_ranks(place: Place) -> None:
+    step, _ = a_step(place)
+    predicted = Predictor(made(*SMALL), PRIORS).at(place)
+    assert predicted.step_ms.estimate == pytest.approx(step, rel=0.2)
+
+
+def test_a_local_batch_between_measured_ones_is_followed() -> None:
+    step, _ = a_step(Place(4, 4, 48))
+    assert Predictor(made(*SMALL), PRIORS).at(Place(4, 4, 48)).step_ms.estimate == pytest.approx(
+        step, rel=0.1
+    )
+
+
+def test_parts_of_a_step_add_up_to_it() -> None:
+    predicted = Predictor(made(*SMALL), PRIORS).at(Place(16, 4, 32))
+    assert predicted.parts.step_ms == pytest.approx(predicted.step_ms.estimate)
+    assert predicted.parts.communication_ms > predicted.parts.computing_ms
+
+
+def test_two_nodes_do_not_start_a_slope() -> None:
+    slow_pair = [*flat((8, 1), (32, 4), (64, 8)), Point(Place(16, 2), 200)]
+    step = grown(slow_pair, Place(256, 32), Growth(exponent=0.0, spread=0.02))
+    assert step == pytest.approx(100)
+
+
+def test_the_trivial_extrapolation_grows_as_other_programs_grew() -> None:
+    assert grown(flat((8, 2)), Place(64, 8), Growth(exponent=1 / 3, spread=0.1)) == pytest.approx(200)
+
+
+def test_own_growth_outweighs_that_of_others() -> None:
+    points = [Point(Place(8 * k, k), 100 * k**0.5) for k in (4, 8, 16)]
+    assert grown(points, Place(512, 64), Growth(0.0, 0.1)) == pytest.approx(800, rel=0.02)
+
+
+def test_the_reference_is_of_the_same_kind_and_the_nearest_batch() -> None:
+    points = [Point(Place(8, 1, 32), 1), Point(Place(4, 2, 32), 2), Point(Place(16, 2, 64), 3)]
+    assert reference(points, Place(32, 4, 32)).step_ms == 2
+    assert reference(points, Place(32, 4, 64)).step_ms == 3
+    assert reference(points, Place(4, 1, 64)).step_ms == 1
+
+
+def test_a_place_has_its_situation() -> None:
+    assert situation(flat((4, 1)), Place(8, 1)) == "one_node"
+    assert situation(flat((4, 1)), Place(8, 2)) == "leaving"
+    assert situation(flat((4, 1)), Place(8, 2), named=True) == "leaving_named"
+    assert situation(flat((4, 1), (8, 2)), Place(16, 4)) == "more_nodes"
+
+
+def test_a_slow_named_network_costs_more_than_a_fast_one() -> None:
+    points = [Point(Place(ranks, 1), 100, step_bytes=1e9) for ranks in (1, 2, 4)]
+    slow, fast = (
+        Predictor(points, PRIORS, bytes_per_s).at(Place(32, 8)).step_ms for bytes_per_s in (1.25e9, 100e9)
+    )
+    assert slow.estimate > 1.3 * fast.estimate
+
+
+def test_every_prediction_says_how_such_ones_did() -> None:
+    record = Predictor(flat((8, 1), (16, 2), (32, 4)), PRIORS).at(Place(128, 16)).record
+    assert record is not None
+    assert record.series > 10 and 0 < record.mean_error < 0.2
+
+
+def test_a_hundred_points_are_fitted_at_once() -> None:
+    places = [
+        Place(k * nodes, nodes, batch)
+        for k in (1, 2, 4)
+        for nodes in (1, 2, 3, 4)
+        for batch in range(8, 72, 8)
+    ]
+    assert Physics(made(*places), PRIORS.physics).parts(Place(8, 2, 8)).computing_ms == pytest.approx(
+        34, rel=0.2
+    )
