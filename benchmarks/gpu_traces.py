@@ -1,19 +1,29 @@
 """Recorded GPU traces: what ``advisor profile`` reads from them beside what TraceLens does.
 
-    python -m benchmarks.gpu_traces FOLDER > benchmarks/results/gpu_traces.md
+    python3 -m venv /tmp/hta && /tmp/hta/bin/pip install HolisticTraceAnalysis
+    python -m benchmarks.gpu_traces FOLDER --hta-python /tmp/hta/bin/python \\
+        > benchmarks/results/gpu_traces.md
 
-``FOLDER`` holds traces and ``expected.json`` as ``tests/profiles/traces/gpu`` does.
-Times are of the whole trace.
+``FOLDER`` holds traces and ``expected.json`` as ``tests/profiles/traces/gpu`` does; traces of which that says
+nothing are set beside HolisticTraceAnalysis. Times are of the whole trace.
 """
 
+import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from advisor.profiles.traces.calls import calls_of
+from advisor.profiles.traces.reading import read_trace
+from advisor.profiles.traces.timeline import Timeline
 from advisor.result.document import ProfileData
+from advisor.result.wording import percent
 from advisor.runs.profile_traces import profile_traces
+from benchmarks.gpu_traces_hta import beside_hta
+from benchmarks.gpu_traces_read import READ
 
 TIMES = {
     "computing": "computation_time", "exposed_communication": "exposed_comm_time",
@@ -38,11 +48,22 @@ DIFFERENCES = """Where the two differ:
 
 def main() -> None:
     """Print the tables."""
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--hta-python", help="an interpreter with HolisticTraceAnalysis")
+    options = parser.parse_args()
+    folder = options.folder
     expected = json.loads((folder / "expected.json").read_text())
     print(f"# GPU traces: ours and TraceLens'\n\nMade by `python -m benchmarks.gpu_traces`.\n\n{DIFFERENCES}")
     for name in sorted(expected):
         print(*_told(name, profile_traces([folder / name], ("profile",)), expected[name]), sep="\n")
+    others = sorted(path for path in folder.glob("*.json.gz") if path.name not in expected)
+    for path in others:
+        if options.hta_python:
+            print(*beside_hta(path, options.hta_python), sep="\n")
+        result = profile_traces([path], ("profile",))
+        print(*_limits(result), *_said(path.name, result), sep="\n")
+    print(*_latencies(sorted(folder.glob("*.json.gz"))), *_spread(others), sep="\n")
 
 
 def _told(name: str, result: ProfileData, theirs: dict[str, Any]) -> Iterator[str]:
@@ -62,8 +83,58 @@ def _told(name: str, result: ProfileData, theirs: dict[str, Any]) -> Iterator[st
         if ms * steps >= 1e-4 or found:
             yield _row(f"kernels: {kind}", ms * steps, found)
     yield from _products(result, theirs.get("matmuls", []))
+    yield from _limits(result)
+    yield from _said(name, result)
+
+
+def _limits(result: ProfileData) -> Iterator[str]:
+    """What is reached of the device's limits."""
+    profile = result.profile
+    mfu = "not known" if profile.mfu is None else percent(profile.mfu)
+    kinds = ", ".join(f"{kind} {percent(share)}" for kind, share in profile.roofline_by_kind.items())
+    yield f"\nBy the {profile.rates_from}: MFU {mfu}; of the nearer limit reach {kinds}."
+    for each in profile.collectives:
+        size = "of unknown size" if each.bytes is None else f"of {each.bytes} bytes"
+        overlapped = percent(each.overlapped)
+        yield f"\nExchange: {each.kind} {size}, {each.ms:.2f} ms a step, {overlapped} overlapped."
+
+
+def _said(name: str, result: ProfileData) -> Iterator[str]:
+    """What an engineer reads from the trace in a viewer, and the findings beside it."""
     fired = [each for each in result.findings if each.state in ("opportunity", "diagnostic")]
-    yield "".join(f"\n- {each.rule} ({each.severity}): {each.title}" for each in fired)
+    yield f"\n| in a viewer | said |\n|---|---|\n| {READ[name]} | {result.profile.summary} |"
+    for each in fired:
+        yield f"| | {each.rule} ({each.severity}): {each.title} |"
+
+
+def _latencies(paths: list[Path]) -> Iterator[str]:
+    """From the end of a launch to its kernel, where the device stood still: what LATENCY_US allows for."""
+    yield "\n## Latency of a launch to an idle device\n"
+    yield "| us | launches | median | 99 % |\n|---|---|---|---|"
+    for path in paths:
+        calls = calls_of(read_trace(path))
+        timeline = None if calls is None else Timeline.of(calls)
+        if calls is None or timeline is None:
+            continue
+        gaps = timeline.active.gaps()
+        following = np.minimum(np.searchsorted(timeline.begin, gaps.end), len(timeline.begin) - 1)
+        launch = timeline.launch[following]
+        launched = calls.end_us[launch]
+        waited = (gaps.end - launched)[(launch >= 0) & (launched > gaps.begin)]
+        if len(waited):
+            middle, most = np.percentile(waited, (50, 99)).tolist()
+            yield f"| {path.name} | {len(waited)} | {middle:.1f} | {most:.1f} |"
+
+
+def _spread(paths: list[Path]) -> Iterator[str]:
+    """How far single steps lie from their mean: what ONE_STEP allows for."""
+    for path in paths:
+        calls = calls_of(read_trace(path))
+        if calls is not None and calls.steps.exact and calls.steps.count > 1:
+            lengths = calls.steps.end_us - calls.steps.begin_us
+            furthest = float(np.abs(lengths / lengths.mean() - 1).max())
+            told = f"of {calls.steps.count} steps the furthest lies {percent(furthest)} from the mean"
+            yield f"\n{path.name}: {told}."
 
 
 def _products(result: ProfileData, theirs: list[dict[str, Any]]) -> Iterator[str]:

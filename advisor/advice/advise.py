@@ -12,7 +12,10 @@ from advisor.profiles.facts.profile import Profile
 
 CLEAN_STEPS = 10  # fewer say too little about time
 TRACED_STEPS = 3  # of a trace made elsewhere; with fewer the interval is wide
-ONE_STEP = 0.5  # relative half width of an interval from one step, for how steps differ; not measured
+ONE_STEP = 0.5
+"""Relative half width of an interval from one step, for how steps differ. Chosen, not measured: steps of one
+recorded run lie within 5 % of their mean (``benchmarks/gpu_traces.py``), but a first step may not."""
+
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
 EXPLAINED = 0.5  # of what a fallback found: then the known cause is told alone
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
