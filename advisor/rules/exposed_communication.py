@@ -4,6 +4,7 @@ from statistics import fmean
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.exchanged import START_EARLIER, mostly_directed
 from advisor.profiles.facts.profile import Profile
 
 WRAP = (
@@ -36,15 +37,17 @@ class ExposedCommunication(Rule):
         share = fmean(rank.share("exposed") for rank in ranks)
         if share <= THRESHOLD:
             return self.passed(f"{percent(share)} of the step communicates without computing")
-        off = profile.replays.communication_off
+        off, directed = profile.replays.communication_off, mostly_directed(profile)
         return self.opportunity(
             f"{percent(share)} of each step communicates without computing",
             self.measured(off) if off is not None else self.timeline(share),
-            advice="Send larger buckets: `DistributedDataParallel(model, bucket_cap_mb=100, "
+            advice=START_EARLIER
+            if directed
+            else "Send larger buckets: `DistributedDataParallel(model, bucket_cap_mb=100, "
             "gradient_as_bucket_view=True)`; sums are then added in another order."
             if has_wrapper(profile)
             else WRAP,
-            knobs=None if has_wrapper(profile) else (),
+            knobs=() if directed or not has_wrapper(profile) else None,
             location=next((root.location for root in profile.roots if root.parallel is not None), None),
             evidence={
                 "ranks": len(ranks),

@@ -4,6 +4,7 @@ from statistics import fmean
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.exchanged import START_EARLIER, mostly_directed
 from advisor.profiles.facts.profile import Profile
 from advisor.rules.exposed_communication import WRAP, has_wrapper
 
@@ -41,14 +42,16 @@ class LowOverlap(Rule):
         title = f"{percent(overlapped)} of the communication overlaps with computing"
         if overlapped >= THRESHOLD:
             return self.passed(title)
-        off = profile.replays.communication_off
+        off, directed = profile.replays.communication_off, mostly_directed(profile)
         sharded = any((root.parallel or "").startswith(("FSDP", "Fully")) for root in profile.roots)
         return self.opportunity(
             title,
             self.measured(off)
             if off is not None
             else self.timeline(fmean(rank.share("exposed") for rank in ranks)),
-            advice="Fetch the next block ahead: `block.set_modules_to_forward_prefetch([next_block])`; it "
+            advice=START_EARLIER
+            if directed
+            else "Fetch the next block ahead: `block.set_modules_to_forward_prefetch([next_block])`; it "
             "takes memory for one more block."
             if sharded
             else WRAP
@@ -57,5 +60,9 @@ class LowOverlap(Rule):
             "then added in another order.",
             location=next((root.location for root in profile.roots if root.parallel is not None), None),
             evidence={"communication_ms": round(all_ms, 4), "exposed_ms": round(exposed_ms, 4)},
-            knobs=("fsdp",) if sharded else ("ddp",) if has_wrapper(profile) else (),
+            knobs=()
+            if directed or not (sharded or has_wrapper(profile))
+            else ("fsdp",)
+            if sharded
+            else ("ddp",),
         )

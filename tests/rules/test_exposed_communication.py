@@ -2,8 +2,10 @@ from builders import a_profile, a_root, a_share
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
+from advisor.profiles.facts.recorded import Collective
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.exposed_communication import ExposedCommunication
+from advisor.rules.low_overlap import LowOverlap
 
 HERE = Location("train.py", 12)
 
@@ -22,6 +24,16 @@ def test_the_mean_over_the_ranks_is_the_ceiling_without_a_replay() -> None:
     assert finding.ceiling is not None and finding.ceiling.source == "timeline"
     assert (finding.severity, finding.location) == (Severity.MEDIUM, HERE)
     assert "bucket_cap_mb=100" in finding.advice
+
+
+def test_exchanges_that_no_bucket_changes_get_other_advice() -> None:
+    ranks = (RankFacts(0, 10.0, communication_ms=4.0, exposed_ms=3.0),)
+    profile = a_profile(
+        ranks=ranks, collectives=(Collective("send_recv", 7, 3.0), Collective("all_reduce", 1, 1.0))
+    )
+    for finding in (ExposedCommunication().check(profile), LowOverlap().check(profile)):
+        assert "async_op=True" in finding.advice and "bucket" not in finding.advice
+        assert finding.knobs == ()
 
 
 def test_the_step_without_communication_is_the_ceiling_where_it_was_replayed() -> None:
