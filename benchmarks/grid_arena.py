@@ -1,8 +1,9 @@
 """An arena that starts nothing: it answers every comparison from a measured grid.
 
 What it answers is the difference of two cells' log ratios, with noise drawn from what the candidate's own
-quads showed. What it costs is added to a clock of its own: the recorded seconds of a pair of processes, or
-four slots of the recorded steps for a quad within one process.
+quads showed; by how much processes differ is no noise of a process that both arms share. What it costs is
+added to a clock of its own: the recorded seconds of a pair of processes, or four slots of the recorded steps
+for a quad within one process.
 """
 
 import math
