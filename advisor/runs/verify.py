@@ -28,7 +28,6 @@ from advisor.result.words import GAINS
 from advisor.runs.stand_in import write_stand_in
 from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
-from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.numerics import NumericsGate
 from advisor.stages.launching import Caller, open_launcher
@@ -225,10 +224,10 @@ class _Verifying:
     def _speed(
         self, bench: MeasuredBench, first: Mapping[str, Value], second: Mapping[str, Value]
     ) -> Decision:
-        how, quads = bench.arena.how(first, second), instance_quads(bench.arena, self.settings)
+        how = bench.arena.how(first, second)
         costs = ConfirmationCosts(bench, first, second)
         processes = FreshProcesses(bench, OVERRUN * self.settings.budget_s, costs.pairs_s)
-        pairs = FreshPairs(processes, first, second, how, quads, "measuring pair")
+        pairs = FreshPairs(processes, first, second, how, costs.quads, "measuring pair")
         decision, _ = pairs.confirm(lambda duel: duel.log_ratios, min_gain=self.result.min_gain)
         return decision
 

@@ -12,7 +12,6 @@ from advisor.stages.confirming import unconfirmed
 from advisor.stages.confirming.clock_ratios import cpu_log_ratios, wall_log_ratios
 from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
-from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.longer_run import TIMES, ends_early, run_longer, usual_steps
 from advisor.stages.confirming.numerics import NumericsCheck, NumericsGate
@@ -231,7 +230,7 @@ class Confirmation:
             outcome.reason = limit
             return
         how = self.bench.arena.how(self.space.present, winner, fresh=True)
-        quads = instance_quads(self.bench.arena, self.bench.settings)
+        quads = self._costs(winner).quads
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, winner, "confirm")
         self.trials.begin(record, 0.0)

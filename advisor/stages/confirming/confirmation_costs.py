@@ -72,7 +72,7 @@ class ConfirmationCosts:
             of_both = [sum(arena.window_steps(config)) for config in (self.first, self.second)]
             steps = of_both[0] + of_both[1] / self.speed
             return count * (2 * self._start_s + compile_s + steps * arena.step_s)
-        quads_s = (1 + 1 / self.speed) / 2 * instance_quads(arena, self.bench.settings) * arena.quad_s
+        quads_s = (1 + 1 / self.speed) / 2 * self.quads * arena.quad_s
         if self.how == BATON:
             starts = 1 if arena.at_once else 2
             return count * (starts * self._start_s + compile_s + 2 * warm_s + quads_s)
@@ -82,12 +82,16 @@ class ConfirmationCosts:
     @property
     def longer_s(self) -> float:
         """Seconds of the run that shows whether it lasts."""
-        quads = instance_quads(self._arena, self.bench.settings)
-        steps = usual_steps(self._arena, self.second, self.how, quads)
+        steps = usual_steps(self._arena, self.second, self.how, self.quads)
         step_s = self._arena.step_s / self.speed
         if self._arena.timed:  # in the last process of the pairs
             return (TIMES - 1) * steps * step_s
         return self._start_s + WARM_COMPILE * self.compile_s + TIMES * steps * step_s
+
+    @property
+    def quads(self) -> int:
+        """Of one pair of processes."""
+        return instance_quads(self._arena, self.bench.settings, self.bench.baseline.startup_s)
 
     @property
     def how(self) -> str:

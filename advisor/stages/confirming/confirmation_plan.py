@@ -7,7 +7,7 @@ from advisor.stages.baseline import Baseline
 from advisor.stages.confirming.longer_run import TIMES
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.measure import planned_quads
+from advisor.tuners.comparing.measure import LEAST_INSIDE, planned_quads
 from advisor.tuners.search.costs import Costs
 
 INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
@@ -19,20 +19,30 @@ END_S = 0.3  # to end a process tree
 LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
 
 
-def instance_quads(arena: Arena, settings: Settings) -> int:
-    """Quads of one instance of a confirmation: what the noise asks for, up to two measured seconds."""
+def instance_quads(arena: Arena, settings: Settings, startup_s: float = 0.0) -> int:
+    """Quads of one instance of a confirmation: what the noise asks for, up to two measured seconds.
+
+    Where starting takes longer than measuring, at least as many as show the spread within the instance: with
+    that known, fewer pairs tell the same gain.
+
+    Args:
+        arena: Knows a step and its noise.
+        settings: Budget and least gain.
+        startup_s: Seconds of a start.
+    """
     shortest, longest = INSTANCE_S
     wanted_s = max(shortest, min(longest, INSTANCE_SHARE * settings.budget_s))
     slot_s = arena.steps() * arena.step_s
     planned = math.ceil(LOOKS_COST * planned_quads(arena.sigma, settings.min_gain) / PAIRS)
-    return max(Costs(arena).pair_quads, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
+    least = max(Costs(arena).pair_quads, min(LEAST_INSIDE, int(startup_s / arena.quad_s)))
+    return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
 
 
 def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
     """Seconds that reduction, gate and confirmation of an average nominee will need, at most 70 %."""
     launch = baseline.startup_s + END_S + 8 * arena.step_s
     slot = (arena.steps() + 1) * arena.step_s
-    instance = 1.5 * launch + 4 * instance_quads(arena, settings) * slot
+    instance = 1.5 * launch + 4 * instance_quads(arena, settings, baseline.startup_s) * slot
     if arena.queue_depth(arena.present) > 0:
         instance = max(instance, 2 * (launch + sum(arena.window_steps(arena.present)) * arena.step_s))
     gate_s = 5 * (launch + min(gate.STEPS, 10) * arena.step_s)
