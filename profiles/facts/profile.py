@@ -231,12 +231,15 @@ class RunFacts:
     as is ``wall_s``, the time that the program itself ran since then. ``*_every`` are steps between two
     of a kind, ``None`` before two were seen. ``steps_total`` is the planned length where it is known,
     ``launch_steps`` how many one launch of the program makes, where that came to its own end.
-    ``evaluation_records_graph`` is whether outputs in evaluation carry a graph. ``debug`` names
-    debugging aids left on (``anomaly``, ``profiler``, ``launch_blocking``, ``gradcheck``,
-    ``distributed_debug``). ``nonfinite`` names what was NaN or infinite first (``loss`` or ``gradient``);
-    ``finite_checks`` counts the steps in which that was looked for. Updates of a gradient scaler, and those
-    that it skipped, are counted after the first 100 of a longer run; ``scaler_ms`` is its time per update.
-    ``conv_fp32_precision`` is cuDNN's for float32 convolutions: ``tf32``, torch's default, or ``ieee``.
+    ``evaluation_records_graph`` is whether outputs in evaluation carry a graph, ``evaluation_forwards`` how
+    many forwards one has, ``evaluation_rows`` the mean size of their first dimension, and
+    ``evaluation_in_training_mode`` whether the model was in training mode in all of them, without
+    gradients. ``debug`` names debugging aids left on (``anomaly``, ``profiler``, ``launch_blocking``,
+    ``gradcheck``, ``distributed_debug``). ``nonfinite`` names what was NaN or infinite first (``loss`` or
+    ``gradient``); ``finite_checks`` counts the steps in which that was looked for. Updates of a gradient
+    scaler, and those that it skipped, are counted after the first 100 of a longer run; ``scaler_ms`` is its
+    time per update. ``conv_fp32_precision`` is cuDNN's for float32 convolutions: ``tf32``, torch's default,
+    or ``ieee``.
     """
 
     clock: str = "optimizer"
@@ -265,6 +268,9 @@ class RunFacts:
     evaluation_every: float | None = None
     evaluation_records_graph: bool | None = None
     evaluation_location: Location | None = None
+    evaluation_forwards: float | None = None
+    evaluation_rows: float | None = None
+    evaluation_in_training_mode: bool | None = None
     saves: int = 0
     save_every: float | None = None
     save_location: Location | None = None

@@ -113,6 +113,13 @@ SITUATIONS = (
         quick=True,
     ),
     Situation(
+        "rollout",
+        ("rollout_bound",),
+        says=(r"plays without gradients", r"one forward"),
+        place="Categorical",
+        never=(r"[Ee]valuate (less|every)",),
+    ),
+    Situation(
         "weighted_draws",
         ("slow_sampler",),
         says=(r"numbers of items",),
@@ -173,6 +180,7 @@ def spared(situation: Situation, result: dict[str, Any]) -> str:
         finding
         for finding in fired(result)
         if finding["rule"] in situation.answers
+        and finding["kind"] != "headroom"
         and (finding["ceiling"] is None or finding["ceiling"]["low"] >= A_FIFTH)
     ]
     return told(failed(result) + answers) if failed(result) + answers else ""

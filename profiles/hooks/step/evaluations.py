@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.hooks.step.clock import Clock
-from advisor.profiles.hooks.tensors import each_tensor
+from advisor.profiles.hooks.tensors import each_tensor, leading_sizes
 from advisor.profiles.hooks.user_lines import user_location
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class Evaluations:
         self._first_step = 0
         self._last_ns = 0
         self._lead_ns: int | None = None
-        self._looks = LOOKED_AT
+        self._looks = self._rows_looks = LOOKED_AT
+        self._rows = self._forwards = 0
+        self._in_training = True
         self._graph: bool | None = None
         self._location: Location | None = None
         self.trained_at = -1
@@ -62,6 +64,12 @@ class Evaluations:
 
     def look(self, module: "Module", output: Any) -> None:
         """At what a module in evaluation returned."""
+        if self.count:
+            self._forwards += 1
+            self._in_training &= module.training
+        if self._rows_looks:
+            self._rows_looks -= 1
+            self._rows += next(iter(leading_sizes(output)), 0)
         if self._looks and not module.training:
             self._looks -= 1
             recorded = self._is_grad_enabled() and any(t.requires_grad for t in each_tensor(output))
@@ -100,6 +108,9 @@ class Evaluations:
             "evaluation_every": every,
             "evaluation_records_graph": self._graph,
             "evaluation_location": self._location,
+            "evaluation_forwards": self._forwards / self.count if self.count else None,
+            "evaluation_rows": self._rows / looked if (looked := LOOKED_AT - self._rows_looks) else None,
+            "evaluation_in_training_mode": self._in_training if self._forwards else None,
         }
 
     def _begin_group(self, began_ns: int) -> None:
