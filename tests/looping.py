@@ -137,7 +137,7 @@ class Looping:
     def _train(self) -> None:
         clock = Clock(self._on_step)
         watch = Watch(self.run, clock, loss_limit=max(64, self._updates))
-        watch.record_grad_norms = self._updates > 0
+        watch.num_norms = max(64, self._updates) if self._updates else 0
         self._watch, self._relearning = watch, Relearning(self.run, lambda: watch)
         watch.install()
         error: BaseException | None = None

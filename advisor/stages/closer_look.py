@@ -23,6 +23,7 @@ LEAST_DIAGNOSIS_S = 6.0  # beside starting the program; in less nothing is learn
 LEAST_DIAGNOSIS_STEPS = 15  # that are watched, inspected and recorded at least
 LOOK_AGAIN_S = 8.0  # for the winner, beside starting it twice
 LOOK_AGAIN_STEPS = 30  # that this is at least
+LAST_SHARE = 0.8  # of the time left, for a profile at the end: what it has begun by then it still ends
 SLOTS_AFTER = 3  # by which the process shows that it behaves as before
 AS_BEFORE = 0.05  # log ratio of step times that counts as the same on any machine
 SIGMAS = 3.0  # of the slots before, where they spread by more
@@ -115,7 +116,7 @@ def look_again(
             running.kill()
         return None, []
     seconds = look_again_s(bench, starts=running is None)
-    deadline = bench.clock() + min(seconds, bench.room_s)
+    deadline = bench.clock() + min(seconds, LAST_SHARE * bench.room_s)
     try:
         return bench.diagnosis(deadline, outcome.config, session=running).again(), []
     except (TrialFailed, SessionEnded) as end:

@@ -54,11 +54,11 @@ class Watch:
         clock: Receives ticks, phases and flags.
         seed: Seeds Python, numpy and torch at ``install``.
         seed_offset: Added to every seed that the program sets.
-        loss_limit: How many losses and gradient norms to keep.
+        loss_limit: How many losses to keep.
         compiling: Watches dynamo, if somebody has armed it.
 
     Attributes:
-        record_grad_norms: Set before ``install`` to keep the gradient norm of each update.
+        num_norms: Set before ``install`` to keep the gradient norms of so many first updates.
         batches: Stand in for those of the training loader.
         lineage: Follows the values that lines of the program compute.
         memory: Told where a watched window begins and ends, and of its steps.
@@ -75,10 +75,9 @@ class Watch:
         loss_limit: int = 64,
         compiling: Compiling | None = None,
     ) -> None:
-        self.record_grad_norms = False
+        self.num_norms = 0
         self._run = run
         self._clock = clock
-        self._limit = loss_limit
         self._scope = Scope()
         self._seeds = Seeds(self._scope, seed, seed_offset)
         self._roots = Roots(run, clock, self._scope)
@@ -116,7 +115,7 @@ class Watch:
         import torch
 
         self.default_threads = torch.get_num_threads()
-        self._optimizers.norm_limit = self._limit if self.record_grad_norms else 0
+        self._optimizers.norm_limit = self.num_norms
         self._losses.sampled = self._debugging.look
         self._losses.scaler.attach(self._optimizers)
         self._scope.enter()

@@ -32,8 +32,8 @@ def test_a_change_that_gains_is_recommended_and_the_stages_come_in_order(tmp_pat
     assert found.verdict == "change" and found.config == {"num_workers": 2}
     assert found.speedup.low < 1 / 0.6 < found.speedup.high and found.numerics == "identical"
     stages = [
-        "running it unchanged", "trial 1", "comparing the numbers", "confirming num_workers=2 on fresh",
-        "process 2", "3 times as long",
+        "running it unchanged", "trial 1", "confirming num_workers=2 on fresh", "process 2",
+        "comparing the numbers", "3 times as long",
     ]  # fmt: skip
     places = [index_of(run.said, stage) for stage in stages]
     assert places == sorted(places)
@@ -95,7 +95,7 @@ def test_a_change_whose_numbers_drift_is_not_recommended(tmp_path: Path) -> None
     run = replayed(program, tmp_path, knobs={"num_workers": [0, 2]})
     assert run.result.recommendation.verdict == "keep"
     assert "the numbers drift" in run.result.recommendation.reason
-    assert not any(line.startswith("confirming") for line in run.said)
+    assert not any("times as long" in line or "process 3" in line for line in run.said)
 
 
 def test_what_a_program_refuses_is_no_trial_and_is_told_with_its_reason(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_no_more_trials_are_begun_than_asked_for(tmp_path: Path) -> None:
     assert result.budget.stopped_by == "trials"
 
 
-@pytest.mark.parametrize(("budget_s", "verdict"), [(25.0, "keep"), (90.0, "change")])
+@pytest.mark.parametrize(("budget_s", "verdict"), [(20.0, "keep"), (90.0, "change")])
 def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: str, tmp_path: Path) -> None:
     large = a_rich_profile(a_machine(cpus_allowed=64, physical_cores=64))
     assert large.loader is not None

@@ -78,6 +78,7 @@ class Arena(Ways):
         clock: Seconds, monotonic; of the arena and of all who compare in it.
         kept: Windows that a search may reuse.
         latest_start: By the clock; what would start later fails with ``OutOfTime``.
+        more: How else a process of a configuration is to be started (``Launcher.start``).
     """
 
     timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
@@ -106,6 +107,7 @@ class Arena(Ways):
     clock: Callable[[], float] = time.monotonic
     latest_start: float = math.inf
     kept: KeptWindows = field(default_factory=KeptWindows)
+    more: Callable[[Mapping[str, Value]], Mapping[str, Any]] = lambda config: {}
 
     def duel(
         self,
@@ -194,7 +196,7 @@ class Arena(Ways):
             config,
             self.present,
             training_dataset=self.training_dataset,
-            **options,
+            **{**self.more(config), **options},
         )
         self.log = str(session.folder)
         return session

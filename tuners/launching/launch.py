@@ -138,6 +138,7 @@ class Launcher:
         learning_steps: int = 0,
         seed_offset: int = 0,
         nudge: int = 0,
+        norms: int = 0,
         environment: Mapping[str, str] | None = None,
     ) -> Running:
         """Start one trial, in as many processes as its strategy needs; returns at once.
@@ -156,7 +157,7 @@ class Launcher:
         spec = TrialSpec(
             number=number, target=self.target, folder=str(folder), config=dict(config), present=dict(present),
             training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, nudge=nudge,
-            device=self.device, learning_steps=learning_steps,
+            device=self.device, learning_steps=learning_steps, norms=norms,
             isolation=self._isolation(folder), guard=self._guard(folder),
         )  # fmt: skip
         variables = environment_of(config, present, KNOBS)

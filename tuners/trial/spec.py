@@ -64,6 +64,7 @@ class TrialSpec:
     ``isolation`` says what keeps its writes apart from everyone's files, ``guard`` which of those it may not
     change, so that it ends before it does.
     ``nudge``, where not 0, moves the initial weights by a few roundings, by this seed (``nudge.py``).
+    ``norms`` is how many gradient norms are kept beside the first losses, which all trials keep.
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
     """
@@ -77,6 +78,7 @@ class TrialSpec:
     seed: int = 0
     seed_offset: int = 0
     nudge: int = 0
+    norms: int = 0
     device: str = "auto"
     learning_steps: int = 0
     isolation: Isolation | None = None

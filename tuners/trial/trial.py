@@ -114,7 +114,7 @@ class Trial:
             seed_offset=spec.seed_offset,
             loss_limit=max(64, spec.learning_steps),
         )
-        watch.record_grad_norms = spec.learning_steps > 0
+        watch.num_norms = max(64, spec.learning_steps) if spec.learning_steps else spec.norms
         return watch
 
     def arm(self) -> None:

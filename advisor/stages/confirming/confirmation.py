@@ -8,21 +8,17 @@ from advisor.base.settings import GRACE
 from advisor.result import wording
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirming import unconfirmed
-from advisor.stages.confirming.clock_ratios import cpu_log_ratios, wall_log_ratios
+from advisor.stages.confirming import clock_ratios, unconfirmed
 from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.longer_run import TIMES, ends_early, run_longer, usual_steps
 from advisor.stages.confirming.numerics import NumericsCheck, NumericsGate
 from advisor.stages.confirming.outcome import Outcome
+from advisor.stages.confirming.pair_numerics import Drifted, PairNumerics
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
-from advisor.tuners.comparing.measure import (
-    MIN_INSTANCES,
-    median,
-    moderated,
-)
+from advisor.tuners.comparing.measure import MIN_INSTANCES, moderated
 from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search import ablate
@@ -33,7 +29,6 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed, not_applied
-from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 
 @dataclass
@@ -186,10 +181,17 @@ class Confirmation:
         if self._costs(winner).least_s(self._there(winner)) > self.bench.room_s:
             outcome.reason = unconfirmed.no_room(self._described(winner))
             return
-        if not (winner := self._gate(winner, outcome)).changed(present):
+        pairs = None if self._there(winner) else PairNumerics.of(self.bench, self.space, winner)
+        if pairs is not None:
+            self.bench.baseline.end()
+        elif not (winner := self._gate(winner, outcome)).changed(present):
             return
         try:
-            self._confirm(winner, outcome)
+            self._confirm(winner, outcome, pairs)
+        except Drifted as drifted:
+            if drifted.left.changed(present):
+                self._forget(outcome)
+                self._confirm(drifted.left, outcome)
         except TrialFailed as failed:
             declined = [name for name in winner.changed(present) if name in outcome.rejected]
             if not declined:
@@ -202,12 +204,15 @@ class Confirmation:
     def _without(self, winner: Configuration, declined: Sequence[str], outcome: Outcome) -> Configuration:
         """The winner without what declined; what was measured with it holds for neither."""
         self.bench.progress.say(f"leaving out {', '.join(declined)}, which declined late")
-        outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
-        outcome.unchanged_ms.clear()
+        self._forget(outcome)
         for name in declined:
             outcome.contributions.pop(name, None)
             winner = self.space.without(winner, name)
         return self.space.complete(winner)
+
+    def _forget(self, outcome: Outcome) -> None:
+        outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
+        outcome.unchanged_ms.clear()
 
     def _refuse_declined(self, refused: Mapping[str, str], config: Configuration, outcome: Outcome) -> None:
         """End the measurement of a configuration that does not hold: one of its changes declined.
@@ -220,7 +225,7 @@ class Confirmation:
             outcome.rejected.update(declined)
             raise not_applied(declined)
 
-    def _confirm(self, winner: Configuration, outcome: Outcome) -> None:
+    def _confirm(self, winner: Configuration, outcome: Outcome, numbers: PairNumerics | None = None) -> None:
         if self._adds_compiling(winner):
             outcome.compile_s = (
                 max(outcome.compile_s or 0.0, self.trials.first_compile_s(winner) or 0.0) or None
@@ -241,16 +246,22 @@ class Confirmation:
         processes = FreshProcesses(self.bench, grace_s, expected=costs.pairs_s, after_s=costs.longer_s)
         told = f"confirming {self._described(winner)}: process"
         pairs = FreshPairs(processes, self.space.present, winner, how, quads, told, number, hold=True)
+        if numbers is not None:
+            pairs.options = numbers.options
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
 
         def kept(duel: Duel) -> list[float]:
             self._keep(record, duel, outcome)
             worth = self._worth(winner)
-            cpu.append([ratio + worth for ratio in cpu_log_ratios(duel)])
-            wall.append(wall_log_ratios(duel))
+            cpu.append([ratio + worth for ratio in clock_ratios.cpu_log_ratios(duel)])
+            wall.append(clock_ratios.wall_log_ratios(duel))
             ratios = [ratio + worth for ratio in duel.log_ratios]
             self.trials.keep_instance(number, winner, ratios)
+            if numbers is not None and numbers.add(duel, self.bench.arena.held.of(winner)):
+                numbers.look(winner, outcome, self.bench.progress, lambda: self._gate(winner, outcome))
+                if (limit := self._memory_problem(outcome.winner_peaks)) is not None:
+                    raise TrialFailed(Failure("oom_device" if self._on_device else "oom_host", limit))
             return ratios
 
         gain, level = self.bench.settings.min_gain, self.bench.settings.confidence
@@ -263,7 +274,8 @@ class Confirmation:
             self.trials.record(record)
             raise
         outcome.decision = decision
-        if len(cpu) >= MIN_INSTANCES and all(cpu) and self._cpu_time_counts(winner):
+        cpu_counts = clock_ratios.cpu_time_counts(self.bench, self.space.present, winner)
+        if len(cpu) >= MIN_INSTANCES and all(cpu) and cpu_counts:
             outcome.cpu = moderated(cpu, level)
         if len(wall) >= MIN_INSTANCES and self._for_memory:
             outcome.time = moderated(wall, level)
@@ -325,7 +337,7 @@ class Confirmation:
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second
-        outcome.unchanged_ms.append(1e3 * _step_s(duel.first, duel.first_message))
+        outcome.unchanged_ms.append(1e3 * clock_ratios.steady_step_s(duel.first, duel.first_message))
         record.startup_s = duel.startup_s
         record.applied = list(duel.second_message.applied)
         self._refuse_declined(duel.second_message.refused, record.config, outcome)
@@ -337,14 +349,6 @@ class Confirmation:
             if outcome.compile_s and seconds:  # the gate's run has filled the cache
                 outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)
             outcome.compile_s = max(outcome.compile_s or 0.0, seconds) or None
-
-    def _cpu_time_counts(self, winner: Configuration) -> bool:
-        """Whether CPU time measures a step: one thread, no loader workers, nothing on a device."""
-        profile = self.bench.baseline.profile
-        alone = all(self.bench.arena.queue_depth(config) == 0 for config in (winner, self.space.present))
-        alone = alone and int(winner.get("ranks", 1)) == 1
-        threads = {self.bench.arena.threads, int(winner.get("num_threads", self.bench.arena.threads))}
-        return profile.device == "cpu" and alone and threads == {1}
 
     def _worth(self, config: Configuration) -> float:
         return self.batches.sure_worth(config, self.space.present)
@@ -393,10 +397,3 @@ class Confirmation:
 
 def _counted(changes: Sequence[str]) -> str:
     return f"{len(changes)} change{'s' * (len(changes) > 1)}"
-
-
-def _step_s(slots: Sequence[Slot], message: SlotMeasured) -> float:
-    """Seconds of a step, without those that start an epoch: other measurements set them apart."""
-    kept = set(message.kept)
-    walls = [wall / 1e9 for index, wall in enumerate(message.wall_ns) if index not in kept] if kept else []
-    return sum(walls) / len(walls) if walls else median([slot.mean_s for slot in slots])

@@ -8,6 +8,7 @@ from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.longer_run import TIMES, usual_steps
 from advisor.stages.confirming.numerics import learning_steps
+from advisor.stages.confirming.pair_numerics import told_by_pairs
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.gate import SEEDS
 from advisor.tuners.comparing.measure import MIN_INSTANCES
@@ -52,7 +53,12 @@ class ConfirmationCosts:
 
     @property
     def numerics_s(self) -> float:
-        """Seconds in which the numbers are compared: in a process that runs, in one, or in fresh ones."""
+        """Seconds in which the numbers are compared: in a process that runs, in one, or in fresh ones.
+
+        None where the first steps of the pairs tell them.
+        """
+        if told_by_pairs(self.bench, self.first, self.second) is not None:
+            return 0.0
         if not self._arena.timed or not switchable(self._arena.knobs, self.first, self.second):
             return FRESH_RUNS * self.fresh_run_s
         session = self.bench.baseline.session

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeVar
 
 from advisor.base.settings import Value
@@ -96,6 +97,7 @@ class FreshPairs:
         number: Of the trial.
         told: What the progress says of a pair, before its number.
         hold: The last process of the second one is held by the arena.
+        options: How else a process is to be started, by its pair's number and its configuration.
     """
 
     processes: FreshProcesses
@@ -106,6 +108,7 @@ class FreshPairs:
     told: str
     number: int = 0
     hold: bool = False
+    options: Callable[[int, Mapping[str, Value]], Mapping[str, int]] = lambda pair, config: {}
 
     def confirm(
         self,
@@ -133,16 +136,20 @@ class FreshPairs:
 
         def duel(index: int) -> Duel:
             swapped = index % 2 == 0
-            return bench.arena.duel(
-                self.first,
-                self.second,
-                how=self.how,
-                quads=self.quads,
-                swapped=swapped,
-                number=self.number,
-                followed=swapped,
-                hold=self.hold and index + 1 in LOOKS,
-            )
+            bench.arena.more = partial(self.options, index)
+            try:
+                return bench.arena.duel(
+                    self.first,
+                    self.second,
+                    how=self.how,
+                    quads=self.quads,
+                    swapped=swapped,
+                    number=self.number,
+                    followed=swapped,
+                    hold=self.hold and index + 1 in LOOKS,
+                )
+            finally:
+                bench.arena.more = lambda config: {}
 
         def instance(index: int) -> Sequence[float] | None:
             bench.progress.part(f"{self.told} {index + 1}")

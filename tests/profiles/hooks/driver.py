@@ -168,7 +168,7 @@ def watched(job: dict[str, Any], report: Path) -> None:
     steps: list[Step] = []
     clock = Clock(steps.append)
     watch = Watch(run, clock, seed=job.get("seed"), seed_offset=job.get("seed_offset", 0))
-    watch.record_grad_norms = True
+    watch.num_norms = 64
     watch.install()
     run_script(job["script"], job.get("args", []))
     seen = {

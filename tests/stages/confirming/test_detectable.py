@@ -7,7 +7,7 @@ import pytest
 
 from advisor.stages.assemble import _detectable, _over_processes
 from advisor.stages.baseline import Baseline
-from advisor.stages.confirming.confirmation import _step_s
+from advisor.stages.confirming.clock_ratios import steady_step_s
 from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing.measure import Decision, Estimate
 from advisor.tuners.space.configuration import Configuration
@@ -48,9 +48,9 @@ def test_two_processes_do_not_tell_how_much_processes_differ() -> None:
 
 def test_steps_that_start_an_epoch_are_no_part_of_the_step_that_is_kept() -> None:
     window, wall_ns = [Slot((0.210, 0.010, 0.012))], (210_000_000, 10_000_000, 12_000_000)
-    assert _step_s(window, SlotMeasured(wall_ns, kept=(0,))) == 0.011
-    assert _step_s(window, SlotMeasured(wall_ns)) == window[0].mean_s
-    assert _step_s([Slot((0.01,)), Slot((0.03,)), Slot((0.02,))], SlotMeasured()) == 0.02
+    assert steady_step_s(window, SlotMeasured(wall_ns, kept=(0,))) == 0.011
+    assert steady_step_s(window, SlotMeasured(wall_ns)) == window[0].mean_s
+    assert steady_step_s([Slot((0.01,)), Slot((0.03,)), Slot((0.02,))], SlotMeasured()) == 0.02
 
 
 def test_a_step_counts_those_of_every_kind() -> None:

@@ -148,7 +148,7 @@ class Quadratic:
         run = a_run({"batch_size": PRESENT}, batch_size=BatchSize())
         run.configure({"batch_size": batch})
         watch = Watch(run, Clock(lambda step: None), seed=seed)
-        watch.record_grad_norms = True
+        watch.num_norms = 64
         watch.install()
         try:
             self.train(steps)

@@ -1,0 +1,162 @@
+"""Numbers judged by the first steps of the pairs that confirm: on real programs, and by whole replays."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from looping import Program, learned_anew, training
+from replaying import Effect, Replay, replayed, where
+from replaying import Program as OnPaper
+from torch import nn
+
+from advisor.stages.confirming.pair_numerics import InDoubt, PairNumerics
+from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.ways import BATON
+from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.trial.messages import TrialOutcome
+from benchmarks.wrong_candidate import PATCHED
+
+STEPS = 12
+PRESENT: dict[str, Value] = {"set_to_none": "on", "optimizer_implementation": "default", "wrong": "none"}
+KINDS = [(Semantics.EXACT, False), (Semantics.ROUNDING, False), (Semantics.PRECISION, False)]
+
+
+@pytest.fixture(autouse=True)
+def mistakes_end() -> Iterator[None]:
+    """What a mistake replaces is in its place again after the test."""
+    right = [(owner, name, getattr(owner, name)) for owner, name in PATCHED]
+    yield
+    for owner, name, function in right:
+        setattr(owner, name, function)
+
+
+def program(seed: int) -> Program:
+    """A network with dropout."""
+
+    def layers() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 4))
+
+    def adam(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.Adam(model.parameters(), lr=0.01)
+
+    return training(layers, adam, (6,), seed=seed)
+
+
+def process(pairs: PairNumerics, pair: int, config: Mapping[str, Value]) -> TrialOutcome:
+    """What a process of a pair leaves, started as the pair asks for."""
+    options = pairs.options(pair, config)
+    learned = learned_anew(
+        program(options.get("seed_offset", 0)),
+        PRESENT,
+        config,
+        STEPS,
+        nudge_seed=options.get("nudge", 0),
+    )
+    return TrialOutcome("stopped", losses=learned.losses, grad_norms=learned.grad_norms[: options["norms"]])
+
+
+def pairs_of(
+    semantics: Semantics, changed: Mapping[str, Value], *, draws: bool = False, at_first: Any = None
+) -> PairNumerics:
+    """Both pairs of a candidate, measured."""
+    first = learned_anew(program(0), PRESENT, PRESENT, STEPS).losses if at_first is None else at_first
+    pairs = PairNumerics(first, PRESENT, list(changed), semantics, draws)
+    for pair in range(2):
+        outcomes = [process(pairs, pair, config) for config in (PRESENT, {**PRESENT, **changed})]
+        complete = pairs.add(Duel(BATON, [0.0], first_outcome=outcomes[0], second_outcome=outcomes[1]))
+        assert complete is (pair == 1)
+    return pairs
+
+
+@pytest.mark.parametrize(("semantics", "draws"), [*KINDS, (Semantics.EXACT, True)])
+def test_what_changes_nothing_is_identical(semantics: Semantics, draws: bool) -> None:
+    verdict, reference = pairs_of(semantics, {"set_to_none": "off"}, draws=draws).judged()
+    assert verdict.verdict == "identical" and len(reference.losses) == STEPS
+    assert len(reference.seeds) == (0 if semantics is Semantics.EXACT and not draws else 1)
+
+
+def test_what_reorders_roundings_is_right() -> None:
+    changed: dict[str, Value] = {"optimizer_implementation": "fused"}
+    assert pairs_of(Semantics.ROUNDING, changed).judged()[0].verdict in ("identical", "within_noise")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "semantics"),
+    [
+        (mistake, semantics)
+        for mistake in ("scaled", "overflow", "no_dropout", "faster")
+        for semantics in (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION)
+        if (mistake, semantics) != ("faster", Semantics.PRECISION)  # fewer bits may change as much
+    ],
+)
+def test_a_mistake_is_left_to_the_gate(mistake: str, semantics: Semantics) -> None:
+    with pytest.raises(InDoubt):
+        pairs_of(semantics, {"wrong": mistake}).judged()
+
+
+def test_a_program_that_does_not_repeat_itself_is_left_to_the_gate() -> None:
+    other = learned_anew(program(7), PRESENT, PRESENT, STEPS).losses
+    for semantics, draws in KINDS:
+        with pytest.raises(InDoubt, match="started twice from one seed"):
+            pairs_of(semantics, {"set_to_none": "off"}, draws=draws, at_first=other).judged()
+
+
+def test_processes_of_too_few_steps_are_left_to_the_gate() -> None:
+    pairs = pairs_of(Semantics.EXACT, {"set_to_none": "off"})
+    pairs._pairs[0] = (pairs._pairs[0][0], TrialOutcome("stopped", losses=(1.0,)))
+    with pytest.raises(InDoubt, match="too few steps"):
+        pairs.judged()
+
+
+def test_a_loss_that_is_not_finite_in_the_second_pair_is_left_to_the_gate() -> None:
+    pairs = pairs_of(Semantics.ROUNDING, {"set_to_none": "off"})
+    base, candidate = pairs._pairs[1]
+    losses = (*candidate.losses[:-1], float("nan"))
+    pairs._pairs[1] = (base, TrialOutcome("stopped", losses=losses, grad_norms=candidate.grad_norms))
+    with pytest.raises(InDoubt, match="NaN"):
+        pairs.judged()
+
+
+def test_of_a_process_that_goes_on_its_losses_so_far_are_taken() -> None:
+    pairs = pairs_of(Semantics.EXACT, {"set_to_none": "off"})
+    base, candidate = pairs._pairs.pop()
+    losses = candidate.losses
+    held: Any = SimpleNamespace(facts=lambda: SimpleNamespace(losses=losses))
+    assert pairs.add(Duel(BATON, [0.0], first_outcome=base), held)
+    assert pairs.judged()[0].verdict == "identical"
+    pairs._pairs.pop()
+    assert pairs.add(Duel(BATON, [0.0], first_outcome=base))
+    with pytest.raises(InDoubt, match="too few steps"):
+        pairs.judged()
+
+
+LAYOUT: dict[str, list[Value] | None] = {"channels_last": ["off", "on"]}
+FASTER = Effect(where(channels_last="on"), step=1 / 1.3)
+
+
+def tuned(folder: Path, *effects: Effect, **program: Any) -> Replay:
+    return replayed(OnPaper(effects, without={}, **program), folder, knobs=LAYOUT, budget_s=300.0)
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_a_restart_change_of_a_third_takes_eight_launches_to_its_verdict(tmp_path: Path) -> None:
+    """One unchanged, a trial of two, two pairs, and one that lasts; before, the numbers took six more."""
+    run = tuned(tmp_path, FASTER)
+    found = run.result.recommendation
+    assert found.verdict == "change" and found.numerics == "identical"
+    assert run.launcher.launches <= 8 + 1, "the last one looks at what has become of the program"
+    assert any("first steps of these processes" in line for line in run.said)
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_one_that_drifts_is_not_recommended(tmp_path: Path) -> None:
+    run = tuned(tmp_path, replace(FASTER, loss=0.1))
+    assert run.result.recommendation.verdict == "keep"
+    assert "the numbers drift" in run.result.recommendation.reason
+    assert any("in processes of their own" in line for line in run.said)
+    (confirm,) = [trial for trial in run.result.trials if trial.stage == "confirm"]
+    assert (confirm.state, confirm.cause) == ("failed", "numerics_mismatch")
