@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from builders import a_profile, a_root, a_share
 
 from advisor.advice.finding import Finding, Severity, State
@@ -34,6 +36,14 @@ def test_exchanges_that_no_bucket_changes_get_other_advice() -> None:
     for finding in (ExposedCommunication().check(profile), LowOverlap().check(profile)):
         assert "async_op=True" in finding.advice and "bucket" not in finding.advice
         assert finding.knobs == ()
+
+
+def test_a_trace_does_not_tell_that_no_model_is_wrapped() -> None:
+    ranks = (RankFacts(0, 10.0, communication_ms=4.0, exposed_ms=3.0),)
+    profile = a_profile(ranks=ranks)
+    assert "Wrap the model" in ExposedCommunication().check(profile).advice
+    traced = replace(profile, target_kind="trace")
+    assert "bucket_cap_mb=100" in ExposedCommunication().check(traced).advice
 
 
 def test_the_step_without_communication_is_the_ceiling_where_it_was_replayed() -> None:
