@@ -31,7 +31,7 @@ from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 SLOT_LIMIT_S = 0.5
-AGAIN = 3  # times at most that the more disturbed one of two windows is measured anew
+AGAIN = 3  # times at most that the more disturbed of two windows in fresh processes is measured anew
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
 DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
 
@@ -344,7 +344,8 @@ class Arena(Ways):
                 measure(arm)
             else:
                 windows[arm] = known
-        for _ in range(AGAIN if self.timed else 0):  # where all are disturbed, they are taken as they come
+        again = AGAIN if how == WINDOWS else 1  # workers of a process that repeats itself run ahead
+        for _ in range(again if self.timed else 0):  # where all are disturbed, they are taken as they come
             reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
             if reason is None:
                 break
