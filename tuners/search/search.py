@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from advisor.tuners.comparing.windows import Window
@@ -105,8 +105,10 @@ class Search(Measuring):
             order = self._expectations.order(self.incumbent, self._waits.get(self.incumbent))
             name = next(name for name in order if name in left)
             left.remove(name)
-            self._screen(name)
+            self._screen(name, self._values(name, self.incumbent, hopeful=True))
             self._follow_the_wait()
+        for name in self._expectations.order(self.incumbent):
+            self._screen(name, self._values(name, self.incumbent, hopeful=False))
         if self.incumbent.changed(self.space.present).keys() & self.space.choices.keys():
             self._screen_again()
         self._try_pairs()
@@ -166,21 +168,14 @@ class Search(Measuring):
         for name, value in self.incumbent.changed(self.space.present).items():
             waits = self._waits.get(self.incumbent) or 0.0
             if waits >= STILL_WAITS and isinstance(value, int) and serves_data(self.arena.knobs[name]):
-                self._screen(name, above=value)
+                larger = [each for each in self._values(name, self.incumbent) if isinstance(each, int)]
+                self._screen(name, sorted(each for each in larger if each > value))
 
-    def _screen(self, name: str, above: int | None = None) -> None:
-        """Race every value of one knob against the incumbent; the best of them becomes the incumbent.
-
-        Args:
-            name: Of the knob.
-            above: Numbers above this one alone, the smallest first.
-        """
+    def _screen(self, name: str, values: Iterable[Value] | None = None) -> None:
+        """Race values of one knob, all unless given, against the incumbent, whose place the best takes."""
         start = self.incumbent
         best: tuple[float, Configuration] | None = None
-        values = list(self._values(name, start))
-        if above is not None:
-            values = sorted(value for value in values if isinstance(value, int) and value > above)
-        curve = Curve(values)
+        curve = Curve(list(self._values(name, start) if values is None else values))
         for_data = serves_data(self.arena.knobs[name])
         try:
             while (value := curve.next()) is not None:
@@ -231,8 +226,19 @@ class Search(Measuring):
             self._adopt(score, config)
         return gained
 
-    def _values(self, name: str, start: Configuration) -> Iterator[Value]:
+    def _values(self, name: str, start: Configuration, *, hopeful: bool | None = None) -> Iterator[Value]:
+        """Values other than the start's that are not ruled out.
+
+        Args:
+            name: Of the knob.
+            start: What they are raced against.
+            hopeful: Those of which something is expected; or others of which nothing is.
+        """
         for value in self._expectations.ordered(name, start):
+            if hopeful is not None:
+                nothing = self._expectations.gain(name, value) == 0
+                if hopeful == nothing or (nothing and value == self.space.present[name]):
+                    continue
             if not self._is_ruled_out(start.with_({name: value}), start):
                 yield value
 
