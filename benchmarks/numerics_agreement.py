@@ -35,6 +35,7 @@ RESULTS = HERE / "results" / "numerics_agreement.json"
 WORKLOADS = ("resnet", "lenet", "mlp", "bert", "gpt2", "vit", "lstm_lm", "unet", "gan")
 SHORT_STEPS = 6
 NONE = "none"
+DRIFTS = "drifts"  # which is never recommended; both other verdicts can be
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,9 @@ def summary(rows: list[Compared]) -> dict[str, str]:
     workloads = sorted({row.workload for row in rows})
     return {
         "same verdict": f"{sum(bool(row.agree) for row in told)} of {len(told)}",
+        "same decision": (
+            f"{sum((row.inside == DRIFTS) == (row.fresh == DRIFTS) for row in told)} of {len(told)}"
+        ),
         "workloads that one process could tell": (
             f"{len({row.workload for row in told})} of {len(workloads)}"
         ),

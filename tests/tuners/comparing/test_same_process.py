@@ -1,5 +1,6 @@
 """Numbers compared in one process: verdicts as from fresh ones, and what cannot be repeated is told."""
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -261,3 +262,29 @@ def test_only_what_can_be_switched_between_steps_is_compared_in_one_process() ->
     assert switchable(KNOBS, base, {**base, "mkldnn": "off"})
     assert not switchable(KNOBS, base, {**base, "mkldnn": "off", "channels_last": "on"})
     assert not switchable(KNOBS, base, {**base, "program": "patched"})
+
+
+def living_bytes() -> int:
+    """Of the memory of all tensors that live, each piece once."""
+    tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    pieces = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in tensors}
+    return sum(pieces.values())
+
+
+def test_the_host_holds_the_state_once_however_often_it_is_run_from() -> None:
+    def wide() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 256), nn.Linear(256, 256), nn.Linear(256, 4))
+
+    with looping(training(wide, amsgrad, (6,))) as session:
+        session.go(2)
+        before = living_bytes()
+        process = SameProcess(session, PRESENT, STEPS)
+        process.reference()
+        for _ in range(3):
+            process.learn(PRESENT)
+        assert process.host_bytes > 5 * 256 * 256 * 4
+        kept = process.host_bytes
+        assert living_bytes() - before < 1.3 * kept
+        process.release()
+        session.go(2)
+        assert living_bytes() - before < 0.3 * kept
