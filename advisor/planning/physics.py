@@ -159,10 +159,22 @@ class Physics:
             robust = np.where(r <= HUBER, r**2, 2 * HUBER * r - HUBER**2)
             return float(robust.sum() + (((p - mean) / sd) ** 2).sum())
 
-        return min((self._descend(start, mean, sd, seen, cost) for start in self._starts(mean)), key=cost)
+        return min(
+            (
+                self._descend(start, mean, sd, seen, cost)
+                for start in self._starts(mean, bool(seen.told.any()))
+            ),
+            key=cost,
+        )
 
-    def _starts(self, mean: Vector) -> list[Vector]:
-        """The priors' means; and slow links that nothing hides, since what is all hidden shows no slope."""
+    def _starts(self, mean: Vector, exposed: bool) -> list[Vector]:
+        """The priors' means; and slow links that nothing hides, since what is all hidden shows no slope.
+
+        Those only where exposed communication was measured: times of steps alone do not tell it from waiting,
+        and in the back-test the priors did better then.
+        """
+        if not exposed:
+            return [mean]
         slow = mean.copy()
         slow[1 + NAMES.index("hidden")] -= 2.0
         slow[1 + NAMES.index("one_node")] += 1.5

@@ -1,21 +1,17 @@
 """Where and with which batch a program ran, or would run."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Place:
-    """Ranks on nodes with a local batch.
-
-    Two places are one when ranks, nodes and local batch agree; how ranks lie on their nodes only matters to
-    what they share of a network card.
-    """
+    """Ranks on nodes with a local batch."""
 
     ranks: int
     nodes: int
     local_batch: float = 1.0
-    widest: int = 0  # most ranks on one node; 0 when they are spread evenly
+    widest: int = 0  # most ranks on one node; 0 when they are spread as evenly as can be
 
     @property
     def per_node(self) -> int:
@@ -39,3 +35,11 @@ class Point:
         if self.step_bytes is not None:
             return self.step_bytes
         return None if self.parameters is None else 4 * self.parameters
+
+
+@dataclass
+class Measured:
+    """One strategy: its points, those of one process among them, and the peak of each place in bytes."""
+
+    points: list[Point] = field(default_factory=list)
+    peaks: dict[Place, int] = field(default_factory=dict)

@@ -1,8 +1,7 @@
 """A plan: predictions for several counts, what they rest on, and what would make them narrower."""
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -67,10 +66,9 @@ class Plan:
         }
         return {"source": "benchmarks/results/plan.md, each source predicted by all others", "rows": rows}
 
-    def to_json(self) -> str:
-        """The document of `--format json`."""
-        document = {
-            "schema_version": 1,
+    def as_json(self) -> dict[str, Any]:
+        """The document of `--format json`, without its version."""
+        return {
             "predictions": [
                 {name: value for name, value in asdict(row).items() if name != "record"}
                 for row in self.predictions
@@ -80,7 +78,6 @@ class Plan:
             "left_out": list(self.left_out),
             "narrower": self.narrower,
         }
-        return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def places(
@@ -110,6 +107,7 @@ def make_plan(
     samples: float | None = None,
     far: bool = False,
     strategy: str = "as measured",
+    peaks: Mapping[Place, int] | None = None,
 ) -> Plan:
     """Predict every place that is asked for.
 
@@ -121,6 +119,7 @@ def make_plan(
         samples: How many are to be seen, for hours and price.
         far: Predict beyond 64 times the most ranks measured, too.
         strategy: What is told as the way of training.
+        peaks: Bytes that a rank had at most at measured places.
 
     Raises:
         UsageError: Nothing is left to predict.
@@ -135,7 +134,7 @@ def make_plan(
                 f"{place.ranks} ranks: {predicted.beyond:g} times the most measured; --far predicts it"
             )
             continue
-        rows.append(_prediction(predicted, first, points, strategy, price, samples))
+        rows.append(_prediction(predicted, first, points, strategy, price, samples, peaks or {}))
     if not rows:
         raise UsageError(
             f"every count is more than {TOO_FAR} times what was measured",
@@ -151,11 +150,13 @@ def _prediction(
     strategy: str,
     price: float | None,
     samples: float | None,
+    peaks: Mapping[Place, int],
 ) -> Prediction:
     place, step = predicted.place, predicted.step_ms
     throughput = _inverse(step, 1e3 * place.ranks * place.local_batch)
     before = 1e3 * first.place.ranks * first.place.local_batch / first.step_ms
     hours = None
+    peak = peaks.get(place)
     if samples is not None:
         steps = samples / (place.ranks * place.local_batch)
         hours = _times(step, steps / 3.6e6)
@@ -169,7 +170,7 @@ def _prediction(
         measured=predicted.measured,
         throughput=throughput,
         speedup=_times(throughput, 1 / before),
-        peak_bytes=None,
+        peak_bytes=None if peak is None else Interval(peak, peak, peak),
         hours=hours,
         price=_times(hours, price * place.ranks) if hours is not None and price is not None else None,
         parts_ms=asdict(predicted.parts),

@@ -121,7 +121,7 @@ def _place(where: str, cells: Cells) -> Place:
         ranks, nodes = (int(count), nodes) if column == "ranks" else (ranks, int(count))
     if nodes > ranks:
         raise UsageError(f"{ranks} ranks cannot lie on {nodes} nodes", where=where)
-    return Place(ranks, nodes, batch, widest if widest * nodes != ranks else 0)
+    return Place(ranks, nodes, batch, widest if widest > math.ceil(ranks / nodes) else 0)
 
 
 def _positive(where: str, cells: Cells, column: str) -> float:

@@ -1,5 +1,6 @@
 """``advisor plan``: what other numbers of ranks would give, without torch."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,16 +15,20 @@ from advisor.cli.output import warn, width, write
 from advisor.cli.tables import table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from advisor.planning.plan import Plan
 
 HELP = """Predict what other numbers of ranks would give, with an interval and the reason.
 
 POINTS.csv holds measured steps: `ranks,nodes,local_batch,step_ms`, and optionally `placement` (2-2-4: ranks
 on each node), `exposed_communication_ms`, `parameters`, `bytes_per_step`. What was measured stays measured.
+RESULT is that of `advisor tune --knob strategy`: each strategy that it measured is planned, and all compared.
 
 \b
 Examples:
   advisor plan points.csv --ranks 1,2,4,8,16,32,64
+  advisor plan advisor-report --ranks 1,2,4,8
   advisor plan points.csv --ranks 64,128 --network 4x100Gb --price 2.50 --until 1e8
 """
 RANKS = (1, 2, 4, 8, 16, 32, 64)
@@ -53,7 +58,7 @@ def _network(written: str) -> float | None:
     epilog=EXIT_CODES,
     short_help="Predict what other numbers of ranks would give.",
 )
-@click.argument("points", nargs=-1, type=click.UNPROCESSED, metavar="POINTS.csv")
+@click.argument("points", nargs=-1, type=click.UNPROCESSED, metavar="RESULT...|POINTS.csv")
 @setting(
     "--ranks",
     read=values.ranks,
@@ -98,7 +103,7 @@ def command(
     problems = problems_of(ctx)
     given = (*points, *ctx.meta[SCRIPT_ARGUMENTS])
     with problems.gather():
-        _require_one(given)
+        _require_sources(given)
     with problems.gather():
         if at is not None and (ranks is not None or batch is not None or gpus_per_node is not None):
             raise UsageError(
@@ -109,10 +114,18 @@ def command(
         if price is not None and until is None:
             raise UsageError("a price needs an end", hint="`--until 1e8`: samples to be seen in all")
     problems.raise_any()
+    from advisor.planning.places import Measured
     from advisor.planning.plan import make_plan, places
     from advisor.planning.points_file import read_places, read_points
 
-    measured = read_points(Path(given[0]))
+    if all(_is_result(name) for name in given):
+        from advisor.cli.found import read_result_file
+        from advisor.planning.result_points import measured_strategies
+
+        found = measured_strategies([read_result_file(name) for name in given])
+    else:
+        found = {"as measured": Measured(read_points(Path(given[0])))}
+    measured = [point for one in found.values() for point in one.points]
     counts = {(point.place.ranks, point.place.nodes) for point in measured}
     if len(counts) == 1:
         warn(
@@ -125,28 +138,49 @@ def command(
     else:
         wanted = ranks or tuple(sorted({*RANKS, *(count for count, _ in counts)}))
         asked = places(measured, wanted, gpus_per_node, batch or "keep-local")
-    plan = make_plan(measured, asked, network=network, price=price, samples=until, far=far)
-    match format or "text":
-        case "json":
-            write(plan.to_json())
-        case "md":
-            from advisor.report.plan_lines import render_markdown
-
-            write(render_markdown(plan))
-        case "text":
-            write(_text(plan))
+    plans = [
+        make_plan(
+            one.points, asked, network=network, price=price, samples=until, far=far, strategy=name,
+            peaks=one.peaks,
+        )
+        for name, one in found.items()
+    ]  # fmt: skip
+    write(_shown(plans, format or "text"))
     return 0
 
 
-def _require_one(names: tuple[str, ...]) -> None:
+def _is_result(name: str) -> bool:
+    return name.endswith(".json") or Path(name).is_dir()
+
+
+def _shown(plans: "Sequence[Plan]", format: Literal["text", "json", "md"]) -> str:
+    from advisor.planning.odds import compare
+
+    compared = compare(plans) if len(plans) > 1 else []
+    if format == "json":
+        document = plans[0].as_json()
+        document["predictions"] = [row for plan in plans for row in plan.as_json()["predictions"]]
+        odds = [{"ranks": row.ranks, "odds": dict(row.odds)} for row in compared]
+        return json.dumps({"schema_version": 1, **document, "odds": odds}, indent=2, allow_nan=False) + "\n"
+    from advisor.report.plan_lines import render_markdown
+
+    shown = []
+    for plan in plans:
+        name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if compared else ""
+        shown.append(name + (_text(plan) if format == "text" else render_markdown(plan)))
+    if compared:
+        shown.append("Strategies compared\n\n" + "".join(f"- {row.sentence}\n" for row in compared))
+    return "\n".join(shown)
+
+
+def _require_sources(names: tuple[str, ...]) -> None:
     hint = "`advisor plan points.csv --ranks 1,2,4,8,16`"
     if not names:
         raise UsageError("Missing argument 'POINTS.csv'.", hint=hint)
-    if len(names) > 1:
-        raise UsageError(f"got an unexpected extra argument ({clean(names[1])})", hint=hint)
-    if names[0].endswith(".json"):
+    if len(names) > 1 and not all(map(_is_result, names)):
         raise UsageError(
-            "plans from result.json are not available yet", hint="write its counts to a points file"
+            f"got an unexpected extra argument ({clean(names[1])})",
+            hint="one points file, or results of one program",
         )
 
 

@@ -1,0 +1,72 @@
+"""What stored results say about counts of ranks: points by strategy, with the memory that was seen."""
+
+from collections.abc import Mapping, Sequence
+
+from advisor.base.errors import UsageError
+from advisor.planning.places import Measured, Place, Point
+from advisor.result.document import Interval, ProfileData, Rate, ResultData, Trial, Value
+
+SINGLE = "single"
+ABOUT_RANKS = frozenset({"strategy", "ranks"})
+
+
+def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str, Measured]:
+    """Every strategy that was measured with nothing else changed; ``single`` alone where none was.
+
+    All ranks of a result ran on one node. A local batch is what a rank's share of the throughput says.
+
+    Raises:
+        UsageError: A result is of a profile alone, or they are of several programs.
+    """
+    if len({result.target.digest for result in results}) > 1:
+        raise UsageError("the results are of different programs", hint="`advisor plan` takes counts of one")
+    alone = Measured()
+    found: dict[str, Measured] = {}
+    for result in results:
+        if not isinstance(result, ResultData):
+            raise UsageError(
+                "a profile has no measured step to plan from", hint="the result of `advisor tune`"
+            )
+        baseline = result.baseline
+        present = _strategy(baseline.config)
+        own = alone if present == SINGLE else found.setdefault(present, Measured())
+        _add(own, _count(baseline.config), baseline.step_ms, baseline.throughput, baseline.peak_bytes, None)
+        for trial in result.trials:
+            if not _counts(trial, baseline.config) or trial.step_ms is None or trial.throughput is None:
+                continue
+            sent = None if trial.ranks is None else trial.ranks.bytes_per_step
+            count = _count(trial.config) if trial.ranks is None else trial.ranks.count
+            strategy = found.setdefault(_strategy(trial.config), Measured())
+            _add(strategy, count, trial.step_ms, trial.throughput, trial.peak_bytes, sent)
+    for one in found.values():
+        one.points[:0] = alone.points
+        one.peaks |= alone.peaks
+    return found or {SINGLE: alone}
+
+
+def _counts(trial: Trial, baseline: Mapping[str, Value]) -> bool:
+    """Measured under a strategy on several ranks, with nothing else changed."""
+    same = all(trial.config.get(key) == value for key, value in baseline.items() if key not in ABOUT_RANKS)
+    several = _strategy(trial.config) != SINGLE
+    return same and several and trial.state == "complete" and not ABOUT_RANKS & trial.refused.keys()
+
+
+def _add(
+    to: Measured, count: int, step: Interval, rate: Rate, peak: int | None, sent: float | None
+) -> None:  # fmt: skip
+    if step.estimate <= 0 or rate.estimate <= 0:
+        return
+    local = rate.estimate * step.estimate / 1e3 / count
+    place = Place(count, 1, float(f"{local:.3g}"))
+    to.points.append(Point(place, step.estimate, step_bytes=sent))
+    if peak:
+        to.peaks[place] = max(peak, to.peaks.get(place, 0))
+
+
+def _strategy(config: Mapping[str, Value]) -> str:
+    return str(config.get("strategy", SINGLE))
+
+
+def _count(config: Mapping[str, Value]) -> int:
+    count = config.get("ranks", 1)
+    return count if isinstance(count, int) and _strategy(config) != SINGLE else 1

@@ -1,0 +1,80 @@
+"""Strategies that a result measured become points, and are compared with odds."""
+
+import json
+from pathlib import Path
+
+import pytest
+from result_builder import a_profile_result, a_ratio, a_trial, an_interval
+from strategy_builder import a_result_of_strategies, some_strategy_trials, under
+
+from advisor.base.errors import UsageError
+from advisor.cli import main
+from advisor.planning.odds import compare
+from advisor.planning.places import Place, Point
+from advisor.planning.plan import make_plan
+from advisor.planning.result_points import measured_strategies
+from advisor.result.document import RankUse, Rate, ResultData
+
+
+def a_result() -> ResultData:
+    trials = some_strategy_trials()
+    for number, (name, step) in enumerate((("ddp", 60.0), ("fsdp", 90.0)), len(trials)):
+        rate = Rate(estimate=2 * 32 / step * 1e3, low=1, high=1e6, unit="samples/s")
+        trials.append(
+            a_trial(
+                number, a_ratio(1.1, 1.0, 1.2), config=under(name, 2),
+                ranks=RankUse(count=2, bytes_per_step=1e6),
+                step_ms=an_interval(step), throughput=rate, peak_bytes=10**9,
+            )
+        )  # fmt: skip
+    return a_result_of_strategies(trials=trials)
+
+
+def test_each_strategy_gets_its_points_and_those_of_one_process() -> None:
+    found = measured_strategies([a_result()])
+    assert {"ddp", "fsdp"} <= found.keys()
+    assert Point(Place(2, 1, 32), 90, step_bytes=1e6) in found["fsdp"].points
+    assert found["fsdp"].peaks[Place(2, 1, 32)] == 10**9
+    assert found["fsdp"].points[0].place.ranks == 1
+
+
+def test_a_trial_with_more_changed_or_refused_is_no_point() -> None:
+    found = measured_strategies([a_result()])
+    assert "zero" not in found
+    assert sum(point.place.ranks == 2 for point in found["fsdp"].points) == 1
+
+
+def test_a_profile_is_refused() -> None:
+    with pytest.raises(UsageError, match="no measured step"):
+        measured_strategies([a_profile_result()])
+
+
+def points(growth: float) -> list[Point]:
+    return [Point(Place(2**k, 1, 32), 100 * growth**k) for k in range(4)]
+
+
+def test_a_clear_difference_is_told_with_its_odds() -> None:
+    plans = [
+        make_plan(points(growth), [Place(8, 1, 32), Place(16, 2, 32)], strategy=name)
+        for name, growth in (("ddp", 1.0), ("fsdp", 1.5))
+    ]
+    assert [row.odds[0][0] for row in compare(plans)] == ["ddp", "ddp"]
+    assert "would be fastest" in compare(plans)[0].sentence
+
+
+def test_what_cannot_be_told_apart_is_said() -> None:
+    plans = [make_plan(points(1.02), [Place(64, 8, 32)], strategy=name) for name in ("ddp", "fsdp")]
+    (row,) = compare(plans)
+    assert "cannot be told apart" in row.sentence
+    assert sum(odds for _, odds in row.odds) == pytest.approx(1)
+
+
+def test_the_command_plans_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(a_result().to_json())
+    assert main(["plan", str(path), "--ranks", "2,8", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {"ddp", "fsdp"} <= {row["strategy"] for row in document["predictions"]}
+    assert {row["ranks"] for row in document["odds"]} == {2, 8}
+    assert main(["plan", str(path), "--ranks", "2,8"]) == 0
+    assert "Strategies compared" in capsys.readouterr().out
