@@ -117,3 +117,10 @@ class TestOnPaper:
         run = searched(tmp_path, Program(LOADER, startup_s=5.0, steps=700))
         assert run.launcher.launches > 1 + 1
         assert any(trial.config["num_workers"] == 4 for trial in run.result.trials)
+
+    def test_a_gain_by_workers_is_confirmed_in_five_launches(self, tmp_path: Path) -> None:
+        program = Program(LOADER, step_s=0.5, startup_s=20.0)
+        run = replayed(program, tmp_path, knobs=WORKERS, budget_s=600.0, interrupt_at="3 times as long")
+        confirmed = [trial for trial in run.result.trials if trial.stage == "confirm"]
+        assert [trial.config["num_workers"] for trial in confirmed] == [4]
+        assert run.launcher.launches <= 5 and run.launcher.now < 5 * 20.0 + 200 * 0.5
