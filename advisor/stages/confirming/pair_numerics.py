@@ -55,7 +55,7 @@ def told_by_pairs(
     Returns:
         Their semantics, and whether they draw other random numbers by nature. ``None`` where one process can
         switch to it, where changes are of several kinds (a mistake in one that is exact could hide behind one
-        that is not), and where several ranks train.
+        that is not; settings of a loader are of one), and where several ranks train.
     """
     arena = bench.arena
     if (
@@ -71,10 +71,14 @@ def told_by_pairs(
         return None
     dropout = any(root.has_dropout for root in bench.profile.roots)
     live = bench.launcher.target.kind in ("script", "module")
+    changed = [name for name, value in winner.items() if value != base[name]]
+    loading = [name for name in changed if arena.knobs[name].of_iterator]
     kinds = {
-        (arena.knobs[name].meaning(winner), gate.own_draws([name], has_dropout=dropout, loader_is_live=live))
-        for name, value in winner.items()
-        if value != base[name]
+        (
+            arena.knobs[name].meaning(winner),
+            gate.own_draws(loading if name in loading else [name], has_dropout=dropout, loader_is_live=live),
+        )
+        for name in changed
     }
     kind = kinds.pop()
     return None if kinds or kind[0] is Semantics.TRAINING else kind

@@ -91,9 +91,9 @@ WORKERS: dict[str, list[Value] | None] = {"num_workers": [0, 2, 4], "placebo": N
 LOADER = [Effect(where(num_workers=2), step=0.5), Effect(where(num_workers=4), step=0.25)]
 
 
-def searched(folder: Path, program: Program, budget_s: float = 300.0) -> Replay:
+def searched(folder: Path, program: Program, until: str = "on fresh processes") -> Replay:
     """A run that is interrupted once it has something to confirm, in the first process of the next stage."""
-    return replayed(program, folder, knobs=WORKERS, budget_s=budget_s, interrupt_at="comparing the numbers")
+    return replayed(program, folder, knobs=WORKERS, budget_s=300.0, interrupt_at=until)
 
 
 @pytest.mark.usefixtures("own_folder")
@@ -101,13 +101,13 @@ class TestOnPaper:
     def test_a_search_of_loaders_takes_the_process_of_the_baseline(self, tmp_path: Path) -> None:
         run = searched(tmp_path, Program(LOADER, startup_s=20.0))
         assert run.launcher.launches == 1 + 1
-        tried = [trial for trial in run.result.trials if trial.stage != "baseline"]
+        tried = [trial for trial in run.result.trials if trial.stage not in ("baseline", "confirm")]
         assert {trial.config["num_workers"] for trial in tried} >= {4}
         assert {trial.process for trial in tried} == {"shared"}
 
     def test_what_is_live_is_compared_beside_the_workers_that_were_found(self, tmp_path: Path) -> None:
         faster = Effect(where(placebo="on"), step=0.7)
-        run = searched(tmp_path, Program([*LOADER, faster], startup_s=20.0))
+        run = searched(tmp_path, Program([*LOADER, faster], startup_s=20.0), "comparing the numbers")
         best = max(run.result.trials, key=lambda t: t.against_baseline.estimate if t.against_baseline else 0)
         assert best.config == {"num_workers": 4, "placebo": "on"} and run.launcher.launches == 1 + 1
         assert best.against_baseline is not None
@@ -123,4 +123,4 @@ class TestOnPaper:
         run = replayed(program, tmp_path, knobs=WORKERS, budget_s=600.0, interrupt_at="3 times as long")
         confirmed = [trial for trial in run.result.trials if trial.stage == "confirm"]
         assert [trial.config["num_workers"] for trial in confirmed] == [4]
-        assert run.launcher.launches <= 5 and run.launcher.now < 5 * 20.0 + 200 * 0.5
+        assert run.launcher.launches <= 5
