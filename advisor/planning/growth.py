@@ -30,7 +30,7 @@ def reference(points: Sequence[Point], place: Place) -> Point:
     """The measured point from which one would extrapolate to a place.
 
     Of the nearest local batch; across nodes if the place is, and on one node if it is; the last one that is
-    not beyond it.
+    not beyond it, and of several with as many ranks the one of the nearest number of nodes.
     """
 
     def far(point: Point) -> tuple[object, ...]:
@@ -38,7 +38,9 @@ def reference(points: Sequence[Point], place: Place) -> Point:
         batches = abs(math.log(measured.local_batch / place.local_batch))
         kinds = (measured.nodes > 1) != (place.nodes > 1)
         beyond = measured.ranks > place.ranks
-        return kinds, round(batches, 6), beyond, abs(math.log(measured.ranks / place.ranks)), measured.nodes
+        ranks = abs(math.log(measured.ranks / place.ranks))
+        nodes = abs(math.log(measured.nodes / place.nodes))
+        return kinds, round(batches, 6), beyond, ranks, nodes
 
     return min(points, key=far)
 

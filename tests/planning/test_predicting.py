@@ -102,6 +102,12 @@ def test_the_reference_is_of_the_same_kind_and_the_nearest_batch() -> None:
     assert reference(points, Place(4, 1, 64)).step_ms == 1
 
 
+def test_of_as_many_ranks_the_reference_has_the_nearest_nodes() -> None:
+    points = [Point(Place(4, 2), 1), Point(Place(4, 4), 2)]
+    assert reference(points, Place(8, 2)).step_ms == 1
+    assert reference(points, Place(8, 8)).step_ms == 2
+
+
 def test_a_place_has_its_situation() -> None:
     assert situation(flat((4, 1)), Place(8, 1)) == "one_node"
     assert situation(flat((4, 1)), Place(8, 2)) == "leaving"
