@@ -5,12 +5,15 @@
 Every series is compared with itself in fresh pairs, in every way of comparing. The variances between pairs
 are taken as draws of a scaled inverse chi-square distribution, whose two figures follow from mean and
 variance of their logarithms (Smyth 2004, "Linear models and empirical Bayes methods", section 6.2): once
-for the variance itself, once for its ratio to the squared standard error within a pair.
+for the variance itself, once for its ratio to the squared standard error within a pair. Each way of
+comparing has figures of its own, since two processes differ by more than two settings of one, and there are
+those of all together. A few series agree too well by chance: no prior counts for more than a few pairs.
 """
 
 import json
 import math
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,9 +27,11 @@ from benchmarks.record_series import SERIES, read
 from benchmarks.replayed import Clock, Program, ReplayLauncher
 
 PAIRS = 300
+MOST_FREEDOM = 4.0  # of a prior
+LEAST_KNOWN = 3  # variances that make a prior
 
 
-def pairs(program: Program) -> Iterator[list[list[float]]]:
+def pairs(program: Program) -> Iterator[tuple[str, list[list[float]]]]:
     """Log ratios of ``PAIRS`` pairs of the program with itself, for each way of comparing."""
     settings = Settings(target=TargetRequest(kind="script", name=program.name), budget_s=BUDGET_S)
     for how, knobs in PLACEBOS.items():
@@ -34,10 +39,13 @@ def pairs(program: Program) -> Iterator[list[list[float]]]:
         arena = launcher.arena(knobs)
         arena.step_s, arena.sigma, arena.threads = program.step_s, FLOOR, program.threads
         quads = instance_quads(arena, settings)
-        yield [
-            arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
-            for index in range(PAIRS)
-        ]
+        yield (
+            how,
+            [
+                arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
+                for index in range(PAIRS)
+            ],
+        )
 
 
 def prior(variances: Sequence[float]) -> dict[str, float]:
@@ -53,27 +61,36 @@ def prior(variances: Sequence[float]) -> dict[str, float]:
     spread = sum((each - mean) ** 2 for each in logs) / (len(logs) - 1)
     half = float(brentq(lambda x: polygamma(1, x) - spread, 1e-3, 1e6))
     typical = math.exp(mean + float(digamma(half)) - math.log(half))
-    return {"freedom": round(2 * half, 2), "variance": float(f"{typical:.3g}")}
+    freedom = min(MOST_FREEDOM, round(2 * half, 2))
+    return {"freedom": freedom, "variance": float(f"{typical:.3g}")}
 
 
 def learn(folder: Path = SERIES) -> dict[str, Any]:
     """The figures, and what they come from."""
-    plain, relative = list[float](), list[float]()
+    plain, relative = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     paths = series_in(folder)
     for path in paths:
-        for found in pairs(Program(read(path))):
+        for how, found in pairs(Program(read(path))):
             medians = [median(each) for each in found]
             variance = sum(each**2 for each in medians) / len(medians)  # the truth is 0
-            plain.append(variance)
             inside = within_variance(found)
-            if inside is not None:
-                relative.append(variance / inside)
+            for name in ("", how):
+                plain[name].append(variance)
+                if inside is not None:
+                    relative[name].append(variance / inside)
+    ways = {
+        name: {
+            kind: prior(known[name])
+            for kind, known in (("plain", plain), ("relative", relative))
+            if len(known[name]) >= LEAST_KNOWN
+        }
+        for name in plain
+    }
     return {
         "learnt_by": "python -m benchmarks.learn_spread",
         "series": [path.name for path in paths],
         "pairs": PAIRS,
-        "plain": prior(plain),
-        "relative": prior(relative),
+        "ways": ways,
     }
 
 

@@ -186,7 +186,7 @@ def cover(program: Program, seed: int) -> Iterator[Covering]:
             for index in range(LOOKS[-1])
         ]
         for count in (LOOKS[0], LOOKS[2], LOOKS[-1]):
-            intervals = [moderated(instances[:count], level) for level in LEVELS]
+            intervals = [moderated(instances[:count], level, how) for level in LEVELS]
             yield from _covering(f"between, {count} instances", how, program.loaded, intervals)
 
 

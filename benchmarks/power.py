@@ -107,10 +107,10 @@ def find(
         return duel.log_ratios
 
     level = settings.confidence
-    decision, collected = confirm(instance, min_gain=settings.min_gain, level=level)
+    decision, collected = confirm(instance, min_gain=settings.min_gain, level=level, how=how)
     arena.ahead.drop()
     looks = [stop for stop in LOOKS if stop <= len(collected)]
-    detected = [ends[stop - 1] for stop in looks if moderated(collected[:stop], level).low > 0]
+    detected = [ends[stop - 1] for stop in looks if moderated(collected[:stop], level, how).low > 0]
     return Found(
         verdict=decision.verdict,
         ratio=decision.estimate.ratio,

@@ -89,6 +89,7 @@ def tune(
         widest = searched_space(settings, batches, bench.profile, 0.0)
         measured, before = study.join(bench.profile, widest.choices, progress.say), study.result()
         notes = look_closely(bench)
+        measured.how = lambda config: bench.arena.how(bench.arena.present, config, fresh=True)
         findings = advise(bench.profile, RULES)
         space = _space(bench, study, batches)
         notes += why_apart(bench, space)

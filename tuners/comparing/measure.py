@@ -151,7 +151,7 @@ def within_variance(instances: Sequence[Sequence[float]]) -> float | None:
     return sum(variance(quads) / len(quads) for quads in instances) / len(instances) or None
 
 
-def moderated(instances: Sequence[Sequence[float]], level: float) -> Estimate:
+def moderated(instances: Sequence[Sequence[float]], level: float, how: str = "") -> Estimate:
     """Interval over pairs of processes, whose spread is known before: a moderated t-interval.
 
     The variance between pairs is a scaled inverse chi-square variable whose degrees of freedom and typical
@@ -162,12 +162,14 @@ def moderated(instances: Sequence[Sequence[float]], level: float) -> Estimate:
     Args:
         instances: Log ratios by pair, at least one.
         level: Two-sided confidence.
+        how: The way in which they were compared, which has a prior of its own; empty for that of all ways.
     """
     from scipy.stats import t
 
     medians = [median(quads) for quads in instances]
     count = len(medians)
-    inside, known = within_variance(instances), _learnt()
+    known = _learnt().get(how) or _learnt()[""]
+    inside = within_variance(instances) if "relative" in known else None
     prior = known["plain" if inside is None else "relative"]
     freedom = prior["freedom"] + count - 1
     mean = sum(medians) / count
@@ -179,9 +181,10 @@ def moderated(instances: Sequence[Sequence[float]], level: float) -> Estimate:
 
 
 @cache
-def _learnt() -> dict[str, dict[str, float]]:
-    found = json.loads(SPREAD.read_text())
-    return {name: found[name] for name in ("plain", "relative")}
+def _learnt() -> dict[str, dict[str, dict[str, float]]]:
+    """By way of comparing, and of all together under the empty name."""
+    learnt: dict[str, dict[str, dict[str, float]]] = json.loads(SPREAD.read_text())["ways"]
+    return learnt
 
 
 def smallest_detectable(sigma: float, quads: int, level: float = 0.99, power: float = 0.8) -> float:
@@ -224,6 +227,7 @@ def look(
     level: float,
     final: bool,
     share: float = SHARES[-1],
+    how: str = "",
 ) -> Decision:
     """One planned look of a confirmation.
 
@@ -237,10 +241,11 @@ def look(
         level: Two-sided confidence of the reported interval.
         final: No further look will follow.
         share: Of the total level.
+        how: As of ``moderated``.
     """
-    shown = moderated(instances, level)
+    shown = moderated(instances, level, how)
     threshold = math.log1p(min_gain)
-    strict = moderated(instances, 1 - 2 * TOTAL_LEVEL * share)
+    strict = moderated(instances, 1 - 2 * TOTAL_LEVEL * share, how)
     if strict.low > 0 and shown.low > threshold and _same_sign(instances):
         return Decision("confirmed", shown)
     if final or shown.high < threshold:
@@ -254,6 +259,7 @@ def confirm(
     min_gain: float,
     level: float,
     earlier: Sequence[Sequence[float]] = (),
+    how: str = "",
 ) -> tuple[Decision, list[list[float]]]:
     """Group-sequential confirmation on fresh processes.
 
@@ -266,6 +272,7 @@ def confirm(
         min_gain: See ``look``.
         level: See ``look``.
         earlier: Log ratios by process that this confirmation has already, in the order measured.
+        how: As of ``moderated``.
 
     Returns:
         The decision and all log ratios. Without the instances of the first look nothing is confirmed.
@@ -275,22 +282,24 @@ def confirm(
         while len(collected) < stop:
             values = instance(len(collected))
             if values is None:
-                return _unfinished(collected, min_gain, level), collected
+                return _unfinished(collected, level, how), collected
             collected.append(list(values))
-        decision = look(collected[:stop], min_gain, level, final=stop == LOOKS[-1], share=share)
+        decision = look(collected[:stop], min_gain, level, stop == LOOKS[-1], share, how)
         if decision.verdict != "continue":
             return decision, collected
     raise AssertionError("the last look always decides")
 
 
-def decided(instances: Sequence[Sequence[float]], *, min_gain: float, level: float) -> Decision | None:
+def decided(
+    instances: Sequence[Sequence[float]], *, min_gain: float, level: float, how: str = ""
+) -> Decision | None:
     """What the first planned look that ended a confirmation of these processes said; ``None`` if none did.
 
     Args as of ``look``.
     """
     for stop, share in zip(LOOKS, SHARES, strict=True):
         if stop <= len(instances):
-            decision = look(instances[:stop], min_gain, level, final=stop == LOOKS[-1], share=share)
+            decision = look(instances[:stop], min_gain, level, stop == LOOKS[-1], share, how)
             if decision.verdict != "continue":
                 return decision
     return None
@@ -302,10 +311,10 @@ def _same_sign(instances: Sequence[Sequence[float]]) -> bool:
     return all(median(order) > 0 for order in orders if order)
 
 
-def _unfinished(collected: Sequence[Sequence[float]], min_gain: float, level: float) -> Decision:
+def _unfinished(collected: Sequence[Sequence[float]], level: float, how: str) -> Decision:
     if not collected:
         return Decision("rejected", Estimate(0.0, -1.0, 1.0, level, 1, 0))
-    return Decision("rejected", moderated(collected, level))
+    return Decision("rejected", moderated(collected, level, how))
 
 
 def _t_half_width(values: Sequence[float], level: float) -> float:

@@ -138,7 +138,7 @@ class _Bench:
                     *filter(None, instances),
                     self._apart(reduced, winner, how, swapped=stop % 2 == 0),
                 ]
-            estimate = moderated(instances, self._level)
+            estimate = moderated(instances, self._level, how)
             hopeless = estimate.high < detectable or (len(instances) > 1 and estimate.estimate < detectable)
             if estimate.low > 0 or hopeless or not self.affords(reduced, winner):
                 break

@@ -5,7 +5,7 @@ answered from here and nothing is launched; a confirmation goes on with the proc
 interrupt cut off is not here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from advisor.tuners.comparing.measure import Estimate, decided
@@ -23,6 +23,7 @@ class Measured:
         interrupted: Configurations of the trials that ended with their tuner. They count as no trial.
         instances: Log ratios of each process of a confirmation; the one that was begun last comes last.
         contributions: What each change of a confirmed configuration gave when it was taken out.
+        how: The way in which the processes of a confirmation are compared; empty where that is not known.
     """
 
     scores: dict[Configuration, list[float]] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class Measured:
     interrupted: list[Configuration] = field(default_factory=list)
     instances: dict[Configuration, list[list[float]]] = field(default_factory=dict)
     contributions: dict[Configuration, Mapping[str, Estimate]] = field(default_factory=dict)
+    how: Callable[[Configuration], str] = lambda config: ""
 
     def score(self, config: Configuration, *, again: bool = False) -> float | None:
         """The last score of a configuration; asked for ``again``, only if it was measured twice."""
@@ -42,7 +44,8 @@ class Measured:
 
     def confirmed(self, config: Configuration, *, min_gain: float, level: float) -> Estimate | None:
         """The estimate with which a configuration was confirmed, if it was. Args as of ``look``."""
-        decision = decided(self.instances.get(config, []), min_gain=min_gain, level=level)
+        instances = self.instances.get(config, [])
+        decision = decided(instances, min_gain=min_gain, level=level, how=self.how(config))
         return decision.estimate if decision is not None and decision.verdict == "confirmed" else None
 
     def open_confirmations(self, *, min_gain: float, level: float) -> list[Configuration]:
@@ -53,7 +56,7 @@ class Measured:
         return [
             config for config, instances in reversed(self.instances.items())
             if config not in self.failures and (
-                decided(instances, min_gain=min_gain, level=level) is None
+                decided(instances, min_gain=min_gain, level=level, how=self.how(config)) is None
                 or (config in self.interrupted and self.confirmed(config, min_gain=min_gain, level=level))
             )
         ]  # fmt: skip

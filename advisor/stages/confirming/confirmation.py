@@ -276,9 +276,9 @@ class Confirmation:
         outcome.decision = decision
         cpu_counts = clock_ratios.cpu_time_counts(self.bench, self.space.present, winner)
         if len(cpu) >= MIN_INSTANCES and all(cpu) and cpu_counts:
-            outcome.cpu = moderated(cpu, level)
+            outcome.cpu = moderated(cpu, level, how)
         if len(wall) >= MIN_INSTANCES and self._for_memory:
-            outcome.time = moderated(wall, level)
+            outcome.time = moderated(wall, level, how)
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:
             record.state, record.message = "pruned", unconfirmed.why_never(processes.disturbed)

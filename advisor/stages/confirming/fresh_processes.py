@@ -159,6 +159,6 @@ class FreshPairs:
 
         level = bench.settings.confidence
         try:
-            return confirm(instance, min_gain=min_gain, level=level, earlier=earlier)
+            return confirm(instance, min_gain=min_gain, level=level, earlier=earlier, how=self.how)
         finally:
             bench.arena.ahead.drop()

@@ -173,7 +173,7 @@ def test_the_last_look_always_decides() -> None:
 def test_two_pairs_have_an_interval_that_covers_over_programs_as_they_were_recorded() -> None:
     """Spreads are drawn as they were learnt; a t-interval of two is many times as wide."""
     generator = random.Random(4)
-    prior = json.loads(measure.SPREAD.read_text())["plain"]
+    prior = json.loads(measure.SPREAD.read_text())["ways"][""]["plain"]
     held = 0
     for _ in range(2000):
         chi_square = generator.gammavariate(prior["freedom"] / 2, 2.0)
