@@ -23,6 +23,7 @@ class SharedHandles(Rule):
     on_traces = "what the dataset holds: a trace does not show it"
     threshold = "an open handle in the dataset before its first item was made (no threshold)"
     timed = False
+    correctness = True
 
     def check(self, profile: Profile) -> Finding:
         loader = profile.loader

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import Machine, with_torch
 from advisor.profiles.facts.observed import Denormals, HotSpot, SyncPoint
-from advisor.profiles.facts.profile import Profile, RootFacts, RunFacts
+from advisor.profiles.facts.profile import LoaderFacts, Profile, RootFacts, RunFacts
 from advisor.profiles.hooks.loading.cached_batch import CachedBatch
 from advisor.profiles.hooks.loading.drawing import Drawing
 from advisor.profiles.hooks.loading.loader_record import LoaderRecord
@@ -232,6 +232,10 @@ class Watch:
     def loaders(self) -> list[LoaderRecord]:
         """Every DataLoader constructed so far, with what it was asked for and what it got."""
         return list(self._loaders.records)
+
+    def loader_facts(self) -> LoaderFacts | None:
+        """The loader that feeds the training."""
+        return self._loaders.facts()
 
     def profile(self, machine: Machine, target_kind: str) -> Profile:
         """Everything seen so far; phases are left to whoever collects the steps.

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,6 +22,7 @@ import msgspec
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import read_machine
+from advisor.profiles.facts.profile import Profile
 from advisor.profiles.hooks.imports import after_import
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.step.clock import Clock, Step
@@ -58,6 +60,8 @@ from advisor.tuners.trial.spec import Guard, TrialSpec
 from advisor.tuners.trial.tasks import Task
 from advisor.workloads.workload import Workload
 
+SPARE = 3  # descriptors that are kept for the outcome of a program that has used up all others
+
 
 class Trial:
     """One run of the target in this process, stopped at step borders by the tuner's commands."""
@@ -69,6 +73,7 @@ class Trial:
         self._task: Task | None = None
         self._startup_s: float | None = None
         self._finished = False
+        self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE)]
         HERE.place, HERE.config = spec.place, {**spec.present, **spec.config}
         self._strategy: Strategy | None = None
         self._batch = ""
@@ -142,8 +147,22 @@ class Trial:
             if stop.code not in (None, 0):
                 failure = Failure("user_error", f"the program ended with exit status {stop.code}")
         except BaseException as error:  # whatever the target raises is its outcome
-            failure = describe(error)
+            failure = self._explained(error)
         self._finish("ended" if failure is None else "failed", failure)
+
+    def _explained(self, error: BaseException) -> Failure:
+        """What the exception says and, once steps were taken, what was seen of the process says of it."""
+        for descriptor in self._spare:  # the program may have none left, and what follows opens files
+            os.close(descriptor)
+        failure = describe(error)
+        if not self.clock.steps:
+            return failure
+        from advisor.tuners.trial.explaining import explained
+
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        loader, growth = self.watch.loader_facts(), self.watch.growth.facts(frame)
+        seen = Profile(read_machine(), loader=loader, growth=growth)
+        return explained(failure, seen)
 
     def _train(self) -> None:
         from advisor.tuners.trial.loop import train

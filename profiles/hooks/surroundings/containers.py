@@ -44,12 +44,12 @@ class GrowingContainers:
         self._step = step
         self._before = {found.key: len(found.value) for found in _containers(sys._getframe(1))}
 
-    def found(self, step: int) -> tuple[GrowingVariable, ...]:
-        """Those that have grown since, the fastest first."""
+    def found(self, step: int, frame: FrameType) -> tuple[GrowingVariable, ...]:
+        """Those seen from a frame that have grown since, the fastest first."""
         if self._before is None or step <= self._step:
             return ()
         grown: dict[_Key, tuple[float, Variable]] = {}
-        for variable in _containers(sys._getframe(1)):
+        for variable in _containers(frame):
             earlier = self._before.get(variable.key)
             rate = 0.0 if earlier is None else (len(variable.value) - earlier) / (step - self._step)
             if rate >= LEAST:

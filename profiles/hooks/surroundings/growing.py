@@ -1,9 +1,11 @@
 """What a process takes more of from step to step: readings at the ends of blocks of steps."""
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from advisor.profiles.facts.growing import Growth, Readings
@@ -59,8 +61,12 @@ class GrowthWatch:
             ended = time.perf_counter()
             self._next = ended + (ended - now) / SHARE
 
-    def facts(self) -> Growth | None:
-        """Everything read so far; ``None`` before there are three blocks. Wants the thread that trains."""
+    def facts(self, frame: FrameType | None = None) -> Growth | None:
+        """Everything read so far; ``None`` before there are three blocks.
+
+        Args:
+            frame: From which on outwards variables of the program are seen; the caller's if it trains.
+        """
         settled = [block for block in self._blocks if block[0] > SETTLING]
         blocks = settled if len(settled) >= FEWEST else self._blocks
         if len(blocks) < 3:
@@ -72,7 +78,7 @@ class GrowthWatch:
         readings += [_readings(kind, counted, known.get(kind)) for kind in counted[-1][1]]
         return Growth(
             tuple(_brief(each) for each in readings if len(each.steps) >= 3),
-            self._containers.found(self._closed),
+            self._containers.found(self._closed, frame or sys._getframe(1)),
             self._hooks.location,
         )
 
