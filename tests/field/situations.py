@@ -120,6 +120,32 @@ SITUATIONS = (
         never=(r"[Ee]valuate (less|every)",),
     ),
     Situation(
+        "hooks_pile_up",
+        ("piling_hooks",),
+        says=(r"hooks more hang on the modules after each step", r"remove\(\)"),
+        place="register_forward_hook",
+        never=(r"[Oo]ther programs on", r"torch\.compile\("),
+    ),
+    Situation(
+        "growing_history",
+        ("rising_step_time",),
+        says=(r"longer than the last", r"`history`"),
+        place="history.append",
+    ),
+    Situation(
+        "archive_kept_open",
+        ("shared_handles",),
+        says=(r"`dataset\.archive` is an open zipfile\.ZipFile", r"[Oo]pen it in each worker"),
+        place="self.archive = None if",
+        never=(r"num_workers=[2-9]",),
+    ),
+    Situation(
+        "generator_in_dataset",
+        ("copied_generators",),
+        says=(r"`dataset\.transform\.rng` .*draw the same numbers", r"initial_seed"),
+        place="self.rng = None if",
+    ),
+    Situation(
         "weighted_draws",
         ("slow_sampler",),
         says=(r"numbers of items",),
