@@ -71,6 +71,7 @@ def joined_observations(messages: Sequence[Observed]) -> Observed:
         seconds=seconds,
         other_cpus=busy / max(seconds, 1e-9),
         throttled=(messages[0].throttled[0], messages[-1].throttled[1]),
+        company=max(messages, key=lambda message: message.seconds).company,
     )
 
 
@@ -102,7 +103,11 @@ def host_of(watched: Observed) -> dict[str, Any]:
     """Fields of ``HostFacts`` that an observation gives."""
     busy = sum(watched.wall_ns) - sum(watched.input_ns)
     (periods, hit), (periods_after, hit_after) = watched.throttled
+    training = watched.company.get("training", ())
     return {
+        "training_thread_cpus": training[0][1] if training else None,
+        "threads": watched.company.get("threads", ()),
+        "children": watched.company.get("children", ()),
         "cpu_per_wall": watched.cpu_ns / busy if busy > 0 else None,
         "other_cpus": watched.other_cpus,
         "throttled_share": (hit_after - hit) / (periods_after - periods) if periods_after > periods else None,

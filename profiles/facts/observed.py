@@ -190,6 +190,8 @@ class HostFacts:
     ``other_cpus`` is CPU used by processes that are not of this run, in CPUs. ``one_thread_step_ms`` is the
     step with a single thread, by replay, where threads seem to collapse. ``cpus_given`` are those of the
     affinity at the start of the process, ``cpus_left`` those of now, ``bound_at`` where it was changed last.
+    ``training_thread_cpus`` are the CPUs that the thread that trains kept busy, ``threads`` those of other
+    Python threads by name and ``children`` those of processes that the program started, by command.
     """
 
     cpu_per_wall: float | None = None
@@ -202,6 +204,9 @@ class HostFacts:
     cpus_given: int | None = None
     cpus_left: int | None = None
     bound_at: Location | None = None
+    training_thread_cpus: float | None = None
+    threads: tuple[tuple[str, float], ...] = ()
+    children: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

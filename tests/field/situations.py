@@ -113,6 +113,12 @@ SITUATIONS = (
         quick=True,
     ),
     Situation(
+        "reading_thread",
+        ("busy_thread",),
+        says=(r"`reader`", r"take turns"),
+        among=2,
+    ),
+    Situation(
         "rollout",
         ("rollout_bound",),
         says=(r"plays without gradients", r"one forward"),

@@ -1,5 +1,7 @@
 """What is asked of a process that is looked at closely, and what it answers."""
 
+import msgspec
+
 from advisor.profiles.facts.rates import Rates
 from advisor.tuners.trial.messages import Message
 
@@ -78,6 +80,7 @@ class Observed(Message, frozen=True):
         seconds: All of it.
         other_cpus: CPUs that other processes kept busy, on average.
         throttled: Periods of the cgroup's quota, and those that held it up: before and after.
+        company: CPUs of the training thread, of other Python threads and of child processes, by name.
     """
 
     wall_ns: tuple[int, ...]
@@ -89,6 +92,7 @@ class Observed(Message, frozen=True):
     seconds: float
     other_cpus: float
     throttled: tuple[tuple[int, int], tuple[int, int]]
+    company: dict[str, tuple[tuple[str, float], ...]] = msgspec.field(default_factory=dict)
 
 
 class Inspected(Message, frozen=True):

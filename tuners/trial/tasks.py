@@ -13,6 +13,7 @@ from advisor.profiles.hooks.model.discovery import dynamo_at_work
 from advisor.profiles.hooks.recorder import Recorder, can_mark
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.step.lineage import STEPS
+from advisor.profiles.hooks.surroundings.company import company, cpu_seconds
 from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.look_messages import Inspected, Observed, Recorded
 from advisor.tuners.trial.messages import Message
@@ -60,6 +61,7 @@ class Observation:
         """Read the counters of the system."""
         self._watch.memory.begin()
         self._load = cpu_times()
+        self._company = cpu_seconds()
         self._throttled = cgroup_throttling()
         self._cpu_began_ns = time.process_time_ns()
         self._began = time.perf_counter()
@@ -95,6 +97,7 @@ class Observation:
             seconds=seconds,
             other_cpus=max(0.0, everyone - own) / max(seconds, 1e-9),
             throttled=(self._throttled, cgroup_throttling()),
+            company=company(self._company, cpu_seconds(), seconds),
         )
 
 
