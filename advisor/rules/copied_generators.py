@@ -30,11 +30,9 @@ class CopiedGenerators(Rule):
         if generator is None:
             return self.passed("the dataset draws from no generator of its own")
         now = loader.num_workers > 0
-        told = (
-            "is copied into every worker: all draw" if now else "would be copied into workers: all would draw"
-        )
+        told = f"{loader.num_workers} workers draw" if loader.num_workers > 1 else "2 workers would draw"
         return self.diagnostic(
-            f"`{generator.name}` ({generator.type}) {told} the same numbers",
+            f"{told} the same numbers, each from its copy of `{generator.name}` ({generator.type})",
             advice="Make it in each process, on first use in `__getitem__` or in `worker_init_fn`: "
             "`numpy.random.default_rng(torch.initial_seed() % 2**32)`. Or draw from the global generators, "
             "which torch seeds in each worker.",

@@ -44,8 +44,8 @@ class KeptBatches(Rule):
             return self.passed(f"`{kept.name}` keeps fewer tensors than files may be open")
         of = "" if planned is None else f" of {planned[0]:,} {planned[1]}"
         return self.diagnostic(
-            f"`{kept.name}` keeps {kept.per_step:.3g} tensors of each batch: from workers each would hold a "
-            f"file open, and the limit of {limit:,} would be met at step {met_at:,}{of}",
+            f"{kept.per_step:.3g} tensors of each batch are kept in `{kept.name}`: from workers each would "
+            f"hold a file open, and the limit of {limit:,} would be met at step {met_at:,}{of}",
             advice=f"Keep copies in `{kept.name}`: `.clone()` of each tensor that is kept, or `.tolist()`. "
             'Else set `torch.multiprocessing.set_sharing_strategy("file_system")` together with workers.',
             location=kept.location,

@@ -53,7 +53,7 @@ class RisingStepTime(Rule):
         advice, line = _advice(profile, where, line)
         share = rise / 2 / (rising.first + rise / 2)  # of all steps watched, as it rose evenly
         return self.opportunity(
-            f"Each step takes {1e3 * rising.per_step:.3g} us longer than the last, {where}: "
+            f"{1e3 * rising.per_step:.3g} us more in each step than in the last, {where}: "
             f"{rising.first:.3g} ms became {rising.last:.3g} ms in {rising.steps} steps",
             self.timeline(share, ERROR),
             advice=advice,

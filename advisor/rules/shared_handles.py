@@ -33,10 +33,10 @@ class SharedHandles(Rule):
         if handle is None:
             return self.passed("the dataset holds no open file or connection")
         now = loader.num_workers >= SEVERAL
-        would = "" if now else "would "
+        workers = loader.num_workers if now else SEVERAL
         return self.diagnostic(
-            f"`{handle.name}` is an open {handle.type}: {'' if now else 'two and more '}workers {would}share "
-            "its position and read wrong data",
+            f"{workers} workers {'share' if now else 'or more would share'} one open {handle.type}, "
+            f"`{handle.name}`: each moves the position at which the others read",
             advice=open_in_each(handle.name),
             severity=Severity.HIGH if now else Severity.MEDIUM,
             location=handle.location,

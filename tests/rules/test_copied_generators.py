@@ -18,14 +18,14 @@ def test_workers_that_draw_the_same_numbers_are_a_high_risk() -> None:
     finding = CopiedGenerators().check(drawing(drawn=None, workers=2))
     assert (finding.state, finding.kind, finding.severity) == (State.DIAGNOSTIC, Kind.RISK, Severity.HIGH)
     assert finding.title == (
-        "`dataset.rng` (numpy.Generator) is copied into every worker: all draw the same numbers"
+        "2 workers draw the same numbers, each from its copy of `dataset.rng` (numpy.Generator)"
     )
     assert finding.location == LINE and "torch.initial_seed()" in finding.advice
 
 
 def test_without_workers_nothing_is_wrong_yet() -> None:
     finding = CopiedGenerators().check(drawing(drawn=True))
-    assert finding.severity is Severity.LOW and "would be copied" in finding.title
+    assert finding.severity is Severity.LOW and "2 workers would draw" in finding.title
 
 
 def test_a_generator_that_items_do_not_draw_from_passes() -> None:

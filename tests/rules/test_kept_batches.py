@@ -22,8 +22,8 @@ def test_the_variable_is_told_with_the_step_at_which_workers_would_end() -> None
     finding = KeptBatches().check(keeping())
     assert (finding.state, finding.kind, finding.location) == (State.DIAGNOSTIC, Kind.RISK, LINE)
     assert finding.title == (
-        "`labels` keeps 1 tensors of each batch: from workers each would hold a file open, and the limit of "
-        "1,024 would be met at step 1,000 of 2,000 steps of an epoch"
+        "1 tensors of each batch are kept in `labels`: from workers each would hold a file open, "
+        "and the limit of 1,024 would be met at step 1,000 of 2,000 steps of an epoch"
     )
     assert ".clone()" in finding.advice
 

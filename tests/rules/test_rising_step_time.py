@@ -17,7 +17,7 @@ def test_the_part_that_rises_is_told_with_the_line_met_most_in_it() -> None:
     finding = RisingStepTime().check(a_growing_profile(*RISING, hotspots=spots))
     assert (finding.state, finding.kind, finding.severity) == (State.OPPORTUNITY, Kind.WASTE, Severity.HIGH)
     assert finding.title == (
-        "Each step takes 50 us longer than the last, in forward: 6 ms became 29.2 ms in 465 steps"
+        "50 us more in each step than in the last, in forward: 6 ms became 29.2 ms in 465 steps"
     )
     assert finding.location == LINE
 

@@ -18,7 +18,8 @@ def test_workers_that_share_an_archive_are_a_high_risk() -> None:
     finding = SharedHandles().check(holding(ARCHIVE, workers=2))
     assert (finding.state, finding.kind, finding.severity) == (State.DIAGNOSTIC, Kind.RISK, Severity.HIGH)
     assert finding.title == (
-        "`dataset.archive` is an open zipfile.ZipFile: workers share its position and read wrong data"
+        "2 workers share one open zipfile.ZipFile, `dataset.archive`: "
+        "each moves the position at which the others read"
     )
     assert finding.location == LINE and "Open it in each worker" in finding.advice
 
@@ -26,7 +27,7 @@ def test_workers_that_share_an_archive_are_a_high_risk() -> None:
 def test_without_several_workers_it_is_told_what_would_happen() -> None:
     for workers in (0, 1):
         finding = SharedHandles().check(holding(ARCHIVE, workers=workers))
-        assert finding.severity is Severity.MEDIUM and "two and more workers would share" in finding.title
+        assert finding.severity is Severity.MEDIUM and "2 workers or more would share" in finding.title
 
 
 def test_a_dataset_that_holds_nothing_open_passes() -> None:
