@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replaying import Effect, Program, Replay, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import Replay, replayed
 
 from advisor.base.errors import UsageError
 from advisor.base.settings import GRACE

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from builders import a_machine, a_rich_profile
-from replaying import Effect, Program, Replay, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import Replay, replayed
 
 from advisor.profiles.facts.profile import RunFacts
 from advisor.runs.tune import DISTURBED

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from replaying import Effect, Program, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import replayed
 
 from advisor.tuners.knob import Value
 

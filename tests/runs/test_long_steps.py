@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from replaying import Effect, Program, Replay, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import Replay, replayed
 
 from advisor.base.errors import UsageError
 from advisor.tuners.knob import Value

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replaying import Effect, Program, Replay, ReplayedSession, ReplayingLauncher, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import Replay, ReplayedSession, ReplayingLauncher, replayed
 
 from advisor.tuners.knob import Value
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from builders import a_loader, a_machine, a_rich_profile, a_window, an_op
-from replaying import Effect, Program, Replay, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import Replay, replayed
 
 from advisor.profiles.facts.observed import HostFacts
 from advisor.profiles.facts.profile import Profile, RunFacts

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from builders import a_machine, a_rich_profile
-from replaying import Effect, Program, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import replayed
 
 from advisor.base.errors import UsageError
 from advisor.tuners.knob import Value

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from builders import a_machine, a_rich_profile
-from replaying import Effect, Program, above, replayed, where
+from replayed_program import Effect, Program, above, where
+from replaying import replayed
 
 from advisor.base.errors import NoValidTrial, TargetError
 from advisor.tuners.knob import Value

@@ -5,14 +5,14 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from advisor.base.fault_points import hit
 from advisor.tuners.launching.children import ChildrenLook
+from advisor.tuners.launching.owner import Owner
 from advisor.tuners.supervision import supervise
-from advisor.tuners.supervision.adoption import Adoption
 from advisor.tuners.supervision.ended import Ended, read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.supervision.limits import Limits
@@ -53,26 +53,6 @@ class SessionEnded(Exception):
     def __init__(self, outcome: TrialOutcome) -> None:
         super().__init__("the program ended")
         self.outcome = outcome
-
-
-class Owner(Protocol):
-    """What a session needs of the launcher that started it."""
-
-    limits: Limits
-    adoption: Adoption
-
-    @property
-    def waiting(self) -> Callable[[str, float], None]:
-        """Called while waiting, with what is waited for and for how long; may raise ``Interrupted``."""
-
-    def forget(self, session: "Session") -> None:
-        """It has ended."""
-
-    def end_orphans(self) -> None:
-        """Its supervisor was killed."""
-
-    def stuck(self, count: int) -> None:
-        """That many of its processes are there in spite of SIGKILL."""
 
 
 class Session:

@@ -16,19 +16,31 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from advisor.tuners.supervision.mounts import Mount, listening, read_mounts, writable_folders
+from advisor.tuners.supervision.mounts import listening, read_mounts, writable_folders
+from advisor.tuners.supervision.overlays import (
+    MS_NODEV,
+    MS_NOSUID,
+    ROOT,
+    demand,
+    holds_layers,
+    layers_for,
+    made,
+    mount_on,
+    opened_path,
+    overlay,
+    prepare,
+)
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000  # linux/sched.h
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18  # linux/mount.h
-MS_NOSUID, MS_NODEV = 2, 4
 PROBE_S = 10.0
 LAYERS = "layers"  # in the scratch folder; out of sight within a trial
 MOUNTED_BELOW = "something is mounted below it, which only root can carry over"
-ROOT, PROC = Path("/"), Path("/proc")
+PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,7 @@ def enter(
         first.seek(0)
         if not _join(first.read()):
             _unshare()
-            _prepare(scratch / LAYERS, in_memory=in_memory)
+            prepare(scratch / LAYERS, in_memory=in_memory)
             _cover([path.resolve() for path in roots], scratch / LAYERS, shared)
             first.truncate(0)
             first.write(" ".join([str(os.getpid()), *_namespaces(os.getpid())]))
@@ -181,7 +193,7 @@ def _join(told: str) -> bool:
         if theirs != mine:
             # the mount namespace of a user namespace can be opened from within that one alone
             descriptor = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)
-            _demand(f"join the {name} namespace of the trial", libc.setns(descriptor, 0))
+            demand(f"join the {name} namespace of the trial", libc.setns(descriptor, 0))
             os.close(descriptor)
     return True
 
@@ -199,14 +211,14 @@ def _unshare() -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     unprivileged: bool = libc.unshare(CLONE_NEWNS) != 0
     if unprivileged:
-        _demand("unshare a user namespace", libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
+        demand("unshare a user namespace", libc.unshare(CLONE_NEWUSER | CLONE_NEWNS))
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{uid} {uid} 1"),
             ("gid_map", f"{gid} {gid} 1"),
         ):
             Path("/proc/self", name).write_text(text)
-    _mount(None, ROOT, None, MS_REC | MS_PRIVATE, None, "make mounts private")
+    mount_on(None, ROOT, None, MS_REC | MS_PRIVATE, None, "make mounts private")
     return unprivileged
 
 
@@ -228,14 +240,14 @@ def _cover(
     covered: set[Path] = set()
     seen: set[Path] = set()
     with contextlib.ExitStack() as stack:  # everything is out of reach by name in a moment
-        opened = {path: stack.enter_context(_opened(path)) for path in (*places, *keep, *sockets)}
-        prepared = _layers(layers, {path: opened[path] for path in roots}, mounts, stack)
+        opened = {path: stack.enter_context(opened_path(path)) for path in (*places, *keep, *sockets)}
+        prepared = layers_for(layers, {path: opened[path] for path in roots}, mounts, stack)
         for path in places:
             above = next((parent for parent in path.parents if parent in seen), path)
             seen.add(path)
             if path in roots:
                 try:
-                    _overlay(path, opened[path], prepared[path])
+                    overlay(path, opened[path], prepared[path])
                     covered.add(path)
                     continue
                 except OSError as error:
@@ -247,86 +259,7 @@ def _cover(
         for path in (*keep, *sockets):
             if covered.intersection((path, *path.parents)):
                 _put_back(path, opened[path])
-    _mount("none", layers, "tmpfs", MS_NOSUID | MS_NODEV, "size=4k,mode=700", "hide the layers")
-
-
-def _layers(
-    folder: Path, roots: Mapping[Path, int], mounts: Mapping[Path, Mount], stack: contextlib.ExitStack
-) -> "dict[Path, _Layers]":
-    """Where what is written below each root lands: in the folder, or in memory what is in memory anyway.
-
-    Args:
-        folder: Prepared.
-        roots: Open descriptors of them.
-        mounts: By their points.
-        stack: Closes what is opened.
-    """
-    device, found = folder.stat().st_dev, {}
-    for number, (root, descriptor) in enumerate(roots.items()):
-        mount = next(mounts[path] for path in (root, *root.parents) if path in mounts)
-        own = _made(folder / str(number))
-        if mount.kind == "tmpfs" and os.fstat(descriptor).st_dev != device:
-            free = os.statvfs(f"/proc/self/fd/{descriptor}")
-            _use_memory(own, free.f_bavail * free.f_frsize)
-        found[root] = stack.enter_context(_prepared(own, descriptor))
-    return found
-
-
-@dataclass(frozen=True)
-class _Layers:
-    """Open folders: what is written, and what the kernel keeps beside it."""
-
-    upper: int
-    work: int
-
-
-@contextlib.contextmanager
-def _prepared(folder: Path, below: int) -> Iterator[_Layers]:
-    upper, work = _made(folder / "upper"), _made(folder / "work")
-    status = os.fstat(below)
-    with contextlib.suppress(PermissionError):  # of another user's folder that all may write
-        os.chown(upper, status.st_uid, status.st_gid)
-    upper.chmod(stat.S_IMODE(status.st_mode))  # the root is shown with the rights of this folder
-    with _opened(upper) as above, _opened(work) as beside:
-        yield _Layers(above, beside)
-
-
-def _prepare(layers: Path, *, in_memory: bool) -> None:
-    """Make the folder in which writes land."""
-    _made(layers)
-    if in_memory:
-        _use_memory(layers, _free_memory() // 2)
-
-
-def _use_memory(folder: Path, size: int) -> None:
-    _mount("none", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},mode=700", "use memory")
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
-
-
-def _holds_layers(folder: Path) -> bool:
-    """Whether its file system can take what an overlay writes."""
-    place = _made(folder / "below")
-    with _opened(place) as below, _prepared(folder, below) as layers, contextlib.suppress(OSError):
-        _overlay(place, below, layers)
-        _demand("take it away", ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(place), 0))
-        return True
-    return False
-
-
-def _overlay(path: Path, below: int, layers: _Layers) -> None:
-    """Mount an overlay over a folder that is open as ``below``, and enter it if it is the root."""
-    folders = {"lowerdir": below, "upperdir": layers.upper, "workdir": layers.work}
-    options = [f"{name}=/proc/self/fd/{folders[name]}" for name in folders]  # a path may hold "," or ":"
-    whole_machine = Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-    options.append("redirect_dir=on" if whole_machine else "userxattr")  # the first needs the machine's root
-    _mount("overlay", path, "overlay", 0, ",".join(options), f"mount an overlay on {path}")
-    if path == ROOT:
-        os.chdir("/..")  # what is mounted on the root, where a plain "/" is what lies below
-        os.chroot(".")
+    mount_on("none", layers, "tmpfs", MS_NOSUID | MS_NODEV, "size=4k,mode=700", "hide the layers")
 
 
 def _put_back(path: Path, descriptor: int) -> None:
@@ -335,37 +268,7 @@ def _put_back(path: Path, descriptor: int) -> None:
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.fchdir(descriptor)
         source = "."
-    _mount(source, path, None, MS_BIND | MS_REC, None, f"keep {path}")
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_PATH)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _free_memory() -> int:
-    """Bytes that programs can get without swapping."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
-
-
-def _mount(
-    source: str | None, target: Path, kind: str | None, flags: int, data: str | None, what: str
-) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    arguments = [None if text is None else os.fsencode(text) for text in (source, str(target), kind, data)]
-    at, on, of, with_data = arguments
-    _demand(what, libc.mount(at, on, of, ctypes.c_ulong(flags), with_data))
-
-
-def _demand(what: str, result: int) -> None:
-    if result != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
+    mount_on(source, path, None, MS_BIND | MS_REC, None, f"keep {path}")
 
 
 def _coverage(unprivileged: bool, named: Sequence[Path]) -> tuple[list[Path], dict[Path, str]]:
@@ -386,9 +289,9 @@ def tried(scratch: Path, directory: Path, mark: str) -> Coverage:
     unprivileged = _unshare()
     named = [directory, Path.home(), Path(tempfile.gettempdir()), scratch.parent]
     roots, left = _coverage(unprivileged, [path.resolve() for path in named])
-    in_memory = not _holds_layers(_made(scratch))
+    in_memory = not holds_layers(made(scratch))
     failed: dict[Path, str] = {}
-    _prepare(scratch / LAYERS, in_memory=in_memory)
+    prepare(scratch / LAYERS, in_memory=in_memory)
     _cover(roots, scratch / LAYERS, (), failed)
     if roots and len(failed) == len(roots):
         raise OSError(errno.EINVAL, failed[roots[0]])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from builders import a_profile, a_root
 from confirmation_builder import a_bench
-from replaying import Effect, Program, ReplayingLauncher, where
+from replayed_program import Effect, Program, where
+from replaying import ReplayingLauncher
 
 from advisor.base.settings import GRACE
 from advisor.stages.confirming.numerics import Numerics, NumericsCheck, NumericsGate, is_worn

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 from looping import Program, learned_anew, training
-from replaying import Effect, Replay, replayed, where
-from replaying import Program as OnPaper
+from replayed_program import Effect, where
+from replayed_program import Program as OnPaper
+from replaying import Replay, replayed
 from torch import nn
 
 from advisor.stages.confirming.pair_numerics import InDoubt, PairNumerics

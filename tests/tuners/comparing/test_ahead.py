@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from builders import a_machine, a_profile
-from replaying import Effect, Program, ReplayingLauncher
+from replayed_program import Effect, Program
+from replaying import ReplayingLauncher
 
 from advisor.profiles.facts.profile import RunFacts
 from advisor.stages.baseline import start_at_once

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from replaying import Effect, Program, ReplayingLauncher, where
+from replayed_program import Effect, Program, where
+from replaying import ReplayingLauncher
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS

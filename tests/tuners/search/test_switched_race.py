@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from replaying import Effect, Program, Replay, replayed, where
+from replayed_program import Effect, Program, where
+from replaying import Replay, replayed
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import SWITCHED
