@@ -1,11 +1,12 @@
 """A plan: predictions for several counts, what they rest on, and what would make them narrower."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from advisor.base.errors import UsageError
+from advisor.planning.memory import SHARES, Memory
 from advisor.planning.places import Place, Point
 from advisor.planning.predicting import Interval, Predicted, Predictor
 from advisor.planning.priors import Priors, Record
@@ -37,7 +38,8 @@ class Prediction:
     measured: bool
     throughput: Interval  # samples a second
     speedup: Interval  # over the fewest ranks measured
-    peak_bytes: Interval | None
+    peak_bytes: Interval | None  # of one rank
+    fit: str  # whether that fits into memory; empty where nothing is known
     hours: Interval | None  # until the samples that were asked for are seen
     price: Interval | None
     parts_ms: dict[str, float]
@@ -107,7 +109,7 @@ def make_plan(
     samples: float | None = None,
     far: bool = False,
     strategy: str = "as measured",
-    peaks: Mapping[Place, int] | None = None,
+    memory: Memory | None = None,
 ) -> Plan:
     """Predict every place that is asked for.
 
@@ -119,7 +121,7 @@ def make_plan(
         samples: How many are to be seen, for hours and price.
         far: Predict beyond 64 times the most ranks measured, too.
         strategy: What is told as the way of training.
-        peaks: Bytes that a rank had at most at measured places.
+        memory: Of a rank, where it was measured.
 
     Raises:
         UsageError: Nothing is left to predict.
@@ -134,7 +136,7 @@ def make_plan(
                 f"{place.ranks} ranks: {predicted.beyond:g} times the most measured; --far predicts it"
             )
             continue
-        rows.append(_prediction(predicted, first, points, strategy, price, samples, peaks or {}))
+        rows.append(_prediction(predicted, first, points, strategy, price, samples, memory))
     if not rows:
         raise UsageError(
             f"every count is more than {TOO_FAR} times what was measured",
@@ -150,13 +152,15 @@ def _prediction(
     strategy: str,
     price: float | None,
     samples: float | None,
-    peaks: Mapping[Place, int],
+    memory: Memory | None,
 ) -> Prediction:
     place, step = predicted.place, predicted.step_ms
     throughput = _inverse(step, 1e3 * place.ranks * place.local_batch)
     before = 1e3 * first.place.ranks * first.place.local_batch / first.step_ms
-    hours = None
-    peak = peaks.get(place)
+    hours, peak, fit = None, None, ""
+    if memory is not None and strategy in SHARES:
+        found = memory.at(strategy, place)
+        peak, fit = Interval(found.peak_bytes, found.peak_bytes, found.high_bytes), found.fit
     if samples is not None:
         steps = samples / (place.ranks * place.local_batch)
         hours = _times(step, steps / 3.6e6)
@@ -170,7 +174,8 @@ def _prediction(
         measured=predicted.measured,
         throughput=throughput,
         speedup=_times(throughput, 1 / before),
-        peak_bytes=None if peak is None else Interval(peak, peak, peak),
+        peak_bytes=peak,
+        fit=fit,
         hours=hours,
         price=_times(hours, price * place.ranks) if hours is not None and price is not None else None,
         parts_ms=asdict(predicted.parts),

@@ -14,6 +14,7 @@ def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str
     """Every strategy that was measured with nothing else changed; ``single`` alone where none was.
 
     All ranks of a result ran on one node. A local batch is what a rank's share of the throughput says.
+    A peak is that of a rank: on the host trials tell the sum of their ranks, of which each gets a part.
 
     Raises:
         UsageError: A result is of a profile alone, or they are of several programs.
@@ -29,15 +30,18 @@ def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str
             )
         baseline = result.baseline
         present = _strategy(baseline.config)
+        on_device = "device_peak" in result.profile.memory_bytes
         own = alone if present == SINGLE else found.setdefault(present, Measured())
-        _add(own, _count(baseline.config), baseline.step_ms, baseline.throughput, baseline.peak_bytes, None)
+        alone_bytes = baseline.steps_peak_bytes or baseline.peak_bytes
+        _add(own, _count(baseline.config), baseline.step_ms, baseline.throughput, alone_bytes, None)
         for trial in result.trials:
             if not _counts(trial, baseline.config) or trial.step_ms is None or trial.throughput is None:
                 continue
             sent = None if trial.ranks is None else trial.ranks.bytes_per_step
             count = _count(trial.config) if trial.ranks is None else trial.ranks.count
             strategy = found.setdefault(_strategy(trial.config), Measured())
-            _add(strategy, count, trial.step_ms, trial.throughput, trial.peak_bytes, sent)
+            peak = trial.peak_bytes if on_device or not trial.peak_bytes else trial.peak_bytes // count
+            _add(strategy, count, trial.step_ms, trial.throughput, peak, sent)
     for one in found.values():
         one.points[:0] = alone.points
         one.peaks |= alone.peaks

@@ -1,9 +1,13 @@
 """The faces of a plan in words: an answer, tables, and what they rest on."""
 
+from collections.abc import Sequence
+
+from advisor.planning.memory import RankMemory
 from advisor.planning.plan import Plan, Prediction
 from advisor.planning.predicting import Interval
 from advisor.report.digest import escaped
 from advisor.report.markdown import section
+from advisor.result import wording
 
 HEADINGS = ("ranks", "nodes", "batch", "step (90 % interval)", "trivial", "speed-up")
 NOT_IN_IT = (
@@ -66,6 +70,33 @@ def part_rows(plan: Plan) -> list[tuple[str, ...]]:
     ]
 
 
+def memory_rows(found: Sequence[RankMemory]) -> list[tuple[str, ...]]:
+    """Memory of a rank by count and strategy, the heading first."""
+    return [
+        ("ranks", "strategy", "peak", "reserved", "of", "", "from"),
+        *(
+            (
+                str(row.ranks),
+                row.strategy,
+                _sizes(row.peak_bytes, row.high_bytes),
+                _sizes(row.reserved_bytes),
+                _sizes(row.capacity_bytes),
+                row.fit,
+                row.basis,
+            )
+            for row in found
+        ),
+    ]
+
+
+def _sizes(size: float | None, most: float | None = None) -> str:
+    """One size, or from one to another where they differ by a percent."""
+    if size is None:
+        return "-"
+    told = wording.mib(size)
+    return told if most is None or most <= 1.01 * size else f"{told} to {wording.mib(most)}"
+
+
 def record_lines(plan: Plan) -> list[str]:
     """How such predictions did on public programs, one line for each that differs."""
     said = {}
@@ -91,6 +122,14 @@ def last_lines(plan: Plan) -> list[str]:
 def basis_lines(plan: Plan) -> list[str]:
     """Each input with where it comes from."""
     return [f"{row.tag}: {row.what}" for row in plan.basis]
+
+
+def memory_markdown(found: Sequence[RankMemory]) -> str:
+    """Memory of ranks for a document."""
+    heading, *cells = memory_rows(found)
+    return (
+        "\n".join(section("Memory of one rank", heading, [tuple(map(escaped, row)) for row in cells])) + "\n"
+    )
 
 
 def render_markdown(plan: Plan) -> str:

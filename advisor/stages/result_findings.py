@@ -24,7 +24,8 @@ PARTS = (
 DEVICE_PARTS = ("computing", "exposed_communication", "exposed_copies", "idle", "total")
 MOST_OPERATORS = 40
 LONGEST_NAME = 300  # of a kernel: templates of C++ take thousands of characters
-MEMORY = ("parameter", "gradient", "optimizer", "activation", "other", "host_peak", "device_peak")
+MEMORY = ("parameter", "gradient", "optimizer", "activation", "other", "host_peak", "device_peak",
+          "device_reserved")  # fmt: skip
 RATES = (
     "memory_sequential", "memory_strided", "memory_random", "storage_read", "h2d_pageable", "h2d_pinned",
     "d2h_pinned", "link",

@@ -34,7 +34,7 @@ def test_each_strategy_gets_its_points_and_those_of_one_process() -> None:
     found = measured_strategies([a_result()])
     assert {"ddp", "fsdp"} <= found.keys()
     assert Point(Place(2, 1, 32), 90, step_bytes=1e6) in found["fsdp"].points
-    assert found["fsdp"].peaks[Place(2, 1, 32)] == 10**9
+    assert found["fsdp"].peaks[Place(2, 1, 32)] == 10**9 // 2  # of the two, on the host
     assert found["fsdp"].points[0].place.ranks == 1
 
 
@@ -67,6 +67,39 @@ def test_what_cannot_be_told_apart_is_said() -> None:
     (row,) = compare(plans)
     assert "cannot be told apart" in row.sentence
     assert sum(odds for _, odds in row.odds) == pytest.approx(1)
+
+
+def with_memory() -> ResultData:
+    result = a_result()
+    sizes = {"parameter": 10**8, "gradient": 10**8, "optimizer": 2 * 10**8, "host_peak": 10**9}
+    profile = result.profile.model_copy(update={"memory_bytes": sizes})
+    return result.model_copy(update={"profile": profile})
+
+
+def test_the_command_tells_the_memory_of_every_strategy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(with_memory().to_json())
+    assert main(["plan", str(path), "--ranks", "2,8", "--format", "json", "--gpu", "T4"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    rows = {(row["strategy"], row["ranks"]): row for row in document["memory"]}
+    assert rows["fsdp", 2]["basis"] == "measured" and rows["fsdp", 2]["peak_bytes"] == 10**9 // 2
+    assert rows["fsdp", 8]["peak_bytes"] < rows["fsdp", 2]["peak_bytes"]
+    assert rows["zero2", 8]["basis"] == "categories"
+    assert {row["capacity_bytes"] for row in rows.values()} == {16 * 2**30}
+    peaks = {row["ranks"]: row["peak_bytes"] for row in document["predictions"] if row["strategy"] == "fsdp"}
+    assert peaks[8]["estimate"] == rows["fsdp", 8]["peak_bytes"]
+    for format in ("text", "md"):
+        assert main(["plan", str(path), "--ranks", "2,8", "--format", format]) == 0
+        assert "Memory of one rank" in capsys.readouterr().out
+
+
+def test_an_unknown_gpu_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(with_memory().to_json())
+    assert main(["plan", str(path), "--gpu", "Abacus"]) == 2
+    assert "no data sheet of Abacus" in capsys.readouterr().err
 
 
 def test_the_command_plans_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

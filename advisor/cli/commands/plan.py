@@ -1,6 +1,7 @@
 """``advisor plan``: what other numbers of ranks would give, without torch."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,7 @@ from advisor.cli.tables import table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from advisor.planning.memory import RankMemory
     from advisor.planning.plan import Plan
 
 HELP = """Predict what other numbers of ranks would give, with an interval and the reason.
@@ -86,6 +88,7 @@ def _network(written: str) -> float | None:
     default_text="keep-local",
     help="keep-local or keep-global.",
 )
+@setting("--gpu", type=str, metavar="NAME", group="What counts", help="GPU whose memory ranks have: H100.")
 @setting("--price", read=values.price, metavar="PER_HOUR", group="What counts", help="Of one rank.")
 @setting("--until", read=_samples, metavar="SAMPLES", group="What counts", help="Samples to be seen in all.")
 @setting("--far", group="What counts", help="Predict beyond 64 times the most ranks measured.")
@@ -96,8 +99,8 @@ def _network(written: str) -> float | None:
 def command(
     ctx: click.Context, *, points: tuple[str, ...], ranks: tuple[int, ...] | None, at: str | None,
     gpus_per_node: int | None, network: float | None, batch: Literal["keep-local", "keep-global"] | None,
-    price: float | None, until: float | None, far: bool, format: Literal["text", "json", "md"] | None,
-    no_color: bool, debug: bool,
+    gpu: str | None, price: float | None, until: float | None, far: bool,
+    format: Literal["text", "json", "md"] | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Read, predict, print."""
     problems = problems_of(ctx)
@@ -114,16 +117,23 @@ def command(
         if price is not None and until is None:
             raise UsageError("a price needs an end", hint="`--until 1e8`: samples to be seen in all")
     problems.raise_any()
+    from advisor.planning.memory import Memory
     from advisor.planning.places import Measured
     from advisor.planning.plan import make_plan, places
     from advisor.planning.points_file import read_places, read_points
 
+    memory: Memory | None = None
     if all(_is_result(name) for name in given):
         from advisor.cli.found import read_result_file
+        from advisor.planning.result_memory import memory_of
         from advisor.planning.result_points import measured_strategies
 
-        found = measured_strategies([read_result_file(name) for name in given])
+        results = [read_result_file(name) for name in given]
+        found = measured_strategies(results)
+        memory = memory_of(results, found, gpu)
     else:
+        if gpu is not None:
+            raise UsageError("a points file says nothing of memory", hint="`--gpu` is for a result")
         found = {"as measured": Measured(read_points(Path(given[0])))}
     measured = [point for one in found.values() for point in one.points]
     counts = {(point.place.ranks, point.place.nodes) for point in measured}
@@ -141,11 +151,12 @@ def command(
     plans = [
         make_plan(
             one.points, asked, network=network, price=price, samples=until, far=far, strategy=name,
-            peaks=one.peaks,
+            memory=memory,
         )
         for name, one in found.items()
     ]  # fmt: skip
-    write(_shown(plans, format or "text"))
+    fitting = [] if memory is None else memory.table(asked)
+    write(_shown(plans, fitting, format or "text"))
     return 0
 
 
@@ -153,7 +164,9 @@ def _is_result(name: str) -> bool:
     return name.endswith(".json") or Path(name).is_dir()
 
 
-def _shown(plans: "Sequence[Plan]", format: Literal["text", "json", "md"]) -> str:
+def _shown(
+    plans: "Sequence[Plan]", memory: "Sequence[RankMemory]", format: Literal["text", "json", "md"]
+) -> str:
     from advisor.planning.odds import compare
 
     compared = compare(plans) if len(plans) > 1 else []
@@ -161,13 +174,18 @@ def _shown(plans: "Sequence[Plan]", format: Literal["text", "json", "md"]) -> st
         document = plans[0].as_json()
         document["predictions"] = [row for plan in plans for row in plan.as_json()["predictions"]]
         odds = [{"ranks": row.ranks, "odds": dict(row.odds)} for row in compared]
-        return json.dumps({"schema_version": 1, **document, "odds": odds}, indent=2, allow_nan=False) + "\n"
-    from advisor.report.plan_lines import render_markdown
+        document |= {"odds": odds, "memory": [asdict(row) for row in memory]}
+        return json.dumps({"schema_version": 1, **document}, indent=2, allow_nan=False) + "\n"
+    from advisor.report.plan_lines import memory_markdown, memory_rows, render_markdown
 
     shown = []
     for plan in plans:
         name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if compared else ""
         shown.append(name + (_text(plan) if format == "text" else render_markdown(plan)))
+    if memory and format == "md":
+        shown.append(memory_markdown(memory))
+    elif memory:
+        shown.append("Memory of one rank\n" + table(memory_rows(memory), width()))
     if compared:
         shown.append("Strategies compared\n\n" + "".join(f"- {row.sentence}\n" for row in compared))
     return "\n".join(shown)

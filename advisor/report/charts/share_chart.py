@@ -21,7 +21,10 @@ from advisor.result.wording import shown
 
 WIDTH, LEFT, RIGHT, ROW = 430, 150, 84, 28
 MOST_BARS = 16
-PEAKS = {"host_peak": "peak of the process", "device_peak": "peak of the device"}
+PEAKS = {
+    "host_peak": "peak of the process", "device_peak": "peak of the device",
+    "device_reserved": "reserved on the device",
+}  # fmt: skip
 SMALL = 0.1  # of the peak, below which no category is worth a sentence
 LIMITS = {"flops": "arithmetic", "memory": "memory traffic"}
 UNKNOWN = (

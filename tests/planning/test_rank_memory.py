@@ -1,0 +1,79 @@
+"""Memory of ranks from measured categories, beside what public programs measured."""
+
+import pytest
+
+from advisor.planning.memory import Categories, Memory
+from advisor.planning.places import Place
+
+GIB = 2**30
+ONE = Categories(
+    parameters=4e9, gradients=4e9, optimizer=8e9, activations=10e9, peak=27e9, local_batch=8, reserved=30e9
+)
+
+
+def at(strategy: str, ranks: int, nodes: int = 1, batch: float = 8, **more: float) -> float:
+    return Memory(ONE, **more).at(strategy, Place(ranks, nodes, batch)).peak_bytes / 1e9  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("single", 27),
+        ("ddp", 27 + 4),  # a second copy of the gradients in buckets
+        ("zero", 27 + 4 - 8 * 3 / 4),
+        ("zero2", 27 - 12 * 3 / 4),
+        ("fsdp", 27 - 16 * 3 / 4 + 4),  # whole parameters while they are needed
+    ],
+)
+def test_a_strategy_divides_what_its_paper_says(strategy: str, said: float) -> None:
+    assert at(strategy, 4) == pytest.approx(said)
+
+
+def test_hybrid_sharding_divides_over_a_node_alone() -> None:
+    assert at("hybrid", 8, 2) == pytest.approx(at("fsdp", 4))
+    assert at("hybrid", 64, 16) == pytest.approx(at("fsdp", 4))
+
+
+def test_activations_follow_the_local_batch() -> None:
+    assert at("ddp", 4, batch=4) == pytest.approx(at("ddp", 4) - 5)
+
+
+def test_what_was_measured_stays_and_starts_the_rest() -> None:
+    peaks = {"fsdp": {Place(2, 1, 8): 30e9}}
+    memory = Memory(ONE, peaks)
+    measured, other = memory.at("fsdp", Place(2, 1, 8)), memory.at("fsdp", Place(8, 1, 8))
+    assert (measured.peak_bytes, measured.basis) == (30e9, "measured")
+    assert other.basis == "measured elsewhere"
+    assert other.peak_bytes == pytest.approx(30e9 - 16e9 * (1 / 2 - 1 / 8))
+    assert other.high_bytes == pytest.approx(30e9 - 12e9 * (1 / 2 - 1 / 8))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "fit"), [(40e9, "fits"), (33e9, "tight"), (30e9, "does not fit"), (None, "unknown")]
+)
+def test_reserved_memory_decides_between_fits_and_tight(capacity: float | None, fit: str) -> None:
+    row = Memory(ONE, capacity=capacity).at("ddp", Place(2, 1, 8))
+    assert row.reserved_bytes == pytest.approx(31e9 * 30 / 27)
+    assert row.fit == fit
+
+
+def test_ranks_of_a_node_share_the_memory_of_a_host() -> None:
+    memory = Memory(ONE, capacity=80e9, shared=True)
+    assert memory.at("ddp", Place(2, 1, 8)).fit == "fits"
+    assert memory.at("ddp", Place(4, 1, 8)).fit == "does not fit"
+
+
+@pytest.mark.parametrize(
+    ("eight", "many"), [(82.4, 67.0), (77.0, 62.0), (76.8, 61.8)], ids=["eager", "compiled", "float8"]
+)
+def test_fsdp_from_8_to_128_gpus_is_as_torchtitan_measured(eight: float, many: float) -> None:
+    """Llama 3.1 8B, GiB of one H100 (pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md).
+
+    The program keeps parameters, gradients and both states of Adam in float32.
+    """
+    size = 4 * 8.03e9
+    categories = Categories(size, size, 2 * size, 0, eight * GIB, 2)
+    memory = Memory(categories, {"fsdp": {Place(8, 1, 2): eight * GIB}})
+    row = memory.at("fsdp", Place(128, 16, 2))
+    assert row.peak_bytes / GIB == pytest.approx(many, rel=0.03)
+    assert abs(many - row.peak_bytes / GIB) < abs(many - eight) / 5  # what was measured at 8 alone is far off
