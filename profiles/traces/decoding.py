@@ -235,6 +235,16 @@ class Columns:
         return [counted(count, what) for what, count in counts.items() if count]
 
 
+def readable(event: bytes) -> bool:
+    """Whether ``Columns`` take an event as it stands, details included."""
+    try:
+        _decoder.decode(b"".join((b"[", event, b"]")))
+        _decode(event)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def counted(count: int, what: str) -> str:
     """A number and its noun, of which ``(s)`` marks the plural."""
     return f"{count:,} {what.replace('(s)', '' if count == 1 else 's')}"

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.profiles.traces.decoding import DETAILS
+from advisor.profiles.traces.decoding import DETAILS, readable
 
 NO_NUMBERS = "event(s) with nan or inf, taken as missing"
 NO_DURATIONS = "event(s) without a usable duration, taken as 0 us"
@@ -24,7 +24,8 @@ class Mended:
     """What was found in a block.
 
     Attributes:
-        events: Each event as JSON that a strict reader takes.
+        events: Each event as JSON that a strict reader takes: as it stands where nothing is wrong with it,
+            so that one given twice is known again, whichever way it was read.
         found: What was wrong, with the number of events.
         consumed: The bytes up to here need not be seen again.
         ended: The list of events ended here.
@@ -53,6 +54,7 @@ def mend(block: bytes) -> Mended:
             at, mended.ended = at + 1, True
             break
         constants.clear()
+        begin = at
         try:
             value, at = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
@@ -67,12 +69,12 @@ def mend(block: bytes) -> Mended:
             break
         else:
             if isinstance(value, dict):
-                _keep(value, mended, has_constants=bool(constants))
+                _keep(value, text[begin:at], mended, has_constants=bool(constants))
     mended.consumed = len(text[:at].encode("utf-8", "surrogateescape"))
     return mended
 
 
-def _keep(event: dict[str, Any], mended: Mended, *, has_constants: bool) -> None:
+def _keep(event: dict[str, Any], original: str, mended: Mended, *, has_constants: bool) -> None:
     phase = event.get("ph")
     if phase != "X":
         mended.events += [json.dumps({"ph": phase}).encode()] if phase in ("B", "E") else []
@@ -82,7 +84,9 @@ def _keep(event: dict[str, Any], mended: Mended, *, has_constants: bool) -> None
     mended.found[NO_TEXTS] += plain != text
     mended.found[NO_NUMBERS] += has_constants
     mended.found[NO_DURATIONS] += "dur" in event and _number(event["dur"]) is None
-    mended.events.append(plain.encode())
+    spelt = original.encode("utf-8", "surrogateescape")
+    sound = plain == text and not has_constants and readable(spelt)
+    mended.events.append(spelt if sound else plain.encode())
 
 
 def _same_length(match: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from trace_files import OP, a_file, record, rows_by_json, rows_of
 
@@ -154,7 +154,12 @@ events = st.fixed_dictionaries(
 quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
 
 
+DELETE_TWICE = [{**OP, "dur": 1, "args": {"Input type": ["\x7f"]}}] * 2
+
+
 @quick
+@example(found=DELETE_TWICE, block=1 << 18, spaced=False, escaped=True)
+@example(found=DELETE_TWICE, block=50, spaced=True, escaped=False)
 @given(
     found=st.lists(events, max_size=30),
     block=st.sampled_from((50, 333, 1 << 18)),
@@ -181,6 +186,18 @@ def test_events_given_twice_count_once_unless_they_have_no_duration(tmp_path: Pa
     trace = read_trace(a_file(tmp_path, [OP, other, instant, OP, instant, other, OP]))
     assert sorted(trace.external.tolist()) == [7, 7, 7, 8]
     assert trace.notes == ("3 events skipped: given twice",)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("escaped", [True, False])
+@pytest.mark.parametrize("typed", ["\x7f", "é", "\U0001f600", '"', "float"])
+def test_an_event_given_twice_counts_once_however_its_texts_are_written(
+    tmp_path: Path, typed: str, escaped: bool, indent: int | None
+) -> None:
+    twice = [{**OP, "args": {"Input type": [typed, "float"], "Input Dims": [[2, 3], []]}}] * 2
+    trace = read_trace(a_file(tmp_path, json.dumps(twice, ensure_ascii=escaped, indent=indent)))
+    assert (len(trace), trace.notes) == (1, ("1 event skipped: given twice",))
+    assert trace.details == [{"Input type": [typed, "float"], "Input Dims": [[2, 3], []]}]
 
 
 def test_the_collector_is_left_as_it_was(tmp_path: Path) -> None:
