@@ -37,6 +37,7 @@ def a_gpu(name: str, memory_gib: float, capability: tuple[int, int] = (8, 0)) ->
         ("AMD Instinct MI250X/MI250", 64.0, "AMD Instinct MI250X"),
         ("AMD Instinct MI355X", 287.98, "AMD Instinct MI355X"),
         ("Intel(R) Data Center GPU Max 1550", 128, "Intel Data Center GPU Max 1550"),
+        ("Intel(R) Data Center GPU Max 1550", 64, "Intel Data Center GPU Max 1550, one stack"),
     ],
 )
 def test_a_device_is_found_by_the_name_of_its_driver(name: str, memory_gib: float, sheet: str) -> None:
@@ -44,7 +45,17 @@ def test_a_device_is_found_by_the_name_of_its_driver(name: str, memory_gib: floa
     assert found is not None and found.name == sheet
 
 
-@pytest.mark.parametrize("name", ["NVIDIA H20", "NVIDIA GeForce RTX 4090 D", "Quadro P400", "an unknown one"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA H20",
+        "NVIDIA GeForce RTX 4090 D",
+        "Quadro P400",
+        "Intel(R) Data Center GPU Max 1100",
+        "Tesla V100S-PCIE-32GB",
+        "an unknown one",
+    ],
+)
 def test_a_device_without_a_data_sheet_here_is_not_taken_for_another(name: str) -> None:
     assert data_sheet(a_gpu(name, 24)) is None
 
@@ -58,13 +69,23 @@ def test_a_device_without_a_name_is_told_by_what_only_one_has() -> None:
 
 @pytest.mark.parametrize("sheet", DATA_SHEETS, ids=lambda sheet: sheet.name)
 def test_every_data_sheet_is_whole_and_found_by_its_own_name(sheet: DataSheet) -> None:
-    assert len(sheet.tflops) == len(TYPES) and sheet.source
+    assert len(sheet.tflops) == len(TYPES) and sheet.source.startswith("https://")
     known = dict(zip(TYPES, sheet.tflops, strict=True))
     assert known["float32"] and known["float16"]
     ordered = [known[name] or 0 for name in ("float32", "float32_medium", "bfloat16", "float8")]
     told = [rate for rate in ordered if rate]
     assert told == sorted(told), "fewer bits are never slower"
     assert data_sheet(a_gpu(sheet.name, 0.97 * sheet.memory_gib, sheet.capability)) == sheet
+
+
+@pytest.mark.parametrize("sheet", DATA_SHEETS, ids=lambda sheet: sheet.name)
+def test_a_matrix_unit_halves_its_rate_where_the_type_is_twice_as_wide(sheet: DataSheet) -> None:
+    """A rate with sparsity, or of sums in float16, among the others would be twice what it is taken for."""
+    known = dict(zip(TYPES, sheet.tflops, strict=True))
+    for narrow, wide in (("float8", "float16"), ("float16", "float32_medium")):
+        fast, slow = known[narrow], known[wide]
+        if fast and slow:
+            assert fast / slow == pytest.approx(2, rel=0.03)
 
 
 def test_rates_are_those_of_the_sheet_in_units_of_one() -> None:
