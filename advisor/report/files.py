@@ -34,13 +34,15 @@ CODE = re.compile(r"(`+)([^`\n]+)\1")
 
 def render_html(result: ResultData | ProfileData) -> str:
     """The report as one HTML file that needs nothing else: no request, styles and script inside."""
+    if isinstance(result, ProfileData):
+        return rendered("profile.html.j2", profile_page(result))
+    return rendered("report.html.j2", page(result, changes_patch(result), written=written(result)))
+
+
+def rendered(template: str, content: object) -> str:
+    """A whole page: the template with its content, styles and script."""
     script = _asset("report.js")
     digest_of_script = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template, content = (
-        ("profile.html.j2", profile_page(result))
-        if isinstance(result, ProfileData)
-        else ("report.html.j2", page(result, changes_patch(result), written=written(result)))
-    )
     return (
         _templates()
         .get_template(template)

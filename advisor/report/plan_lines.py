@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from advisor.planning.memory import RankMemory
 from advisor.planning.plan import Plan, Prediction
 from advisor.planning.predicting import Interval
+from advisor.planning.whole import Whole
 from advisor.report.digest import escaped
 from advisor.report.markdown import section
 from advisor.result import wording
@@ -124,12 +125,20 @@ def basis_lines(plan: Plan) -> list[str]:
     return [f"{row.tag}: {row.what}" for row in plan.basis]
 
 
-def memory_markdown(found: Sequence[RankMemory]) -> str:
-    """Memory of ranks for a document."""
-    heading, *cells = memory_rows(found)
-    return (
-        "\n".join(section("Memory of one rank", heading, [tuple(map(escaped, row)) for row in cells])) + "\n"
-    )
+def render_whole(whole: Whole) -> str:
+    """Everything that was planned for a document or a pull request."""
+    parts = []
+    for plan in whole.plans:
+        name = f"Strategy {escaped(plan.predictions[0].strategy, 60)}\n\n" if whole.compared else ""
+        parts.append(name + render_markdown(plan))
+    if whole.memory:
+        heading, *cells = memory_rows(whole.memory)
+        told = section("Memory of one rank", heading, [tuple(map(escaped, row)) for row in cells])
+        parts.append("\n".join(told) + "\n")
+    if whole.compared:
+        said = "".join(f"- {escaped(row.sentence, 1000)}\n" for row in whole.compared)
+        parts.append(f"**Strategies compared**\n\n{said}")
+    return "\n".join(parts)
 
 
 def render_markdown(plan: Plan) -> str:

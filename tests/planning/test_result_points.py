@@ -95,6 +95,28 @@ def test_the_command_tells_the_memory_of_every_strategy(
         assert "Memory of one rank" in capsys.readouterr().out
 
 
+def test_the_page_and_the_data_go_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "result.json", tmp_path / "plan"
+    path.write_text(with_memory().to_json())
+    asked = ["plan", str(path), "--ranks", "2,8", "--price", "2", "--until", "1e8", "--gpu", "T4"]
+    assert main([*asked, "--out", str(out)]) == 0
+    assert {each.name for each in out.iterdir()} == {"plan.html", "plan.json", "plan.md"}
+    page = (out / "plan.html").read_text()
+    for words in (
+        "Strategies compared",
+        "Speed-up",
+        "Parts of a step",
+        "Time against price",
+        "Memory of one rank",
+    ):
+        assert words in page
+    ids = [each.split('"')[0] for each in page.split(' id="')[1:]]
+    assert len(ids) == len(set(ids))
+    assert "http" not in page.replace("http-equiv", "")
+    assert main([*asked, "--format", "html"]) == 0
+    assert capsys.readouterr().out == page
+
+
 def test_an_unknown_gpu_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "result.json"
     path.write_text(with_memory().to_json())

@@ -1,25 +1,23 @@
 """``advisor plan``: what other numbers of ranks would give, without torch."""
 
 import json
-from dataclasses import asdict
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from advisor.base.errors import UsageError, clean
+from advisor.base.errors import EnvironmentProblem, UsageError, clean
 from advisor.cli import EXIT_CODES, values
-from advisor.cli.common import DEBUG, FORMAT, NO_COLOR, whole_number
+from advisor.cli.common import DEBUG, NO_COLOR, formats, whole_number
 from advisor.cli.configuration import Form
 from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of, setting
-from advisor.cli.output import warn, width, write
+from advisor.cli.output import tell, warn, width, write
 from advisor.cli.tables import table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from advisor.planning.memory import RankMemory
     from advisor.planning.plan import Plan
+    from advisor.planning.whole import Whole
 
 HELP = """Predict what other numbers of ranks would give, with an interval and the reason.
 
@@ -92,7 +90,8 @@ def _network(written: str) -> float | None:
 @setting("--price", read=values.price, metavar="PER_HOUR", group="What counts", help="Of one rank.")
 @setting("--until", read=_samples, metavar="SAMPLES", group="What counts", help="Samples to be seen in all.")
 @setting("--far", group="What counts", help="Predict beyond 64 times the most ranks measured.")
-@FORMAT
+@formats("text", "json", "md", "html")
+@setting("--out", type=str, metavar="DIR", group="Output", help="Write the page and the data to this folder.")
 @NO_COLOR
 @DEBUG
 @click.pass_context
@@ -100,7 +99,7 @@ def command(
     ctx: click.Context, *, points: tuple[str, ...], ranks: tuple[int, ...] | None, at: str | None,
     gpus_per_node: int | None, network: float | None, batch: Literal["keep-local", "keep-global"] | None,
     gpu: str | None, price: float | None, until: float | None, far: bool,
-    format: Literal["text", "json", "md"] | None, no_color: bool, debug: bool,
+    format: Literal["text", "json", "md", "html"] | None, out: str | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Read, predict, print."""
     problems = problems_of(ctx)
@@ -116,11 +115,15 @@ def command(
     with problems.gather(where="--price"):
         if price is not None and until is None:
             raise UsageError("a price needs an end", hint="`--until 1e8`: samples to be seen in all")
+    with problems.gather():
+        if out is None and format == "html" and sys.stdout.isatty():
+            raise UsageError("HTML to a terminal", hint="`> plan.html`, or `--out DIR`")
     problems.raise_any()
     from advisor.planning.memory import Memory
     from advisor.planning.places import Measured
     from advisor.planning.plan import make_plan, places
     from advisor.planning.points_file import read_places, read_points
+    from advisor.planning.whole import Whole
 
     memory: Memory | None = None
     if all(_is_result(name) for name in given):
@@ -156,7 +159,11 @@ def command(
         for name, one in found.items()
     ]  # fmt: skip
     fitting = [] if memory is None else memory.table(asked)
-    write(_shown(plans, fitting, format or "text"))
+    whole = Whole.of(plans, fitting)
+    if out is not None:
+        _write_to(Path(out), whole)
+        return 0
+    write(_shown(whole, format or "text"))
     return 0
 
 
@@ -164,31 +171,43 @@ def _is_result(name: str) -> bool:
     return name.endswith(".json") or Path(name).is_dir()
 
 
-def _shown(
-    plans: "Sequence[Plan]", memory: "Sequence[RankMemory]", format: Literal["text", "json", "md"]
-) -> str:
-    from advisor.planning.odds import compare
-
-    compared = compare(plans) if len(plans) > 1 else []
+def _shown(whole: "Whole", format: Literal["text", "json", "md", "html"]) -> str:
     if format == "json":
-        document = plans[0].as_json()
-        document["predictions"] = [row for plan in plans for row in plan.as_json()["predictions"]]
-        odds = [{"ranks": row.ranks, "odds": dict(row.odds)} for row in compared]
-        document |= {"odds": odds, "memory": [asdict(row) for row in memory]}
-        return json.dumps({"schema_version": 1, **document}, indent=2, allow_nan=False) + "\n"
-    from advisor.report.plan_lines import memory_markdown, memory_rows, render_markdown
+        return json.dumps(whole.as_json(), indent=2, allow_nan=False) + "\n"
+    if format == "html":
+        from advisor.report.plan_page import render_plan
 
+        return render_plan(whole)
+    from advisor.report.plan_lines import memory_rows, render_whole
+
+    if format == "md":
+        return render_whole(whole)
     shown = []
-    for plan in plans:
-        name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if compared else ""
-        shown.append(name + (_text(plan) if format == "text" else render_markdown(plan)))
-    if memory and format == "md":
-        shown.append(memory_markdown(memory))
-    elif memory:
-        shown.append("Memory of one rank\n" + table(memory_rows(memory), width()))
-    if compared:
-        shown.append("Strategies compared\n\n" + "".join(f"- {row.sentence}\n" for row in compared))
+    for plan in whole.plans:
+        name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if whole.compared else ""
+        shown.append(name + _text(plan))
+    if whole.memory:
+        shown.append("Memory of one rank\n" + table(memory_rows(whole.memory), width()))
+    if whole.compared:
+        shown.append("Strategies compared\n\n" + "".join(f"- {row.sentence}\n" for row in whole.compared))
     return "\n".join(shown)
+
+
+def _write_to(folder: Path, whole: "Whole") -> None:
+    """Write ``plan.html``, ``plan.json`` and ``plan.md``."""
+    from advisor.base.atomic_file import write_atomically
+
+    contents = {f"plan.{kind}": _shown(whole, kind) for kind in ("html", "json", "md")}
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, content in contents.items():
+            write_atomically(folder / name, content)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"cannot write to {clean(str(folder))}", cause=clean(error.strerror or str(error))
+        ) from None
+    for name in contents:
+        tell(f"Wrote {clean(str(folder / name))}")
 
 
 def _require_sources(names: tuple[str, ...]) -> None:

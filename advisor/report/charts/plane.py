@@ -1,6 +1,6 @@
 """A small plane for points and lines: values upwards, with round ticks, and named places to the right."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -50,13 +50,20 @@ class Plane:
         value = min(max(value, self.low), self.high)
         return BOTTOM - (BOTTOM - TOP) * (value - self.low) / (self.high - self.low)
 
-    def axes(self, places: Sequence[tuple[float, str]], across: str, upwards: str) -> list[Markup]:
+    def axes(
+        self,
+        places: Sequence[tuple[float, str]],
+        across: str,
+        upwards: str,
+        written: Callable[[float], str] = "{:.10g}".format,
+    ) -> list[Markup]:
         """Thin lines at round values with their figures, the names of places, and what both are.
 
         Args:
             places: Where a name stands, from left to right; names that do not fit are left out.
             across: What the places are.
             upwards: What the values are, with their unit.
+            written: How a value is written, if the plane holds another scale.
         """
         ticks = [
             tick for tick in drawing.round_ticks(self.low, self.high, 4) if self.low <= tick <= self.high
@@ -64,7 +71,7 @@ class Plane:
         grid = "".join(f"M{LEFT} {fixed(self.y(tick))}H{WIDTH - RIGHT}" for tick in ticks)
         parts = [element("path", d=grid, stroke=LINE, fill="none")]
         parts += [
-            label(LEFT - 6, self.y(tick) + 4, f"{tick:.10g}", anchor="end", colour=MUTED) for tick in ticks
+            label(LEFT - 6, self.y(tick) + 4, written(tick), anchor="end", colour=MUTED) for tick in ticks
         ]
         taken = float("-inf")
         for place, name in places:
