@@ -280,11 +280,11 @@ def test_43_uncommitted_changes_are_warned_about_and_kept(
 def test_26_a_budget_below_one_baseline_run_is_refused_with_one_that_is_enough(here: Path) -> None:
     lay_out(Row((), 2, (), files={"train.py": SLEEPY}), here)
     done = subprocess.run(
-        [sys.executable, "-m", "advisor", "tune", "train.py", "--budget", "5s"], cwd=here,
+        [sys.executable, "-m", "advisor", "tune", "train.py", "--budget", "2s"], cwd=here,
         capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert "error: one baseline run takes " in done.stderr and "the budget is 5s" in done.stderr
+    assert "error: one baseline run takes " in done.stderr and "the budget is 2s" in done.stderr
     assert "hint: `--budget " in done.stderr and "fewer `--steps`" in done.stderr
 
 

@@ -13,7 +13,7 @@ from toy_study import STEPPING
 
 from advisor.tuners.trial.messages import MAX_OUTCOME, TrialOutcome
 
-WORKERS = ("--knob", "num_workers=0,2")
+ALLOCATOR = ("--knob", "malloc=libc,libc-tuned")
 MANY = ("--knob", "num_workers=0,1,2,4", "--knob", "placebo")
 
 
@@ -32,7 +32,7 @@ def result(toy: Toy) -> dict[str, Any]:
 
 
 def test_where_every_candidate_lacks_memory_nothing_is_recommended(toy: Toy) -> None:
-    toy.knobs, toy.environment = WORKERS, {CANDIDATES: "oom_device"}
+    toy.knobs, toy.environment = ALLOCATOR, {CANDIDATES: "oom_device"}
     code, said = toy.run()
     assert code == 4, said
     assert "oom_device" in said
@@ -56,11 +56,11 @@ def test_a_program_that_fails_now_and_then_ends_with_what_is_valid(toy: Toy) -> 
 @pytest.mark.faults
 @pytest.mark.parametrize(("fate", "state"), [(ONCE, "complete"), ("killed", "failed")])
 def test_a_trial_that_is_killed_from_outside_is_measured_once_more(fate: str, state: str, toy: Toy) -> None:
-    toy.knobs, toy.environment = WORKERS, {CANDIDATES: fate}
+    toy.knobs, toy.environment = ALLOCATOR, {CANDIDATES: fate}
     code, said = toy.run()
     assert code == 0, said
     kept = fault_oracle.check(toy.folder, mark=toy.mark, code=code)
-    (trial,) = [trial for trial in kept.trials.values() if trial.config == {"num_workers": 2}]
+    (trial,) = [trial for trial in kept.trials.values() if trial.config == {"malloc": "libc-tuned"}]
     assert trial.state == state
     assert trial.cause == (None if state == "complete" else "killed")
     assert trial.marks == ["measured once more: killed, as it was written down"]
@@ -69,7 +69,7 @@ def test_a_trial_that_is_killed_from_outside_is_measured_once_more(fate: str, st
 
 @pytest.mark.faults
 def test_a_loss_that_is_no_number_is_a_failure_and_optuna_is_told_no_value(toy: Toy) -> None:
-    toy.knobs, toy.environment = (*WORKERS, "--knob", "placebo"), {CANDIDATES: "nan"}
+    toy.knobs, toy.environment = (*ALLOCATOR, "--knob", "placebo"), {CANDIDATES: "nan"}
     code, said = toy.run()
     assert code in (0, 4), said
     kept = fault_oracle.check(toy.folder, mark=toy.mark, code=code)
@@ -122,7 +122,7 @@ def steps_of(spec: Path) -> int:
 
 @pytest.mark.faults
 def test_an_outcome_that_cannot_be_read_is_told_as_our_fault(toy: Toy) -> None:
-    toy.knobs, toy.environment = WORKERS, {CANDIDATES: "garbage"}
+    toy.knobs, toy.environment = ALLOCATOR, {CANDIDATES: "garbage"}
     code, said = toy.run()
     assert code == 4, said
     kept = fault_oracle.check(toy.folder, mark=toy.mark, code=code)
@@ -167,7 +167,7 @@ def test_a_changed_target_or_space_is_no_continuation(toy: Toy) -> None:
     code, said = toy.run("--resume")
     assert code == 2 and "train.py" in said and "sha256:" in said, said
     (toy.folder / "train.py").write_text("import torch\n")
-    toy.knobs = WORKERS
+    toy.knobs = ALLOCATOR
     code, said = toy.run("--resume")
     assert code == 2 and "placebo" in said and "--study" in said, said
     fault_oracle.check(toy.folder, mark=toy.mark, code=code)

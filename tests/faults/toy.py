@@ -20,7 +20,7 @@ from advisor.base.fault_points import VARIABLE
 
 PROGRAM = Path(__file__).with_name("toy_study.py")
 COMMAND = ("tune", "train.py", "--keep-batch", "--study", "s", "--budget", "60s")
-KEEP = ("--knob", "placebo", "--knob", "num_workers=0,2")  # nothing helps: the search alone
+KEEP = ("--knob", "placebo", "--knob", "malloc=libc,libc-tuned")  # nothing helps: the search alone
 CHANGE = ("--knob", "gc_freeze=off,freeze")  # it helps: reduction, gate and confirmation too
 LIMIT_S = 240.0
 

@@ -135,20 +135,20 @@ SITUATIONS = (
     Situation(
         "growing_history",
         ("rising_step_time",),
-        says=(r"longer than the last", r"`history`"),
+        says=(r"more in each step than in the last", r"`history`"),
         place="history.append",
     ),
     Situation(
         "archive_kept_open",
         ("shared_handles",),
-        says=(r"`dataset\.archive` is an open zipfile\.ZipFile", r"[Oo]pen it in each worker"),
+        says=(r"share one open zipfile\.ZipFile, `dataset\.archive`", r"[Oo]pen it in each worker"),
         place="self.archive = None if",
         never=(r"num_workers=[2-9]",),
     ),
     Situation(
         "generator_in_dataset",
         ("copied_generators",),
-        says=(r"`dataset\.transform\.rng` .*draw the same numbers", r"initial_seed"),
+        says=(r"draw the same numbers, .* `dataset\.transform\.rng`", r"initial_seed"),
         place="self.rng = None if",
     ),
     Situation(

@@ -16,7 +16,7 @@ from advisor.tuners.worker_knob import NEEDS_WORKERS, NO_LOADER, WorkerSetting
 
 CHANGED: dict[str, int | str] = {
     "prefetch_factor": 4, "persistent_workers": "on", "in_order": "off",
-    "multiprocessing_context": "forkserver",
+    "multiprocessing_context": "forkserver", "sharing_strategy": "file_system",
 }  # fmt: skip
 
 every_setting = pytest.mark.parametrize("name", CHANGED)

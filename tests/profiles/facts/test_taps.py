@@ -162,6 +162,8 @@ def test_optimizers_are_described_as_the_program_made_them() -> None:
         parameter_bytes=12,
         state_bytes=32,
         without_gradient_bytes=0,
+        groups=1,
+        distinct_groups=1,
     )
 
 
