@@ -224,7 +224,7 @@ def _finding(finding: Finding) -> FindingData:
 def _plain(value: Any) -> Any:
     """Evidence as JSON can hold it."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {_near(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float):

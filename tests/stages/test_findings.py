@@ -99,12 +99,12 @@ def test_paths_below_the_working_folder_are_told_as_seen_from_there(
         location=Location(file, 3),
         title=f"waits at {file}:3",
         advice=f"Edit {file}:3, not {tmp_path}x/train.py or /mnt{file}.",
-        evidence={"places": [Location(file, 3)]},
+        evidence={"places": [Location(file, 3)], "lines": {f"{file}:3": 0.5}},
     )
     assert found.location is not None and found.location.file == os.path.join("src", "train.py")
     assert found.title == "waits at src/train.py:3"
     assert found.advice == f"Edit src/train.py:3, not {tmp_path}x/train.py or /mnt{file}."
-    assert found.evidence == {"places": ["src/train.py:3"]}
+    assert found.evidence == {"places": ["src/train.py:3"], "lines": {"src/train.py:3": 0.5}}
 
 
 def test_in_the_root_folder_paths_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,8 @@ def build_space(
     own, not_tried, choices = _own(knobs, profile, asked, settings), list[NotTried](), {}
     check_fixed(knobs, settings, own, profile)
     names = set(asked or knobs)
-    names |= {name for name in knobs if knobs[name].follows in asked}
+    decided = set(asked) & {"batch_size", "num_workers"}  # what follows a strategy is asked for by its name
+    names |= {name for name in knobs if knobs[name].follows in decided}
     if "strategy" in asked:
         names.add("ranks")
     elif max(ranks, default=len(profile.machine.gpus)) < 2 and "strategy" not in settings:

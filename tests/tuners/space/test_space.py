@@ -72,6 +72,11 @@ def test_named_knobs_are_the_only_ones() -> None:
     assert space.size == 4
 
 
+def test_a_named_strategy_brings_the_ranks_and_none_of_its_settings() -> None:
+    space = build_space(KNOBS, a_rich_profile(), named={"strategy": ["single", "ddp"]}, ranks=(2,))
+    assert space.choices.keys() == {"strategy", "ranks"}
+
+
 def test_named_values_are_taken_beyond_what_the_knob_proposes() -> None:
     profile = a_rich_profile(a_machine(bf16_speedup=0.5))
     space = build_space(KNOBS, profile, named={"amp": ["fp16", "bf16"], "batch_size": [48]})
