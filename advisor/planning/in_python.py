@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from advisor.base.errors import ArgumentError
+from advisor.planning.goal import Goal
 from advisor.planning.network import bytes_per_s
 from advisor.planning.places import Place, Point
 from advisor.planning.plan import Batch, Plan, make_plan, places
@@ -47,4 +48,4 @@ def plan(
         counts = ranks if ranks is not None else sorted({point.place.ranks for point in measured})
         at = places(measured, counts, gpus_per_node, batch)
     speed = bytes_per_s(network)
-    return make_plan(measured, at, network=speed, price=price, samples=samples, far=far)
+    return make_plan(measured, at, network=speed, goal=Goal(samples, price), far=far)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from advisor.base.errors import UsageError
+from advisor.planning.goal import Goal
 from advisor.planning.memory import SHARES, Memory
 from advisor.planning.places import Place, Point
 from advisor.planning.predicting import Interval, Predicted, Predictor
@@ -105,8 +106,7 @@ def make_plan(
     asked: Sequence[Place],
     *,
     network: float | None = None,
-    price: float | None = None,
-    samples: float | None = None,
+    goal: Goal | None = None,
     far: bool = False,
     strategy: str = "as measured",
     memory: Memory | None = None,
@@ -117,8 +117,7 @@ def make_plan(
         points: Measurements of one program.
         asked: Where it would run.
         network: Bytes a second that one node sends, if the network is named.
-        price: Of one rank for an hour.
-        samples: How many are to be seen, for hours and price.
+        goal: What is to be reached, for hours and price.
         far: Predict beyond 64 times the most ranks measured, too.
         strategy: What is told as the way of training.
         memory: Of a rank, where it was measured.
@@ -127,6 +126,7 @@ def make_plan(
         UsageError: Nothing is left to predict.
     """
     predictor = Predictor(points, Priors.stored(), network)
+    goal = goal or Goal()
     first = min(points, key=lambda point: (point.place.ranks, point.place.nodes))
     rows, left_out = [], []
     for place in asked:
@@ -136,13 +136,15 @@ def make_plan(
                 f"{place.ranks} ranks: {predicted.beyond:g} times the most measured; --far predicts it"
             )
             continue
-        rows.append(_prediction(predicted, first, points, strategy, price, samples, memory))
+        rows.append(_prediction(predicted, first, points, strategy, goal, memory))
     if not rows:
         raise UsageError(
             f"every count is more than {TOO_FAR} times what was measured",
             hint="`--far`, or measure at more ranks",
         )
-    return Plan(tuple(rows), _basis(points, predictor, network), tuple(left_out), _narrower(points, rows))
+    return Plan(
+        tuple(rows), _basis(points, predictor, network, goal), tuple(left_out), _narrower(points, rows)
+    )
 
 
 def _prediction(
@@ -150,20 +152,17 @@ def _prediction(
     first: Point,
     points: Sequence[Point],
     strategy: str,
-    price: float | None,
-    samples: float | None,
+    goal: Goal,
     memory: Memory | None,
 ) -> Prediction:
     place, step = predicted.place, predicted.step_ms
     throughput = _inverse(step, 1e3 * place.ranks * place.local_batch)
     before = 1e3 * first.place.ranks * first.place.local_batch / first.step_ms
-    hours, peak, fit = None, None, ""
+    peak, fit = None, ""
+    hours = goal.hours(step, place, first.place.ranks * first.place.local_batch)
     if memory is not None and strategy in SHARES:
         found = memory.at(strategy, place)
         peak, fit = Interval(found.peak_bytes, found.peak_bytes, found.high_bytes), found.fit
-    if samples is not None:
-        steps = samples / (place.ranks * place.local_batch)
-        hours = _times(step, steps / 3.6e6)
     return Prediction(
         ranks=place.ranks,
         nodes=place.nodes,
@@ -177,7 +176,7 @@ def _prediction(
         peak_bytes=peak,
         fit=fit,
         hours=hours,
-        price=_times(hours, price * place.ranks) if hours is not None and price is not None else None,
+        price=goal.cost(hours, place.ranks),
         parts_ms=asdict(predicted.parts),
         beyond=predicted.beyond,
         far=predicted.beyond > FAR,
@@ -200,7 +199,9 @@ def _note(predicted: Predicted, points: Sequence[Point]) -> str:
     return "; ".join(said)
 
 
-def _basis(points: Sequence[Point], predictor: Predictor, network: float | None) -> tuple[Basis, ...]:
+def _basis(
+    points: Sequence[Point], predictor: Predictor, network: float | None, goal: Goal
+) -> tuple[Basis, ...]:
     counts = sorted({(point.place.ranks, point.place.nodes) for point in points})
     told = ", ".join(f"{ranks} on {nodes}" for ranks, nodes in counts[:12])
     more = f" and {len(counts) - 12} more" if len(counts) > 12 else ""
@@ -211,6 +212,7 @@ def _basis(points: Sequence[Point], predictor: Predictor, network: float | None)
         used = predictor.network_ms is not None
         rest = "" if used else "; not used, since no bytes of a step are known"
         rows.append(Basis(f"network of a node: {network / 1e9:g} GB/s{rest}", "named"))
+    rows += [Basis(text, tag) for text, tag in goal.basis]
     rows.append(
         Basis(
             "how computing, waiting and links behave where nothing was measured: public programs", "assumed"

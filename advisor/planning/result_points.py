@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from advisor.base.errors import UsageError
 from advisor.planning.places import Measured, Place, Point
+from advisor.planning.predicting import Interval as Noise
 from advisor.result.document import Interval, ProfileData, Rate, ResultData, Trial, Value
 
 SINGLE = "single"
@@ -74,3 +75,13 @@ def _strategy(config: Mapping[str, Value]) -> str:
 def _count(config: Mapping[str, Value]) -> int:
     count = config.get("ranks", 1)
     return count if isinstance(count, int) and _strategy(config) != SINGLE else 1
+
+
+def noise_of(results: Sequence[ResultData | ProfileData]) -> Noise | None:
+    """The gradient noise scale in samples that a result measured, with its interval."""
+    for result in results:
+        known = result.batch if isinstance(result, ResultData) else None
+        scale = None if known is None else known.noise_scale
+        if scale is not None and scale.low > 0:
+            return Noise(scale.estimate, scale.low, scale.high)
+    return None

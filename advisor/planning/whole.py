@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from advisor.planning.choosing import choices
 from advisor.planning.memory import RankMemory
 from advisor.planning.odds import Compared, compare
 from advisor.planning.plan import Plan
@@ -18,11 +19,20 @@ class Whole:
     plans: tuple[Plan, ...]
     compared: tuple[Compared, ...]
     memory: tuple[RankMemory, ...]
+    choices: tuple[str, ...] = ()  # sentences: which count to take
 
     @classmethod
-    def of(cls, plans: Sequence[Plan], memory: Sequence[RankMemory] = ()) -> "Whole":
-        """With the odds of the strategies."""
-        return cls(tuple(plans), tuple(compare(plans)) if len(plans) > 1 else (), tuple(memory))
+    def of(
+        cls,
+        plans: Sequence[Plan],
+        memory: Sequence[RankMemory] = (),
+        *,
+        deadline_hours: float | None = None,
+        spend: float | None = None,
+    ) -> "Whole":
+        """With the odds of the strategies, and what to take."""
+        compared = tuple(compare(plans)) if len(plans) > 1 else ()
+        return cls(tuple(plans), compared, tuple(memory), choices(plans, deadline_hours, spend))
 
     def as_json(self) -> dict[str, Any]:
         """The document of `--format json`."""
@@ -30,4 +40,5 @@ class Whole:
         document["predictions"] = [row for plan in self.plans for row in plan.as_json()["predictions"]]
         odds = [{"ranks": row.ranks, "odds": dict(row.odds)} for row in self.compared]
         memory = [asdict(row) for row in self.memory]
-        return {"schema_version": SCHEMA_VERSION, **document, "odds": odds, "memory": memory}
+        document |= {"odds": odds, "memory": memory, "choices": list(self.choices)}
+        return {"schema_version": SCHEMA_VERSION, **document}

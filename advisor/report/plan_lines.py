@@ -12,8 +12,8 @@ from advisor.result import wording
 
 HEADINGS = ("ranks", "nodes", "batch", "step (90 % interval)", "trivial", "speed-up")
 NOT_IN_IT = (
-    "other jobs on the network, failures, storage under many readers, learning at another global batch, "
-    "another GPU than the measured one"
+    "other jobs on the network, failures unless --failures, storage under many readers, learning at another "
+    "global batch unless --noise-scale, the speed of another GPU than the measured one"
 )
 
 
@@ -135,6 +135,8 @@ def render_whole(whole: Whole) -> str:
         heading, *cells = memory_rows(whole.memory)
         told = section("Memory of one rank", heading, [tuple(map(escaped, row)) for row in cells])
         parts.append("\n".join(told) + "\n")
+    if whole.choices:
+        parts.append("**What to take**\n\n" + "".join(f"- {escaped(line, 1000)}\n" for line in whole.choices))
     if whole.compared:
         said = "".join(f"- {escaped(row.sentence, 1000)}\n" for row in whole.compared)
         parts.append(f"**Strategies compared**\n\n{said}")

@@ -33,6 +33,7 @@ class PlanPage:
 
     headline: str
     answer: str
+    choices: list[str]
     plans: list[StrategyPlan]
     compared: list[str]
     odds: Chart | None
@@ -52,6 +53,7 @@ def plan_page(whole: Whole) -> PlanPage:
     return PlanPage(
         headline="What more ranks would give",
         answer=plan_lines.answer(best),
+        choices=list(whole.choices),
         plans=[_strategy(at, plan) for at, plan in enumerate(whole.plans)],
         compared=[row.sentence for row in whole.compared],
         odds=plan_chart.odds_map("odds", whole.compared, whole.memory) if whole.compared else None,

@@ -44,6 +44,16 @@ def _samples(written: str) -> float:
     return count
 
 
+def _positive(written: str) -> float:
+    try:
+        value = float(written)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e18:
+        raise UsageError(f"'{clean(written, 60)}' is not a number above 0", hint="`48`")
+    return value
+
+
 def _network(written: str) -> float | None:
     from advisor.planning.network import bytes_per_s
 
@@ -89,6 +99,31 @@ def _network(written: str) -> float | None:
 @setting("--gpu", type=str, metavar="NAME", group="What counts", help="GPU whose memory ranks have: H100.")
 @setting("--price", read=values.price, metavar="PER_HOUR", group="What counts", help="Of one rank.")
 @setting("--until", read=_samples, metavar="SAMPLES", group="What counts", help="Samples to be seen in all.")
+@setting(
+    "--deadline",
+    read=_positive,
+    metavar="HOURS",
+    group="What counts",
+    help="Name the cheapest count in this time.",
+)
+@setting(
+    "--spend", read=_positive, metavar="SUM", group="What counts", help="Name the fastest count for this sum."
+)
+@setting(
+    "--noise-scale",
+    read=_positive,
+    metavar="SAMPLES",
+    group="What counts",
+    default_text="as the result measured it, else not counted",
+    help="Gradient noise scale: larger batches need more samples.",
+)
+@setting(
+    "--failures",
+    read=_positive,
+    metavar="GPU_HOURS",
+    group="What counts",
+    help="Count stops, one per so many GPU-hours.",
+)
 @setting("--far", group="What counts", help="Predict beyond 64 times the most ranks measured.")
 @formats("text", "json", "md", "html")
 @setting("--out", type=str, metavar="DIR", group="Output", help="Write the page and the data to this folder.")
@@ -98,7 +133,8 @@ def _network(written: str) -> float | None:
 def command(
     ctx: click.Context, *, points: tuple[str, ...], ranks: tuple[int, ...] | None, at: str | None,
     gpus_per_node: int | None, network: float | None, batch: Literal["keep-local", "keep-global"] | None,
-    gpu: str | None, price: float | None, until: float | None, far: bool,
+    gpu: str | None, price: float | None, until: float | None, deadline: float | None, spend: float | None,
+    noise_scale: float | None, failures: float | None, far: bool,
     format: Literal["text", "json", "md", "html"] | None, out: str | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Read, predict, print."""
@@ -115,25 +151,37 @@ def command(
     with problems.gather(where="--price"):
         if price is not None and until is None:
             raise UsageError("a price needs an end", hint="`--until 1e8`: samples to be seen in all")
+    for name, value in (("--deadline", deadline), ("--spend", spend), ("--noise-scale", noise_scale),
+                        ("--failures", failures)):  # fmt: skip
+        with problems.gather(where=name):
+            if value is not None and until is None:
+                raise UsageError(f"{name} needs an end", hint="`--until 1e8`: samples to be seen in all")
+    with problems.gather(where="--spend"):
+        if spend is not None and price is None:
+            raise UsageError("a sum needs a price", hint="`--price 2.5`: of one rank for an hour")
     with problems.gather():
         if out is None and format == "html" and sys.stdout.isatty():
             raise UsageError("HTML to a terminal", hint="`> plan.html`, or `--out DIR`")
     problems.raise_any()
+    from advisor.planning.goal import Goal
     from advisor.planning.memory import Memory
     from advisor.planning.places import Measured
     from advisor.planning.plan import make_plan, places
     from advisor.planning.points_file import read_places, read_points
+    from advisor.planning.predicting import Interval
     from advisor.planning.whole import Whole
 
     memory: Memory | None = None
+    noise = None if noise_scale is None else Interval(noise_scale, noise_scale, noise_scale)
     if all(_is_result(name) for name in given):
         from advisor.cli.found import read_result_file
         from advisor.planning.result_memory import memory_of
-        from advisor.planning.result_points import measured_strategies
+        from advisor.planning.result_points import measured_strategies, noise_of
 
         results = [read_result_file(name) for name in given]
         found = measured_strategies(results)
         memory = memory_of(results, found, gpu)
+        noise = noise or noise_of(results)
     else:
         if gpu is not None:
             raise UsageError("a points file says nothing of memory", hint="`--gpu` is for a result")
@@ -151,15 +199,18 @@ def command(
     else:
         wanted = ranks or tuple(sorted({*RANKS, *(count for count, _ in counts)}))
         asked = places(measured, wanted, gpus_per_node, batch or "keep-local")
+    goal = Goal(
+        until, price, noise if until is not None else None, failures,
+        noise_tag="measured" if noise_scale is None else "named",
+    )  # fmt: skip
     plans = [
         make_plan(
-            one.points, asked, network=network, price=price, samples=until, far=far, strategy=name,
-            memory=memory,
+            one.points, asked, network=network, goal=goal, far=far, strategy=name, memory=memory,
         )
         for name, one in found.items()
     ]  # fmt: skip
     fitting = [] if memory is None else memory.table(asked)
-    whole = Whole.of(plans, fitting)
+    whole = Whole.of(plans, fitting, deadline_hours=deadline, spend=spend)
     if out is not None:
         _write_to(Path(out), whole)
         return 0
@@ -188,6 +239,8 @@ def _shown(whole: "Whole", format: Literal["text", "json", "md", "html"]) -> str
         shown.append(name + _text(plan))
     if whole.memory:
         shown.append("Memory of one rank\n" + table(memory_rows(whole.memory), width()))
+    if whole.choices:
+        shown.append("What to take\n\n" + "".join(f"- {line}\n" for line in whole.choices))
     if whole.compared:
         shown.append("Strategies compared\n\n" + "".join(f"- {row.sentence}\n" for row in whole.compared))
     return "\n".join(shown)

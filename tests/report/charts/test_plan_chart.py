@@ -2,6 +2,7 @@
 
 import re
 
+from advisor.planning.goal import Goal
 from advisor.planning.memory import Categories, Memory
 from advisor.planning.odds import Compared
 from advisor.planning.places import Place, Point
@@ -11,8 +12,8 @@ from advisor.report.charts.plan_chart import fan, memory_bars, odds_map, parts_o
 POINTS = [Point(Place(ranks, 1, 32), 100 + ranks) for ranks in (1, 2, 4)]
 
 
-def a_plan(**more: float) -> Plan:
-    return make_plan(POINTS, [Place(ranks, 1, 32) for ranks in (1, 2, 4, 8)], **more)  # type: ignore[arg-type]
+def a_plan(goal: Goal | None = None) -> Plan:
+    return make_plan(POINTS, [Place(ranks, 1, 32) for ranks in (1, 2, 4, 8)], goal=goal)
 
 
 def test_the_fan_is_solid_between_measured_counts_alone() -> None:
@@ -32,7 +33,7 @@ def test_parts_stack_to_the_step() -> None:
 
 def test_time_against_price_needs_a_price() -> None:
     assert price_plane("price", a_plan()) is None
-    chart = price_plane("price", a_plan(samples=1e6, price=2.0))
+    chart = price_plane("price", a_plan(Goal(samples=1e6, price=2.0)))
     assert chart is not None
     hours = [float(row[1]) for row in chart.rows]
     assert hours[0] > 1.3 * hours[-1]

@@ -1,0 +1,60 @@
+"""Which count to take: most for the money, fastest that still gains, within a deadline or a sum."""
+
+from collections.abc import Sequence
+
+from advisor.planning.plan import Plan, Prediction
+
+NO_ROOM = "does not fit"
+
+
+def choices(
+    plans: Sequence[Plan], deadline_hours: float | None = None, spend: float | None = None
+) -> tuple[str, ...]:
+    """Sentences about the counts that reach the goal; none without a goal.
+
+    A count counts as within a limit if the slow end of its interval is. What does not fit into memory is
+    no choice.
+    """
+    rows = [row for plan in plans for row in plan.predictions if row.hours and row.fit != NO_ROOM]
+    if not rows:
+        return ()
+    several = len({row.strategy for row in rows}) > 1
+    said = [f"fastest that still gains: {_told(_fastest(rows), several)}"]
+    priced = [row for row in rows if row.price]
+    if priced:
+        said.insert(0, f"most for the money: {_told(min(priced, key=_price), several)}")
+    if deadline_hours is not None:
+        within = [row for row in rows if _slowest(row) <= deadline_hours]
+        cheapest = min(within, key=lambda row: (_price(row), row.ranks)) if within else None
+        said.append(_limited(f"in {deadline_hours:g} hours", cheapest, several))
+    if spend is not None:
+        within = [row for row in priced if row.price and row.price.high <= spend]
+        said.append(_limited(f"for {spend:g}", _fastest(within) if within else None, several))
+    return tuple(said)
+
+
+def _fastest(rows: Sequence[Prediction]) -> Prediction:
+    """By the slow end of the interval: what may gain nothing is no gain; of equals the fewest ranks."""
+    return min(rows, key=lambda row: (_slowest(row), row.ranks))
+
+
+def _slowest(row: Prediction) -> float:
+    return row.hours.high if row.hours else float("inf")
+
+
+def _price(row: Prediction) -> float:
+    return row.price.estimate if row.price else float(row.ranks)
+
+
+def _limited(limit: str, row: Prediction | None, several: bool) -> str:
+    if row is None:
+        return f"{limit}: no count that was asked for, with 95 % certainty"
+    return f"{limit}: {_told(row, several)}"
+
+
+def _told(row: Prediction, several: bool) -> str:
+    name = f"{row.strategy}, " if several else ""
+    cost = f", {row.price.estimate:,.0f} ({row.price.low:,.0f} to {row.price.high:,.0f})" if row.price else ""
+    assert row.hours is not None
+    hours = f"{row.hours.estimate:.3g} hours ({row.hours.low:.3g} to {row.hours.high:.3g})"
+    return f"{name}{row.ranks} ranks, {hours}{cost}"
