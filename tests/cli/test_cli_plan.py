@@ -110,3 +110,16 @@ def test_neither_torch_nor_scipy_is_loaded(points: str) -> None:
     code += "; print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "scipy", "optuna"} & set(done.stderr.split())
+
+
+def test_the_command_counts_learning_and_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("ranks,nodes,local_batch,step_ms\n1,1,32,100\n2,1,32,104\n4,1,32,108\n8,1,32,115\n")
+    asked = ["plan", str(path), "--ranks", "1,8", "--until", "1e8", "--price", "2"]
+    plain = json.loads(say(capsys, *asked, "--format", "json").out)
+    more = ["--noise-scale", "100", "--failures", "50700", "--deadline", "1e6", "--spend", "1e9"]
+    counted = json.loads(say(capsys, *asked, *more, "--format", "json").out)
+    assert counted["predictions"][1]["hours"]["estimate"] > 1.3 * plain["predictions"][1]["hours"]["estimate"]
+    assert len(counted["choices"]) == 4
+    said = say(capsys, *asked, *more).out
+    assert "What to take" in said and "gradient noise scale 100" in said and "GPU-hours" in said

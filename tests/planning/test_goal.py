@@ -1,10 +1,6 @@
 """Time and price to a goal: what a larger batch learns, failures, and which count to take."""
 
-import json
-from pathlib import Path
-
 import pytest
-from command_line import say
 
 from advisor.planning.choosing import choices
 from advisor.planning.goal import Goal
@@ -78,16 +74,3 @@ def test_a_deadline_takes_the_cheapest_and_a_sum_the_fastest() -> None:
 def test_a_plan_without_a_goal_has_no_choice() -> None:
     points = [Point(Place(1, 1, 32), 100)]
     assert choices([make_plan(points, [Place(1, 1, 32)])]) == ()
-
-
-def test_the_command_counts_learning_and_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "points.csv"
-    path.write_text("ranks,nodes,local_batch,step_ms\n1,1,32,100\n2,1,32,104\n4,1,32,108\n8,1,32,115\n")
-    asked = ["plan", str(path), "--ranks", "1,8", "--until", "1e8", "--price", "2"]
-    plain = json.loads(say(capsys, *asked, "--format", "json").out)
-    more = ["--noise-scale", "100", "--failures", "50700", "--deadline", "1e6", "--spend", "1e9"]
-    counted = json.loads(say(capsys, *asked, *more, "--format", "json").out)
-    assert counted["predictions"][1]["hours"]["estimate"] > 1.3 * plain["predictions"][1]["hours"]["estimate"]
-    assert len(counted["choices"]) == 4
-    said = say(capsys, *asked, *more).out
-    assert "What to take" in said and "gradient noise scale 100" in said and "GPU-hours" in said
