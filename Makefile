@@ -28,7 +28,7 @@ demo: $(READY) ## run the main job on an ordinary script (3 minutes); leaves dem
 	$(BIN)/advisor tune examples/photo_classifier.py --budget 3m --out demo-report
 
 # First two tests at a time; those that assert what they measured have the machine to themselves afterwards.
-test: $(READY) ## run the tests (about 25 minutes on two cores)
+test: $(READY) ## run the tests (about 20 minutes on two cores)
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)"
 
