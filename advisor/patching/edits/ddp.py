@@ -26,6 +26,7 @@ from advisor.patching.source.program_sites import (
 from advisor.patching.source.program_source import Site, Source, dotted
 
 JOIN = "torch.distributed.init_process_group()"
+LEAVE = "if torch.distributed.is_initialized():\n    torch.distributed.destroy_process_group()\n"
 WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 RANKS = "torch.distributed.get_world_size()"
@@ -53,7 +54,7 @@ class Ddp(Edit):
         training_call(source, model)
         if source.scope(training_loader(source)) is not source.scope(model.optimizer):
             raise CannotEdit("loader and optimizer are made in different functions")
-        for change in (_dealt_anew, _divided, _wrapped, _joined):
+        for change in (_dealt_anew, _divided, _wrapped, _joined, _left):
             source = source.again(change(source))
         return source.module
 
@@ -118,6 +119,12 @@ def _joined(source: Source) -> cst.Module:
     first: Site[cst.Call] = min(training_loader(source), *source.calls(WRAPPER), key=lambda site: site.order)
     statement = source.statement(first)
     return source.replaced({statement.line: cst.FlattenSentinel([source.parsed(JOIN), statement.line])})
+
+
+def _left(source: Source) -> cst.Module:
+    """Without an orderly end some processes abort when they exit: threads of the group still run."""
+    last = cst.parse_statement(LEAVE, config=source.module.config_for_parsing)
+    return source.module.with_changes(body=[*source.module.body, last])
 
 
 def _grouped(value: cst.BaseExpression) -> cst.BaseExpression:

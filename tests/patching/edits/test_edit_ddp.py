@@ -43,6 +43,8 @@ for epoch in range(2):
         loss = torch.nn.functional.mse_loss(model(inputs), targets)
         loss.backward()
         optimizer.step()
+if torch.distributed.is_initialized():
+    torch.distributed.destroy_process_group()
 """.replace("SAMPLER", "sampler=torch.utils.data.distributed.DistributedSampler(data)")
 SET_EPOCH = "    loader.sampler.set_epoch(epoch)\n"
 IN_ORDER = "DistributedSampler(data, shuffle=False)"
