@@ -77,9 +77,10 @@ def self_shares(profile: Profile, phases: StepPhases) -> dict[Location, float]:
     """Share (0 to 1) of the step at each line that was met, without what large operators take there."""
     met: dict[Location, float] = defaultdict(float)
     waits = profile.loader is not None and profile.loader.num_workers > 0
+    whole = _met_in(profile, "forward") & _met_in(profile, "optimizer")  # whole steps run there
     for spot in profile.hotspots:
         is_part = hasattr(phases, f"{spot.phase}_ms") and spot.phase not in BY_ENGINE
-        if is_part and not (waits and spot.phase == "input_wait"):
+        if is_part and spot.location not in whole and not (waits and spot.phase == "input_wait"):
             met[spot.location] += spot.share * phases.share(spot.phase)
     ops = profile.window.ops if profile.window is not None else ()
     for place in met:
@@ -93,6 +94,10 @@ def self_shares(profile: Profile, phases: StepPhases) -> dict[Location, float]:
         )
         met[place] = max(0.0, met[place] - share_of_step(profile, plain_ms))
     return met
+
+
+def _met_in(profile: Profile, phase: str) -> set[Location]:
+    return {spot.location for spot in profile.hotspots if spot.phase == phase}
 
 
 def _is_plain(self_ms: float, calls: float) -> bool:

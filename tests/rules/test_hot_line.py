@@ -53,6 +53,11 @@ def test_many_small_operators_are_counted_with_the_functions_that_call_them() ->
     assert finding.evidence["function_calls_per_step"] == 300
 
 
+def test_the_line_below_which_whole_steps_run_says_nothing() -> None:
+    below = tuple(HotSpot(phase, LINE, 1.0) for phase in ("forward", "backward", "optimizer"))
+    assert check(0.8, hotspots=below).state is State.PASSED
+
+
 def test_the_line_that_starts_backward_is_not_where_its_time_is() -> None:
     assert check(0.1).state is State.PASSED
 
