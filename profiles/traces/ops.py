@@ -1,6 +1,8 @@
 """From the columns of a trace to the facts of a recorded window."""
 
+import operator
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -219,7 +221,7 @@ def optimizers_of(calls: Calls) -> tuple[OptimizerFacts, ...]:
     found = []
     for name in sorted(each for each in told if each.startswith(UPDATE)):
         kind = name.removeprefix(UPDATE).partition(".")[0]
-        around = calls.named(lambda each, wanted=name: each == wanted)  # type: ignore[misc]
+        around = calls.named(partial(operator.eq, name))
         inside = calls.op & (calls.step >= 0) & (calls.host.nearest(around) >= 0)
         used = {calls.trace.names[at] for at in np.unique(calls.name[inside]).tolist()}
         clearing = any(each.startswith(f"Optimizer.zero_grad#{kind}.") for each in told)

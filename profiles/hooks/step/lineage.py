@@ -12,6 +12,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.facts.observed import LineCalls, Location
@@ -287,11 +288,11 @@ def _content(tensor: "Tensor") -> Any:
 
 
 def _under_parametrization() -> bool:
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     for _ in range(6):
         if frame is None:
             return False
         if frame.f_code.co_filename.endswith(PARAMETRIZE):
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
