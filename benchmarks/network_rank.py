@@ -22,8 +22,8 @@ BATCH, WIDTHS = 64, (512, 1024, 1024, 10)
 SMALL_ONES, FEW = 100, 64  # all-reduces that are counted, and their values
 
 
-def workload() -> Workload:
-    """An MLP of wide layers on random data."""
+def workload(batch: int = BATCH) -> Workload:
+    """An MLP of wide layers on random data; ``batch`` samples an update over all workers."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(4096, WIDTHS[0], generator=generator)
     targets = torch.randint(0, WIDTHS[-1], (4096,), generator=generator)
@@ -32,7 +32,7 @@ def workload() -> Workload:
         dataset=lambda: TensorDataset(inputs, targets),
         loss=nn.functional.cross_entropy,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
-        batch_size=BATCH,
+        batch_size=batch,
     )
 
 
@@ -45,19 +45,21 @@ def make_model() -> nn.Module:
 
 
 def run(spec: dict[str, Any]) -> None:
-    """Train as one of two workers, or serve."""
+    """Train as one of the workers, two unless told, or serve."""
     torch.manual_seed(0)
+    workers = spec.get("workers", 2)
+    task = workload(spec.get("batch", BATCH))
     HERE.place = Place(
-        spec["rank"], 2, spec["servers"], f"{spec['folder']}/rendezvous", timeout_s=150.0, learning=True
+        spec["rank"], workers, spec["servers"], f"{spec['folder']}/rendezvous", timeout_s=150.0, learning=True
     )
-    HERE.config = {"strategy": spec["strategy"], "ranks": 2, **spec["config"]}
+    HERE.config = {"strategy": spec["strategy"], "ranks": workers, **spec["config"]}
     HERE.join()
     strategy = STRATEGIES[spec["strategy"]]
     if HERE.place.serves:
-        strategy.serve(workload())
+        strategy.serve(task)
         return
     counted, updated = Counted(spec), strategy.updated
-    if spec["strategy"] == "ddp":
+    if spec["strategy"] == "ddp" and workers == 2:
         counted.heads = heads_of_a_collective(counted)
 
     def count(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -65,7 +67,7 @@ def run(spec: dict[str, Any]) -> None:
         counted.update(strategy.report)
 
     strategy.updated = count  # type: ignore[method-assign]
-    train(workload(), "cpu", spec["warmup"] + spec["steps"] + 100, strategy)
+    train(task, "cpu", spec["warmup"] + spec["steps"] + 100, strategy)
 
 
 def heads_of_a_collective(counted: "Counted") -> float:

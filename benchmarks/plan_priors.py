@@ -11,6 +11,7 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,15 @@ WEAK: dict[str, tuple[float, float]] = {
     "more_nodes": (0.3, 0.4),  # a ring of two is faster than one of three
     "sharing": (0.0, 0.3),
     "congestion": (math.log(0.07), 0.7),  # 3 to 12 % a doubling of nodes
-    "latency": (-6.0, 1.5),
-    "per_rank": (-11.0, 2.0),
+    "latency": (-6.7, 1.5),  # of a message across nodes; a tree has two for each level
+    "per_rank": (-11.7, 2.0),  # of a message; a ring has two for each rank
     "hidden": (0.0, 1.0),
     "fixed": (-3.0, 1.0),
     "two_nodes_named": (1.0, 1.0),
     "more_nodes_named": (0.2, 0.4),
 }
 LEAST_NARROWING = 0.5  # of a weak prior's spread: few sources cannot make one sharp
-LOW, HIGH = 0.04, 0.97
+FAST, SLOW = 0.04, 0.03  # shares of residuals left outside on either side, were sources many
 DISTANCES = (2.0, 4.0, 8.0, 16.0, 64.0, 1e9)
 
 Values = Mapping[str, list[float]]  # by source
@@ -47,17 +48,15 @@ Values = Mapping[str, list[float]]  # by source
 
 def learn(series: Sequence[Series]) -> dict[str, Any]:
     """Priors of physics and growth; ``spread`` and ``record`` are empty yet."""
-    weak = {name: Prior(*pair) for name, pair in WEAK.items()}
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in series:
         if len(one.rows) < 3:
             continue
         places = [Place(row.ranks, row.nodes) for row in one.rows]
-        fitted = Physics(points(one.rows), weak)
+        fitted, named = _fitted(one)
         for name in _told(places):
             found[name][one.source].append(fitted.value(name))
-        if {"two_nodes"} <= _told(places) and one.gradient_bytes and one.node_bytes_per_s:
-            named = Physics(points(one.rows), weak, 1e3 * one.gradient_bytes / one.node_bytes_per_s)
+        if named is not None and "two_nodes" in _told(places):
             for name in {"two_nodes", "more_nodes"} & _told(places):
                 found[f"{name}_named"][one.source].append(named.value(name))
     physics = {}
@@ -67,6 +66,16 @@ def learn(series: Sequence[Series]) -> dict[str, Any]:
             sd = min(max(spread, LEAST_NARROWING * sd), sd)
         physics[name] = (mean, sd)
     return {"physics": physics, "growth": _growth(series), "spread": {}, "record": {}}
+
+
+@cache  # a source that is left out leaves the others' fits as they are
+def _fitted(series: Series) -> tuple[Physics, Physics | None]:
+    """By weak priors, and by those of a named network where it is."""
+    weak = {name: Prior(*pair) for name, pair in WEAK.items()}
+    named = None
+    if series.gradient_bytes and series.node_bytes_per_s:
+        named = Physics(points(series.rows), weak, 1e3 * series.gradient_bytes / series.node_bytes_per_s)
+    return Physics(points(series.rows), weak), named
 
 
 def _told(places: Sequence[Place]) -> set[str]:
@@ -113,7 +122,7 @@ def _weighted(values: Any, weights: Any, share: float) -> float:
     return float(values[order][min(np.searchsorted(reached, share), len(values) - 1)])
 
 
-UNKNOWN = {kind: (-1.0, 1.0) for kind in ("one_node", "more_nodes", "leaving", "leaving_named")}
+UNKNOWN = {kind: (-1.0, 1.0) for kind in ("one_node", "one_count", "more_nodes", "leaving", "leaving_named")}
 
 
 def left_out(series: Sequence[Series]) -> dict[str, list[Answer]]:
@@ -138,7 +147,7 @@ def spreads(by_source: Mapping[str, Iterable[Answer]]) -> dict[str, tuple[float,
     """The quantiles of residuals between which 90 % are asked for, by situation.
 
     A source weighs as the root of its answers. A little more than 5 % and 95 %, and more on the slow side:
-    a source that was never seen lies further out than those that were.
+    a source that was never seen lies further out than those that were, the more so the fewer they are.
     """
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for source, given in by_source.items():
@@ -148,9 +157,9 @@ def spreads(by_source: Mapping[str, Iterable[Answer]]) -> dict[str, tuple[float,
     for kind, residuals in found.items():
         values = np.concatenate([np.array(one) for one in residuals.values()])
         weights = np.concatenate([np.full(len(one), 1 / len(one) ** 0.5) for one in residuals.values()])
-        result[kind] = (
-            min(_weighted(values, weights, LOW), -0.1), max(_weighted(values, weights, HIGH), 0.1)
-        )  # fmt: skip
+        few = len(residuals) / (len(residuals) + 1)
+        low, high = _weighted(values, weights, FAST * few), _weighted(values, weights, 1 - SLOW * few)
+        result[kind] = (min(low, -0.1), max(high, 0.1))
     return result
 
 

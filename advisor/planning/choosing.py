@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from advisor.planning.places import ranks_of
 from advisor.planning.plan import Plan, Prediction
+from advisor.planning.predicting import Interval
 
 NO_ROOM = "does not fit"
 
@@ -54,7 +56,12 @@ def _limited(limit: str, row: Prediction | None, several: bool) -> str:
 
 def _told(row: Prediction, several: bool) -> str:
     name = f"{row.strategy}, " if several else ""
-    cost = f", {row.price.estimate:,.0f} ({row.price.low:,.0f} to {row.price.high:,.0f})" if row.price else ""
     assert row.hours is not None
-    hours = f"{row.hours.estimate:.3g} hours ({row.hours.low:.3g} to {row.hours.high:.3g})"
-    return f"{name}{row.ranks} ranks, {hours}{cost}"
+    cost = f", {_between(row.price, '{:,.0f}', '')}" if row.price else ""
+    return f"{name}{ranks_of(row.ranks)}, {_between(row.hours, '{:.3g}', ' hours')}{cost}"
+
+
+def _between(value: Interval, written: str, unit: str) -> str:
+    """An estimate, and its interval where there is one."""
+    estimate, low, high = (written.format(one) for one in (value.estimate, value.low, value.high))
+    return f"{estimate}{unit}" if value.low == value.high else f"{estimate}{unit} ({low} to {high})"

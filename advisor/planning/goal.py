@@ -1,13 +1,30 @@
 """How long a count trains until the goal, and what that costs: samples, larger batches, failures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from advisor.base.errors import UsageError
 from advisor.planning.effects.failures import stretched
-from advisor.planning.places import Place
+from advisor.planning.places import Place, Point
 from advisor.planning.predicting import Interval
 
 SAVE_S, RESTART_S = 60.0, 600.0  # assumed: of one save, and from a stop until training goes on
+
+
+def samples_of(epochs: float, points: Sequence[Point]) -> float:
+    """Samples of so many passes over the training data.
+
+    Raises:
+        UsageError: Nothing tells how many one has.
+    """
+    epoch = next((point.epoch_samples for point in points if point.epoch_samples), None)
+    if epoch is None:
+        raise UsageError(
+            "nothing tells how many samples an epoch has",
+            hint="a column epoch_samples in the points file, or samples in all: `--until 1e8`",
+        )
+    return epochs * epoch
 
 
 @dataclass(frozen=True)
@@ -19,6 +36,7 @@ class Goal:
         price: Of one rank for an hour.
         noise: Gradient noise scale in samples, if more samples are to be counted for larger batches.
         noise_tag: Where that comes from.
+        epochs: How many passes over the training data the samples are, if that was asked.
         hours_between_stops: GPU-hours between two unexpected stops, if failures are to be counted.
     """
 
@@ -27,6 +45,7 @@ class Goal:
     noise: Interval | None = None
     hours_between_stops: float | None = None
     noise_tag: Literal["measured", "named"] = "named"
+    epochs: float | None = None
 
     def needed(self, batch: float, present: float) -> Interval:
         """Samples that a global batch needs over those of the present one: ``(noise + B) / (noise + B0)``.
@@ -74,6 +93,10 @@ class Goal:
     def basis(self) -> tuple[tuple[str, Literal["measured", "named", "assumed"]], ...]:
         """What hours and price rest on, each with where it comes from."""
         told: list[tuple[str, Literal["measured", "named", "assumed"]]] = []
+        if self.epochs is not None and self.samples is not None:
+            told.append(
+                (f"{self.epochs:g} epochs of {self.samples / self.epochs:,.0f} samples each", "measured")
+            )
         if self.noise is not None:
             told.append(
                 (

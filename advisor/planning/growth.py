@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from advisor.planning.places import Place, Point
 
 NOISE = 0.01  # of a published step time, relative
+CROWDED = 0.5  # exponent on one node: half of what more ranks could give is gone
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,16 @@ class Growth:
 
 
 def situation(points: Sequence[Point], place: Place, *, named: bool = False) -> str:
-    """Which kind of extrapolation it is: ``one_node``, ``more_nodes``, ``leaving`` or ``leaving_named``."""
-    if place.nodes == 1:
-        return "one_node"
-    if any(point.place.nodes > 1 for point in points):
+    """Which kind of extrapolation it is.
+
+    ``one_node``, or ``one_count`` where one count of ranks alone was measured; ``more_nodes``; ``leaving``
+    the first node, or ``leaving_named`` where the network is named: either way, so too where several nodes
+    alone were measured and one is asked for.
+    """
+    entering = place.nodes == 1 and all(point.place.nodes > 1 for point in points)
+    if place.nodes == 1 and not entering:
+        return "one_node" if len({point.place.ranks for point in points}) > 1 else "one_count"
+    if place.nodes > 1 and any(point.place.nodes > 1 for point in points):
         return "more_nodes"
     return "leaving_named" if named else "leaving"
 
@@ -49,7 +56,8 @@ def grown(points: Sequence[Point], place: Place, public: Growth) -> float:
     """The trivial prediction in milliseconds, at the local batch of the reference.
 
     The exponent is that of other programs, moved by the own points as far as they bear it (a straight line in
-    logarithms through the reference with a normal prior).
+    logarithms through the reference with a normal prior). Across nodes it is not below zero: that a step got
+    shorter with more nodes is noise, and would go on up to any number of them.
     """
     start = reference(points, place)
     weight, pull = 1 / public.spread**2, public.exponent / public.spread**2
@@ -62,4 +70,27 @@ def grown(points: Sequence[Point], place: Place, public: Growth) -> float:
         x = math.log(point.place.ranks / start.place.ranks)
         weight += x * x / (2 * NOISE**2)
         pull += x * math.log(point.step_ms / start.step_ms) / (2 * NOISE**2)
-    return start.step_ms * math.exp(pull / weight * math.log(place.ranks / start.place.ranks))
+    exponent = pull / weight
+    if place.nodes > 1:
+        exponent = max(0.0, exponent)
+    return start.step_ms * math.exp(exponent * math.log(place.ranks / start.place.ranks))
+
+
+def crowding(points: Sequence[Point], start: Point) -> float:
+    """Exponent with which a step grew on one node up to a point, from the count before; zero if it is small.
+
+    From a half on, ranks share more than links: the CPUs and the storage that load samples, or the memory of
+    a host. One means that more ranks gave no more throughput. (Public answers: mxnet issues 4120 and 7813.)
+    """
+    before = [
+        point
+        for point in points
+        if point.place.nodes == 1
+        and point.place.local_batch == start.place.local_batch
+        and point.place.ranks < start.place.ranks
+    ]
+    if start.place.nodes > 1 or not before:
+        return 0.0
+    last = max(before, key=lambda point: point.place.ranks)
+    exponent = math.log(start.step_ms / last.step_ms) / math.log(start.place.ranks / last.place.ranks)
+    return min(1.0, exponent) if exponent >= CROWDED else 0.0

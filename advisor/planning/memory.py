@@ -15,7 +15,9 @@ Fit = Literal["fits", "tight", "does not fit", "unknown"]
 class Categories:
     """Bytes at the peak of a step of one process, and how much of it the allocator had reserved.
 
-    ``rest`` is what no category explains: contexts, workspaces, the interpreter. It stays as it is.
+    Activations are what the peak has beside parameters, gradients and state (devices), or ``saved`` ones that
+    were counted by themselves (hosts). Those shrink while gradients grow: a step has its peak at the end of
+    forward or at the end of backward.
     """
 
     parameters: float
@@ -25,11 +27,15 @@ class Categories:
     peak: float
     local_batch: float
     reserved: float | None = None
+    saved: bool = False
 
     @property
     def rest(self) -> float:
-        """What no category explains."""
-        return max(0.0, self.peak - self.parameters - self.gradients - self.optimizer - self.activations)
+        """What no category explains: contexts, workspaces, the interpreter. It stays as it is."""
+        passing = self.gradients + self.activations
+        if self.saved:
+            passing = max(self.gradients, self.activations)
+        return max(0.0, self.peak - self.parameters - self.optimizer - passing)
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,10 @@ class Share:
     """Of how many ranks one holds a part: of parameters, gradients and optimizer state.
 
     ``all`` divides over every rank, ``node`` over those of a node, ``none`` keeps it whole. ``copies`` of the
-    gradients are kept besides, ``gathered`` of the parameters are whole while they are needed: a whole
-    model as one unit, which is the most that sharding needs.
+    gradients are kept besides, ``gathered`` of the parameters are whole when backward begins, beside all
+    activations (the buffer that is gathered, and the parameters copied from it): a whole model as one unit,
+    which is the most that sharding needs. When backward ends ``reduced`` of the gradients are whole
+    (themselves, and the buffer from which they are sent), with parameters and activations gone.
     """
 
     parameters: Literal["none", "node", "all"] = "none"
@@ -46,6 +54,7 @@ class Share:
     optimizer: Literal["none", "node", "all"] = "none"
     copies: float = 0.0
     gathered: float = 0.0
+    reduced: float = 0.0
 
 
 SHARES = {
@@ -54,8 +63,8 @@ SHARES = {
     "ddp": Share(copies=1),  # buckets, a second copy unless `gradient_as_bucket_view`
     "zero": Share(optimizer="all", copies=1),  # ZeroRedundancyOptimizer beside DistributedDataParallel
     "zero2": Share(gradients="all", optimizer="all"),
-    "fsdp": Share("all", "all", "all", gathered=1),
-    "hybrid": Share("node", "node", "node", gathered=1),
+    "fsdp": Share("all", "all", "all", gathered=2, reduced=2),
+    "hybrid": Share("node", "node", "node", gathered=2, reduced=2),
 }
 """Rajbhandari and others, 2020, section 5, with what torch's own implementations add."""
 
@@ -131,12 +140,18 @@ class Memory:
         of, share = self.categories, SHARES[strategy]
         over = {"none": 1, "node": place.per_node, "all": place.ranks}
         parameters = of.parameters / over[share.parameters]
+        activations, whole = of.activations * place.local_batch / of.local_batch, 0.0
         if over[share.parameters] > 1:
-            parameters += share.gathered * of.parameters
+            activations += share.gathered * of.parameters
+            whole = share.reduced * of.gradients
         copies = share.copies * of.gradients if place.ranks > 1 else 0.0
         stays = parameters + of.optimizer / over[share.optimizer] + copies + of.rest
-        stays += of.activations * place.local_batch / of.local_batch
-        return stays + of.gradients / over[share.gradients], stays + of.gradients
+        gradients = of.gradients / over[share.gradients]
+        if of.saved:
+            stays += max(activations, whole + gradients)
+            return stays, stays
+        stays += max(activations, whole)
+        return stays + gradients, stays + of.gradients
 
 
 def _nearest(peaks: Mapping[Place, float], place: Place) -> Place:

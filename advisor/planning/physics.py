@@ -1,33 +1,33 @@
 """A step as computing, waiting for the slowest, and the communication that does not hide.
 
 ``t = c_b (1 + j ln n) + softplus(net - w c_b)`` with
-``net = rate x ring(n) x g^q x congestion + latency log2 R + per_rank n``: c_b is the computing time of a
-local batch, n ranks on R nodes, g of them on the fullest. Rates differ for one node, two nodes and more,
-since two nodes are a case of their own (a ring of two has each link to itself twice).
+``net = rate x bytes x g^q x congestion + latency x levels + per_rank x chain``: c_b is the computing time of
+a local batch, n ranks on R nodes, g of them on the fullest; bytes, levels of trees and chains of messages are
+those of the strategy's laws (``scheme.py``): a ring has 2(n-1)/n and a chain of 2(n-1). Rates differ for one
+node, two nodes and more, since two nodes are a case of their own (a ring of two has each link twice).
 The parameters have weak priors learnt from other programs; what was measured moves them.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.planning.descent import Descent, Vector
 from advisor.planning.places import Place, Point
+from advisor.planning.scheme import Scheme
 
 NAMES = (
     "waiting", "one_node", "two_nodes", "more_nodes", "sharing", "congestion", "latency", "per_rank",
     "hidden", "fixed",
 )  # fmt: skip
-Vector = NDArray[np.float64]
 
 NOISE = 0.02  # of a published step time, relative
 EXPOSED_NOISE = 0.05  # of exposed communication, relative to the step
-HUBER = 2.0  # standard deviations from which on a point counts linearly
 SOFT = 0.02  # of computing: how sharply communication starts to stick out
 BATCH_NOISE = 0.05  # computing of one local batch off the straight line, relative
-ITERATIONS = 40
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,9 @@ class _Places:
     ranks: Vector
     nodes: Vector
     widest: Vector
+    bytes: Vector
+    levels: Vector
+    chain: Vector
     batch: Vector  # in units of the first point's
     off: NDArray[np.int64]  # which measured local batch it is; one beyond them for any other
 
@@ -77,11 +80,17 @@ class Physics:
         priors: By name, most as logarithms over computing; ``two_nodes`` and ``more_nodes`` are relative to
             the rate before, those that end in ``_named`` to the named network.
         network_ms: Time in which one node sends its gradients once over the named network, if it is named.
+        scheme: How communication grows.
     """
 
     def __init__(
-        self, points: Sequence[Point], priors: Mapping[str, Prior], network_ms: float | None = None
+        self,
+        points: Sequence[Point],
+        priors: Mapping[str, Prior],
+        network_ms: float | None = None,
+        scheme: Scheme | None = None,
     ) -> None:
+        self._scheme = scheme or Scheme()
         first = min(points, key=lambda point: (point.place.ranks, point.place.nodes))
         self._unit_ms = first.step_ms
         self._batch = first.place.local_batch
@@ -116,6 +125,9 @@ class Physics:
             ranks=np.array([place.ranks for place in places], float),
             nodes=np.array([place.nodes for place in places], float),
             widest=np.array([place.per_node for place in places], float),
+            bytes=np.array([self._scheme.bytes(place) for place in places]),
+            levels=np.array([self._scheme.levels(place) for place in places]),
+            chain=np.array([self._scheme.chain(place) for place in places]),
             batch=np.array([place.local_batch for place in places], float) / self._batch,
             off=np.array([known.get(place.local_batch, len(known)) for place in places]),
         )
@@ -132,8 +144,8 @@ class Physics:
         base = (one if self._named is None else self._named) + two
         beyond = base + more * (at.nodes > 2) + sharing * np.log(at.widest)
         rate[across] = (beyond + math.exp(congestion) * np.log2(at.nodes / 2))[across]
-        net = np.exp(np.minimum(rate, 20.0)) * 2 * (at.ranks - 1) / at.ranks
-        net += across * (math.exp(latency) * np.log2(at.nodes) + math.exp(per_rank) * at.ranks)
+        net = np.exp(np.minimum(rate, 20.0)) * at.bytes
+        net += across * (math.exp(latency) * at.levels + math.exp(per_rank) * at.chain)
         over = (net - computing / (1 + math.exp(-hidden))) / (SOFT * computing)
         exposed = SOFT * computing * np.logaddexp(0.0, over)
         return computing, waiting, np.where(at.ranks > 1, exposed, 0.0)
@@ -146,7 +158,7 @@ class Physics:
         return np.concatenate([steps, exposed])
 
     def _fit(self, points: Sequence[Point], mean: Vector, sd: Vector) -> Vector:
-        """Maximum a posteriori by damped Gauss-Newton steps with Huber's weights."""
+        """The parameters that fit best (``descent.py``)."""
         seen = _Seen(
             at=self._arrays([point.place for point in points]),
             step=np.array([point.step_ms for point in points]) / self._unit_ms,
@@ -154,18 +166,10 @@ class Physics:
             told=np.array([point.exposed_ms is not None and point.place.ranks > 1 for point in points]),
         )
 
-        def cost(p: Vector) -> float:
-            r = np.abs(self._residuals(p, seen))
-            robust = np.where(r <= HUBER, r**2, 2 * HUBER * r - HUBER**2)
-            return float(robust.sum() + (((p - mean) / sd) ** 2).sum())
+        def residuals(p: Vector) -> Vector:
+            return self._residuals(p, seen)
 
-        return min(
-            (
-                self._descend(start, mean, sd, seen, cost)
-                for start in self._starts(mean, bool(seen.told.any()))
-            ),
-            key=cost,
-        )
+        return Descent(residuals, mean, sd).best(self._starts(mean, bool(seen.told.any())))
 
     def _starts(self, mean: Vector, exposed: bool) -> list[Vector]:
         """The priors' means; and slow links that nothing hides, since what is all hidden shows no slope.
@@ -181,30 +185,3 @@ class Physics:
         slower = slow.copy()
         slower[1 + NAMES.index("two_nodes")] += 2.0
         return [mean, slow, slower]
-
-    def _descend(
-        self, start: Vector, mean: Vector, sd: Vector, seen: "_Seen", cost: Callable[[Vector], float]
-    ) -> Vector:
-        p, damping = start.copy(), 1e-2
-        now = cost(p)
-        for _ in range(ITERATIONS):
-            r = self._residuals(p, seen)
-            jacobian = np.empty((len(r), len(p)))
-            for k in range(len(p)):
-                step = np.zeros_like(p)
-                step[k] = 1e-5
-                jacobian[:, k] = (self._residuals(p + step, seen) - r) / 1e-5
-            weight = np.minimum(1.0, HUBER / np.maximum(np.abs(r), 1e-12))
-            gradient = jacobian.T @ (weight * r) + (p - mean) / sd**2
-            curve = jacobian.T @ (weight[:, None] * jacobian) + np.diag(1 / sd**2)
-            before = now
-            while damping < 1e8:
-                tried = p - np.linalg.solve(curve + damping * np.diag(np.diag(curve)), gradient)
-                new = cost(tried)
-                if new < now:
-                    p, now, damping = tried, new, damping / 5
-                    break
-                damping *= 5
-            if before - now < 1e-6 * (1 + before):
-                break
-        return p

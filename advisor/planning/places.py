@@ -1,7 +1,9 @@
 """Where and with which batch a program ran, or would run."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Point:
     exposed_ms: float | None = None  # communication that nothing hides
     parameters: float | None = None
     step_bytes: float | None = None  # what one rank shares in a step
+    loader_ms: float | None = None  # the part of the step that waits for data
+    epoch_samples: float | None = None  # of one pass over the training data
 
     @property
     def gradient_bytes(self) -> float | None:
@@ -35,6 +39,26 @@ class Point:
         if self.step_bytes is not None:
             return self.step_bytes
         return None if self.parameters is None else 4 * self.parameters
+
+
+def ranks_of(count: int) -> str:
+    """So many ranks, as one says it."""
+    return f"{count} rank{'' if count == 1 else 's'}"
+
+
+def middles(points: Sequence[Point]) -> list[Point]:
+    """One point for each place in the order of the first ones, with the median step of its own."""
+    steps: dict[Place, list[float]] = {}
+    for point in points:
+        steps.setdefault(point.place, []).append(point.step_ms)
+    firsts = {point.place: point for point in reversed(points)}
+    return [replace(firsts[place], step_ms=median(own)) for place, own in steps.items()]
+
+
+def shared_bytes(points: Sequence[Point]) -> float | None:
+    """What one rank shares in a step; rather as several ranks measured it than as one process has it."""
+    known = sorted((point for point in points if point.gradient_bytes), key=lambda one: one.place.ranks == 1)
+    return known[0].gradient_bytes if known else None
 
 
 @dataclass

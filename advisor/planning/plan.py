@@ -6,13 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from advisor.base.errors import UsageError
+from advisor.planning.doubts import doubts
 from advisor.planning.goal import Goal
 from advisor.planning.memory import SHARES, Memory
-from advisor.planning.places import Place, Point
+from advisor.planning.network import Network
+from advisor.planning.places import Place, Point, middles, shared_bytes
 from advisor.planning.predicting import Interval, Predicted, Predictor
 from advisor.planning.priors import Priors, Record
+from advisor.planning.scheme import Scheme
 
 FAR, TOO_FAR = 16, 64  # times the most ranks measured: called far; only if asked for
+WAITS = 0.05  # share of a step that waits for data, from which on the loader is a limit (rule input_bound)
 USUAL_NODE = 8  # GPUs of a node, where nothing tells
 
 Batch = Literal["keep-local", "keep-global"]
@@ -24,6 +28,15 @@ class Basis:
 
     what: str
     tag: Literal["measured", "named", "assumed"]
+
+
+@dataclass(frozen=True)
+class LawUsed:
+    """A law by which communication grows."""
+
+    name: str
+    formula: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -58,6 +71,8 @@ class Plan:
     basis: tuple[Basis, ...]
     left_out: tuple[str, ...]
     narrower: str  # the measurement that would narrow it most
+    laws: tuple[LawUsed, ...] = ()
+    doubts: tuple[str, ...] = ()  # what to look at again in what was measured
 
     @property
     def back_test(self) -> dict[str, Any]:
@@ -80,6 +95,8 @@ class Plan:
             "back_test": self.back_test,
             "left_out": list(self.left_out),
             "narrower": self.narrower,
+            "laws": [{"strategy": self.predictions[0].strategy, **asdict(row)} for row in self.laws],
+            "doubts": list(self.doubts),
         }
 
 
@@ -105,29 +122,33 @@ def make_plan(
     points: Sequence[Point],
     asked: Sequence[Place],
     *,
-    network: float | None = None,
+    network: Network | None = None,
     goal: Goal | None = None,
     far: bool = False,
     strategy: str = "as measured",
     memory: Memory | None = None,
+    servers: int | None = None,
 ) -> Plan:
     """Predict every place that is asked for.
 
     Args:
         points: Measurements of one program.
         asked: Where it would run.
-        network: Bytes a second that one node sends, if the network is named.
+        network: Of the nodes, if it is named.
         goal: What is to be reached, for hours and price.
         far: Predict beyond 64 times the most ranks measured, too.
-        strategy: What is told as the way of training.
+        strategy: What is told as the way of training; it chooses the laws by which communication grows.
         memory: Of a rank, where it was measured.
+        servers: Of parameters; as many as ranks where it is left out.
 
     Raises:
         UsageError: Nothing is left to predict.
     """
-    predictor = Predictor(points, Priors.stored(), network)
+    speed = None if network is None else network.bytes_per_s(shared_bytes(points) or math.inf)
+    scheme = Scheme.of(strategy, servers)
+    predictor = Predictor(points, Priors.stored(), speed, scheme)
     goal = goal or Goal()
-    first = min(points, key=lambda point: (point.place.ranks, point.place.nodes))
+    first = min(middles(points), key=lambda point: (point.place.ranks, point.place.nodes))
     rows, left_out = [], []
     for place in asked:
         predicted = predictor.at(place)
@@ -143,7 +164,12 @@ def make_plan(
             hint="`--far`, or measure at more ranks",
         )
     return Plan(
-        tuple(rows), _basis(points, predictor, network, goal), tuple(left_out), _narrower(points, rows)
+        tuple(rows),
+        _basis(points, predictor, speed, goal, scheme),
+        tuple(left_out),
+        _narrower(points, rows),
+        tuple(LawUsed(name, law.formula, law.source) for name, law in scheme.told),
+        doubts(points),
     )
 
 
@@ -189,29 +215,54 @@ def _note(predicted: Predicted, points: Sequence[Point]) -> str:
     if predicted.measured:
         return "measured"
     said = ["predicted, not measured"]
-    nodes = predicted.place.nodes
-    if nodes > 1 and predicted.situation.startswith("leaving"):
-        said.append("nothing measured of the network")
+    place, nodes = predicted.place, predicted.place.nodes
+    if predicted.situation.startswith("leaving"):
+        said.append(f"nothing measured {'of the network' if nodes > 1 else 'on one node'}")
     elif nodes > 2 and max(point.place.nodes for point in points) == 2:
         said.append("two nodes are a case of their own")
+    if predicted.crowded:
+        said.append("ranks of a node share more than links: the loader, CPUs or storage?")
+    elif any(_waits(point) and place.per_node > point.place.per_node for point in points):
+        said.append("ranks of a node share the loader's CPUs and storage, which steps wait for already")
     if predicted.beyond > FAR:
         said.append("far")
     return "; ".join(said)
 
 
+def _waits(point: Point) -> bool:
+    return point.loader_ms is not None and point.loader_ms >= WAITS * point.step_ms
+
+
 def _basis(
-    points: Sequence[Point], predictor: Predictor, network: float | None, goal: Goal
+    points: Sequence[Point], predictor: Predictor, network: float | None, goal: Goal, scheme: Scheme
 ) -> tuple[Basis, ...]:
     counts = sorted({(point.place.ranks, point.place.nodes) for point in points})
     told = ", ".join(f"{ranks} on {nodes}" for ranks, nodes in counts[:12])
     more = f" and {len(counts) - 12} more" if len(counts) > 12 else ""
-    rows = [Basis(f"steps at {len(counts)} counts (ranks on nodes): {told}{more}", "measured")]
+    counted = f"{len(counts)} count{'' if len(counts) == 1 else 's'}"
+    rows = [Basis(f"steps at {counted} (ranks on nodes): {told}{more}", "measured")]
     if any(point.exposed_ms is not None for point in points):
         rows.append(Basis("exposed communication", "measured"))
+    shared = shared_bytes(points)
+    if shared is not None:
+        counted_bytes = any(point.step_bytes is not None for point in points)
+        rows.append(
+            Basis(
+                f"{shared / 1e6:.3g} MB shared in a step" + ("" if counted_bytes else ", four a parameter"),
+                "measured",
+            )
+        )
+    waits = [point.loader_ms / point.step_ms for point in points if point.loader_ms is not None]
+    if waits:
+        rows.append(Basis(f"wait for data: at most {max(waits):.0%} of a step", "measured"))
     if network is not None:
         used = predictor.network_ms is not None
         rest = "" if used else "; not used, since no bytes of a step are known"
         rows.append(Basis(f"network of a node: {network / 1e9:g} GB/s{rest}", "named"))
+    if scheme.servers is None and "parameter_server" in scheme.names:
+        rows.append(Basis("as many parameter servers as ranks", "assumed"))
+    if not scheme.known:
+        rows.append(Basis("ranks exchange by all-reduce (--strategy names another way)", "assumed"))
     rows += [Basis(text, tag) for text, tag in goal.basis]
     rows.append(
         Basis(

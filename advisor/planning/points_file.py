@@ -10,8 +10,21 @@ from advisor.base.errors import UsageError, clean
 from advisor.planning.places import Place, Point
 
 NEEDED = ("ranks", "nodes", "local_batch")
-OPTIONAL = ("placement", "exposed_communication_ms", "parameters", "bytes_per_step")
+OPTIONAL = (
+    "placement",
+    "exposed_communication_ms",
+    "parameters",
+    "bytes_per_step",
+    "loader_ms",
+    "epoch_samples",
+)
 KNOWN = (*NEEDED, "step_ms", *OPTIONAL)
+MADE_OF = {
+    "step_ms": "from samples a second it is 1000 x ranks x local_batch / throughput",
+    "local_batch": "samples of one rank in a step; 1 in every row if it never changes",
+    "nodes": "1 in every row on one machine",
+}
+"""What to write where people have a column of another kind."""
 EXAMPLE = "the first line names the columns: ranks,nodes,local_batch,step_ms"
 MOST_ROWS = 100_000
 MOST_RANKS = 10**7
@@ -26,8 +39,8 @@ def read_points(path: Path) -> list[Point]:
         UsageError: It cannot be read, lacks a column or holds what cannot have been measured; with the line.
     """
     points = []
-    for where, cells in _rows(path, ("step_ms",)):
-        step = _positive(where, cells, "step_ms")
+    for where, cells in read_rows(path, (*NEEDED, "step_ms")):
+        step = positive(where, cells, "step_ms")
         exposed = _optional(where, cells, "exposed_communication_ms", zero=True)
         if exposed is not None and exposed > step:
             raise UsageError(
@@ -35,9 +48,17 @@ def read_points(path: Path) -> list[Point]:
                 where=where,
                 hint="it is the part of a step in which ranks only communicate",
             )
+        loader = _optional(where, cells, "loader_ms", zero=True)
+        if loader is not None and loader > step:
+            raise UsageError(
+                f"loader_ms is {loader:g}, longer than its step of {step:g} ms",
+                where=where,
+                hint="it is the part of a step that waits for data",
+            )
         parameters = _optional(where, cells, "parameters")
         shared = _optional(where, cells, "bytes_per_step", zero=True)
-        points.append(Point(_place(where, cells), step, exposed, parameters, shared))
+        epoch = _optional(where, cells, "epoch_samples")
+        points.append(Point(_place(where, cells), step, exposed, parameters, shared, loader, epoch))
     return points
 
 
@@ -47,11 +68,33 @@ def read_places(path: Path) -> list[Place]:
     Raises:
         UsageError: As for measurements.
     """
-    return [_place(where, cells) for where, cells in _rows(path, ())]
+    return [_place(where, cells) for where, cells in read_rows(path, NEEDED)]
 
 
-def _rows(path: Path, more: Sequence[str]) -> list[tuple[str, Cells]]:
-    """Each row with the place that a message names."""
+def unread(path: Path) -> list[str]:
+    """Columns that mean nothing to a plan, in their order."""
+    return [column for column in _header(path) if column and column not in KNOWN]
+
+
+def columns(path: Path) -> set[str]:
+    """The names in the first line; none where it cannot be read."""
+    return set(_header(path))
+
+
+def _header(path: Path) -> list[str]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as opened:
+            return [cell.strip() for cell in next(csv.reader(opened), ())]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return []
+
+
+def read_rows(path: Path, needed: Sequence[str]) -> list[tuple[str, Cells]]:
+    """Each row of a file that has some columns, with the place that a message names.
+
+    Raises:
+        UsageError: It cannot be read, or lacks a column.
+    """
     name = clean(str(path))
     try:
         with path.open(newline="", encoding="utf-8-sig") as opened:
@@ -65,14 +108,18 @@ def _rows(path: Path, more: Sequence[str]) -> list[tuple[str, Cells]]:
     if not lines or not any(cell.strip() for line in lines for cell in line):
         raise UsageError(f"{name} is empty", hint=EXAMPLE)
     header = [cell.strip() for cell in lines[0]]
-    _check_header(name, header, more)
+    _check_header(name, header, needed)
     rows = []
     for number, line in enumerate(lines[1:], 2):
         if not any(cell.strip() for cell in line):
             continue
         where = f"{name}:{number}"
         if len(line) != len(header):
-            raise UsageError(f"{len(line)} cells under {len(header)} columns", where=where)
+            raise UsageError(
+                f"{len(line)} cells under {len(header)} columns",
+                where=where,
+                hint=_hint(header, line, lines[1:]),
+            )
         rows.append((where, {key: cell.strip() for key, cell in zip(header, line, strict=True)}))
     if not rows:
         raise UsageError(f"{name} names columns and holds no row", hint="one line for each measured count")
@@ -81,8 +128,19 @@ def _rows(path: Path, more: Sequence[str]) -> list[tuple[str, Cells]]:
     return rows
 
 
-def _check_header(name: str, header: Sequence[str], more: Sequence[str]) -> None:
-    needed = [*NEEDED, *more]
+def _hint(header: Sequence[str], line: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """What to do about a row whose cells are not as many as the columns."""
+    widths = {len(row) for row in rows if any(cell.strip() for cell in row)}
+    if widths == {len(line)} and len(rows) > 1:
+        short = "a name is missing in" if len(line) > len(header) else "one name too many is in"
+        return f"every row has {len(line)} cells: {short} the first line?"
+    if len(line) < len(header):
+        named = ", ".join(f"{name}={clean(cell)}" for name, cell in zip(header, line, strict=False))
+        return f"read as {named}; a cell that is not known is left empty between its commas"
+    return "points separate decimals, commas cells"
+
+
+def _check_header(name: str, header: Sequence[str], needed: Sequence[str]) -> None:
     if "placement" in header:
         needed = [column for column in needed if column not in ("ranks", "nodes")]
     twice = sorted({column for column in header if header.count(column) > 1})
@@ -90,13 +148,21 @@ def _check_header(name: str, header: Sequence[str], more: Sequence[str]) -> None
         raise UsageError(f"{name} names the column {clean(twice[0])} twice")
     for column in needed:
         if column not in header:
-            near = difflib.get_close_matches(column, [other for other in header if other not in KNOWN], 1)
+            unknown = [other for other in header if other not in (*KNOWN, *needed)]
+            near = difflib.get_close_matches(column, unknown, 1)
             hint = f"is {clean(near[0])} meant by it? " if near else ""
-            raise UsageError(f"{name} has no column {column}", hint=hint + EXAMPLE)
+            if len(header) == 1 and set(";\t|") & set(header[0]):
+                hint = "commas separate columns, points decimals; "
+            elif header[0].startswith("#"):
+                hint = "comments are not read; "
+            elif column in MADE_OF:
+                hint = hint or f"{MADE_OF[column]}; "
+            example = EXAMPLE if column in KNOWN else f"the first line names the columns: {','.join(needed)}"
+            raise UsageError(f"{name} has no column {column}", hint=hint + example)
 
 
 def _place(where: str, cells: Cells) -> Place:
-    batch = _positive(where, cells, "local_batch")
+    batch = positive(where, cells, "local_batch")
     ranks, nodes, widest = 0, 0, 0
     if cells.get("placement"):
         try:
@@ -111,20 +177,35 @@ def _place(where: str, cells: Cells) -> Place:
     for column, told in (("ranks", ranks), ("nodes", nodes)):
         if column not in cells and told:
             continue
-        count = _positive(where, cells, column)
-        if count != int(count) or count > MOST_RANKS:
-            raise UsageError(f"{column} is {cells[column]}, not a count", where=where)
+        count = whole(where, cells, column)
         if told and told != count:
             raise UsageError(
                 f"{column} is {cells[column]}, but placement {cells['placement']} has {told}", where=where
             )
-        ranks, nodes = (int(count), nodes) if column == "ranks" else (ranks, int(count))
+        ranks, nodes = (count, nodes) if column == "ranks" else (ranks, count)
     if nodes > ranks:
         raise UsageError(f"{ranks} ranks cannot lie on {nodes} nodes", where=where)
     return Place(ranks, nodes, batch, widest if widest > math.ceil(ranks / nodes) else 0)
 
 
-def _positive(where: str, cells: Cells, column: str) -> float:
+def whole(where: str, cells: Cells, column: str) -> int:
+    """A count of at least one.
+
+    Raises:
+        UsageError: It is none.
+    """
+    count = positive(where, cells, column)
+    if count != int(count) or count > MOST_RANKS:
+        raise UsageError(f"{column} is {cells[column]}, not a count", where=where)
+    return int(count)
+
+
+def positive(where: str, cells: Cells, column: str) -> float:
+    """A number above zero.
+
+    Raises:
+        UsageError: It is none.
+    """
     return _number(where, column, cells[column])
 
 
@@ -137,7 +218,8 @@ def _number(where: str, column: str, written: str, *, zero: bool = False) -> flo
         value = float(written)
     except ValueError:
         what = f"{clean(written)!r}" if written else "empty"
-        raise UsageError(f"{column} is {what}, not a number", where=where) from None
+        plain = "digits alone, as in 7e9 or 1024.5; the column says the unit" if written else ""
+        raise UsageError(f"{column} is {what}, not a number", where=where, hint=plain or None) from None
     if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
         least = "zero or more" if zero else "more than zero"
         raise UsageError(f"{column} is {written}; it has to be {least}", where=where)

@@ -4,19 +4,32 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.planning.growth import grown, reference, situation
+from advisor.planning.growth import crowding, grown, reference, situation
 from advisor.planning.physics import Parts, Physics
-from advisor.planning.places import Place, Point
+from advisor.planning.places import Place, Point, middles, shared_bytes
 from advisor.planning.priors import Priors, Record
+from advisor.planning.scheme import Scheme
 
 # Share of the physics in the mean of logarithms with the trivial extrapolation, by situation: what was best
 # in the back-test over public sources (`python -m benchmarks.plan_backtest` lists the errors).
-PHYSICS_SHARE = {"one_node": 0.35, "more_nodes": 0.15, "leaving": 0.5, "leaving_named": 0.4}
+PHYSICS_SHARE = {
+    "one_node": 0.35,
+    "one_count": 0.35,
+    "more_nodes": 0.15,
+    "leaving": 0.5,
+    "leaving_named": 0.4,
+}
 SHARE_WITH_EXPOSED = 0.5  # where the exposed communication itself was measured
 # Scale of an interval in logarithms: a least one, and what the size of the prediction adds. On leaving the
 # first node the scatter of public programs does not depend on what is predicted.
-LEAST_SCALE = {"one_node": 0.04, "more_nodes": 0.04, "leaving": 0.08, "leaving_named": 0.08}
-MOVED_SCALE = {"one_node": 0.3, "more_nodes": 0.3, "leaving": 0.0, "leaving_named": 0.0}
+LEAST_SCALE = {
+    "one_node": 0.04,
+    "one_count": 0.04,
+    "more_nodes": 0.04,
+    "leaving": 0.08,
+    "leaving_named": 0.08,
+}
+MOVED_SCALE = {"one_node": 0.3, "one_count": 0.3, "more_nodes": 0.3, "leaving": 0.0, "leaving_named": 0.0}
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class Predicted:
     situation: str
     record: Record | None = None  # how such predictions did at that distance
     scale: float = 0.0  # of the interval, in logarithms
+    crowded: bool = False  # ranks of a node already take most of what more of them give
 
 
 class Predictor:
@@ -50,16 +64,22 @@ class Predictor:
         points: Measurements, several of one place allowed; at least one.
         priors: What other programs teach.
         network_bytes_per_s: Of one node, if the network is named and the points tell the bytes of a step.
+        scheme: How communication grows; that of an all-reduce by default.
     """
 
     def __init__(
-        self, points: Sequence[Point], priors: Priors, network_bytes_per_s: float | None = None
+        self,
+        points: Sequence[Point],
+        priors: Priors,
+        network_bytes_per_s: float | None = None,
+        scheme: Scheme | None = None,
     ) -> None:
         self.points = list(points)
+        self._middles = middles(points)
         self.priors = priors
-        size = next((point.gradient_bytes for point in points if point.gradient_bytes), None)
+        size = shared_bytes(points)
         self.network_ms = size / network_bytes_per_s * 1e3 if size and network_bytes_per_s else None
-        self._physics = Physics(points, priors.physics, self.network_ms)
+        self._physics = Physics(points, priors.physics, self.network_ms, scheme)
         self._most = max(point.place.ranks for point in points)
         self._exposed = any(point.exposed_ms is not None for point in points)
 
@@ -75,13 +95,21 @@ class Predictor:
             return Predicted(place, step, trivial, True, _scaled(parts, step.estimate), beyond, kind)
         share = SHARE_WITH_EXPOSED if self._exposed else PHYSICS_SHARE[kind]
         estimate = parts.step_ms**share * trivial ** (1 - share)
-        start = reference(self.points, place).step_ms
-        moved = abs(math.log(estimate / start)) + abs(math.log(parts.step_ms / trivial))
+        start = reference(self._middles, place)
+        moved = abs(math.log(estimate / start.step_ms)) + abs(math.log(parts.step_ms / trivial))
+        crowded = self._crowded_ms(place)
+        if crowded is not None:
+            estimate = max(estimate, crowded)
         scale = LEAST_SCALE[kind] + MOVED_SCALE[kind] * moved
         spread = self.priors.spread[kind]
-        step = Interval(
-            estimate, estimate * math.exp(spread.low * scale), estimate * math.exp(spread.high * scale)
-        )
+        slow, fast = spread.high, spread.low
+        backwards = start.place.ranks > place.ranks or start.place.nodes > place.nodes == 1
+        if backwards:  # a step that grew more than others' did was shorter before
+            slow, fast = -fast, -slow
+        low = estimate * math.exp(fast * scale)
+        if crowded is not None:
+            low = min(low, start.step_ms)  # as if only links were shared, whose cost is there already
+        step = Interval(estimate, low, estimate * math.exp(slow * scale))
         return Predicted(
             place,
             step,
@@ -90,16 +118,33 @@ class Predictor:
             _scaled(parts, estimate),
             beyond,
             kind,
-            self._record(kind, beyond),
+            None if backwards else self._record(kind, beyond),
             scale,
+            crowded is not None,
         )
+
+    def _crowded_ms(self, place: Place) -> float | None:
+        """The step where ranks of one node already took most of each other's gain, and more share a node."""
+        widest = max(
+            (point for point in self._middles if point.place.nodes == 1),
+            key=lambda point: point.place.ranks,
+            default=None,
+        )
+        if widest is None or place.per_node <= widest.place.ranks:
+            return None
+        exponent = crowding(self._middles, widest)
+        if not exponent:
+            return None
+        batches = place.local_batch / widest.place.local_batch
+        times: float = (place.per_node / widest.place.ranks) ** exponent
+        return widest.step_ms * batches * times
 
     def _trivial(self, place: Place, kind: str) -> float:
         """The trivial extrapolation, at this local batch: computing differs, communication does not."""
-        start = reference(self.points, place).place
+        start = reference(self._middles, place).place
         moved = self._physics.parts(place).computing_ms
         moved -= self._physics.parts(Place(place.ranks, place.nodes, start.local_batch)).computing_ms
-        step = grown(self.points, place, self.priors.growth[kind])
+        step = grown(self._middles, place, self.priors.growth[kind])
         return max(step + moved, step * min(1.0, place.local_batch / start.local_batch))
 
     def _record(self, kind: str, beyond: float) -> Record | None:

@@ -45,6 +45,7 @@ def memory_of(
             peak=peak,
             local_batch=alone.local_batch,
             reserved=sizes.get("device_reserved"),
+            saved=not on_device,
         )
         shared = not on_device and gpu is None
         return Memory(categories, peaks, capacity or _machine_bytes(result.machine, on_device), shared)

@@ -1,6 +1,8 @@
 """What stored results say about counts of ranks: points by strategy, with the memory that was seen."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from advisor.base.errors import UsageError
 from advisor.planning.places import Measured, Place, Point
@@ -8,6 +10,7 @@ from advisor.planning.predicting import Interval as Noise
 from advisor.result.document import Interval, ProfileData, Rate, ResultData, Trial, Value
 
 SINGLE = "single"
+SAME_BATCH = 0.1  # samples of a step nearer than this to those of one process are as many
 ABOUT_RANKS = frozenset({"strategy", "ranks"})
 
 
@@ -34,15 +37,25 @@ def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str
         on_device = "device_peak" in result.profile.memory_bytes
         own = alone if present == SINGLE else found.setdefault(present, Measured())
         alone_bytes = baseline.steps_peak_bytes or baseline.peak_bytes
-        _add(own, _count(baseline.config), baseline.step_ms, baseline.throughput, alone_bytes, None)
+        waits = result.profile.phases_ms.get("input_wait")
+        samples = _samples(baseline.step_ms, baseline.throughput)
+        _add(
+            own, _count(baseline.config), samples, baseline.step_ms, alone_bytes,
+            _Shared(
+                result.profile.memory_bytes.get("gradient") if present == SINGLE else None, loader_ms=waits,
+                parameters=result.profile.parameters, epoch_samples=result.profile.epoch_samples,
+            ),
+        )  # fmt: skip
         for trial in result.trials:
             if not _counts(trial, baseline.config) or trial.step_ms is None or trial.throughput is None:
                 continue
-            sent = None if trial.ranks is None else trial.ranks.bytes_per_step
             count = _count(trial.config) if trial.ranks is None else trial.ranks.count
             strategy = found.setdefault(_strategy(trial.config), Measured())
             peak = trial.peak_bytes if on_device or not trial.peak_bytes else trial.peak_bytes // count
-            _add(strategy, count, trial.step_ms, trial.throughput, peak, sent)
+            own_samples = _samples(trial.step_ms, trial.throughput)
+            if abs(own_samples - samples) < SAME_BATCH * samples:
+                own_samples = samples
+            _add(strategy, count, own_samples, trial.step_ms, peak, _shared(trial, count))
     for one in found.values():
         one.points[:0] = alone.points
         one.peaks |= alone.peaks
@@ -56,14 +69,53 @@ def _counts(trial: Trial, baseline: Mapping[str, Value]) -> bool:
     return same and several and trial.state == "complete" and not ABOUT_RANKS & trial.refused.keys()
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """What a result says of a step beside its time."""
+
+    step_bytes: float | None = None
+    exposed_ms: float | None = None
+    loader_ms: float | None = None
+    parameters: int | None = None
+    epoch_samples: int | None = None
+
+
+def _shared(trial: Trial, count: int) -> _Shared:
+    """What ranks exchanged. A rank of a ring sends 2(n-1)/n of what is shared."""
+    if trial.ranks is None or count < 2:
+        return _Shared()
+    sent = trial.ranks.bytes_per_step
+    exposed = trial.ranks.report.get("exposed_communication_ms")
+    return _Shared(
+        None if sent is None else sent * count / (2 * (count - 1)),
+        float(exposed) if isinstance(exposed, int | float) and math.isfinite(exposed) else None,
+    )
+
+
+def _samples(step: Interval, rate: Rate) -> float:
+    """Of all ranks in a step: whole, and as times and rates are medians of their own, about what they say."""
+    samples = rate.estimate * step.estimate / 1e3
+    return float(round(samples)) if samples >= 1 else float(f"{samples:.3g}")
+
+
 def _add(
-    to: Measured, count: int, step: Interval, rate: Rate, peak: int | None, sent: float | None
+    to: Measured, count: int, samples: float, step: Interval, peak: int | None, shared: _Shared
 ) -> None:  # fmt: skip
-    if step.estimate <= 0 or rate.estimate <= 0:
+    if step.estimate <= 0 or samples <= 0:
         return
-    local = rate.estimate * step.estimate / 1e3 / count
-    place = Place(count, 1, float(f"{local:.3g}"))
-    to.points.append(Point(place, step.estimate, step_bytes=sent))
+    place = Place(count, 1, samples / count)
+    exposed, loader = shared.exposed_ms, shared.loader_ms
+    to.points.append(
+        Point(
+            place,
+            step.estimate,
+            None if exposed is None else min(exposed, step.estimate),
+            parameters=shared.parameters,
+            step_bytes=shared.step_bytes,
+            epoch_samples=shared.epoch_samples,
+            loader_ms=None if loader is None else min(loader, step.estimate),
+        )
+    )
     if peak:
         to.peaks[place] = max(peak, to.peaks.get(place, 0))
 

@@ -38,6 +38,7 @@ class Whole:
         """The document of `--format json`."""
         document = self.plans[0].as_json()
         document["predictions"] = [row for plan in self.plans for row in plan.as_json()["predictions"]]
+        document["laws"] = [row for plan in self.plans for row in plan.as_json()["laws"]]
         odds = [{"ranks": row.ranks, "odds": dict(row.odds)} for row in self.compared]
         memory = [asdict(row) for row in self.memory]
         document |= {"odds": odds, "memory": memory, "choices": list(self.choices)}

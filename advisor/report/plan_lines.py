@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from advisor.planning.memory import RankMemory
+from advisor.planning.places import ranks_of
 from advisor.planning.plan import Plan, Prediction
 from advisor.planning.predicting import Interval
 from advisor.planning.whole import Whole
-from advisor.report.digest import escaped
-from advisor.report.markdown import section
+from advisor.report.markdown import escaped, section
 from advisor.result import wording
 
 HEADINGS = ("ranks", "nodes", "batch", "step (90 % interval)", "trivial", "speed-up")
+LAWS_TITLE = "How communication grows (n ranks, R nodes, g a node, S bytes, a latency, B bytes/s)"
 NOT_IN_IT = (
     "other jobs on the network, failures unless --failures, storage under many readers, learning at another "
     "global batch unless --noise-scale, the speed of another GPU than the measured one"
@@ -22,9 +23,9 @@ def answer(plan: Plan) -> str:
     row = max(plan.predictions, key=lambda one: one.ranks)
     gain = figures(row.speedup, "x")
     if row.measured:
-        return f"{row.ranks} ranks give {gain} the throughput of the fewest measured: measured."
+        return f"{ranks_of(row.ranks)} give {gain} the throughput of the fewest measured: measured."
     return (
-        f"{row.ranks} ranks would give {gain} the throughput of the fewest measured, 90 % interval; "
+        f"{ranks_of(row.ranks)} would give {gain} the throughput of the fewest measured, 90 % interval; "
         "predicted, not measured."
     )
 
@@ -66,9 +67,14 @@ def part_rows(plan: Plan) -> list[tuple[str, ...]]:
     """Parts of a step by count, the heading first; models all, scaled to the step."""
     table = [("ranks", "computing", "waiting for the slowest", "exposed communication")]
     return table + [
-        (str(row.ranks), *(f"{_digits(value)} ms" for value in row.parts_ms.values()))
+        (str(row.ranks), *(_part(value, sum(row.parts_ms.values())) for value in row.parts_ms.values()))
         for row in plan.predictions
     ]
+
+
+def _part(value: float, step: float) -> str:
+    """Less than a thousandth of a step is nothing that a model could tell."""
+    return f"{_digits(value)} ms" if value >= step / 1000 else "-"
 
 
 def memory_rows(found: Sequence[RankMemory]) -> list[tuple[str, ...]]:
@@ -104,7 +110,7 @@ def record_lines(plan: Plan) -> list[str]:
     for row in plan.predictions:
         if (record := row.record) is not None:
             said[record] = (
-                f"such as {row.ranks} ranks: off by {record.mean_error:.1%} in the mean "
+                f"such as {ranks_of(row.ranks)}: off by {record.mean_error:.1%} in the mean "
                 f"(median {record.median_error:.1%}; perfect scaling {record.trivial_error:.1%}) on "
                 f"{record.series} public series, intervals held {record.covered:.0%}"
             )
@@ -112,12 +118,18 @@ def record_lines(plan: Plan) -> list[str]:
 
 
 def last_lines(plan: Plan) -> list[str]:
-    """What is left out, what would narrow it, what is not in it."""
+    """What to look at again, what is left out, what would narrow it, what is not in it."""
     return [
+        *(f"look again: {text}" for text in plan.doubts),
         *(f"left out: {text}" for text in plan.left_out),
         f"what would narrow this most: {plan.narrower}",
         f"not in it: {NOT_IN_IT}",
     ]
+
+
+def law_lines(plan: Plan) -> list[str]:
+    """The laws by which communication grows, each with its formula and who published it."""
+    return [f"{law.name}: {law.formula} ({law.source})" for law in plan.laws]
 
 
 def basis_lines(plan: Plan) -> list[str]:
@@ -129,7 +141,7 @@ def render_whole(whole: Whole) -> str:
     """Everything that was planned for a document or a pull request."""
     parts = []
     for plan in whole.plans:
-        name = f"Strategy {escaped(plan.predictions[0].strategy, 60)}\n\n" if whole.compared else ""
+        name = f"Strategy {escaped(plan.predictions[0].strategy, 60)}\n\n" if len(whole.plans) > 1 else ""
         parts.append(name + render_markdown(plan))
     if whole.memory:
         heading, *cells = memory_rows(whole.memory)
@@ -154,6 +166,7 @@ def render_markdown(plan: Plan) -> str:
         parts += section(title, heading, [tuple(map(escaped, row)) for row in cells])
     for title, lines in (
         ("It rests on", basis_lines(plan)),
+        (LAWS_TITLE, law_lines(plan)),
         ("How such predictions did", record_lines(plan)),
         ("What else", last_lines(plan)),
     ):

@@ -25,6 +25,7 @@ class StrategyPlan:
     parts: Chart
     price: Chart | None
     tables: list[tuple[str, Rows]]
+    laws: list[str]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class PlanPage:
     memory: Chart | None
     memory_rows: Rows
     memory_said: str
+    laws_title: str
     styles: list[tuple[str, str, str]]
     lists: list[tuple[str, list[str]]]
 
@@ -60,6 +62,7 @@ def plan_page(whole: Whole) -> PlanPage:
         memory=plan_chart.memory_bars("memory", largest) if largest else None,
         memory_rows=plan_lines.memory_rows(whole.memory) if whole.memory else (),
         memory_said=_memory_said(largest),
+        laws_title=plan_lines.LAWS_TITLE,
         styles=plan_chart.part_styles(),
         lists=[
             ("It rests on", plan_lines.basis_lines(first)),
@@ -90,6 +93,7 @@ def _strategy(at: int, plan: Plan) -> StrategyPlan:
         parts=plan_chart.parts_of_steps(f"parts-{at}", plan),
         price=plan_chart.price_plane(f"price-{at}", plan),
         tables=[("By count", plan_lines.rows(plan)), ("What it gives and costs", plan_lines.cost_rows(plan))],
+        laws=plan_lines.law_lines(plan),
     )
 
 

@@ -92,6 +92,9 @@ def test_one_count_alone_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixt
         (("nowhere.csv",), "nowhere.csv: no such file"),
         (("POINTS", "--price", "2"), "a price needs an end"),
         (("POINTS", "--ranks", "0"), "0"),
+        (("POINTS", "--until", "90epochs"), "a column epoch_samples"),
+        (("POINTS", "--until", "90 days"), "no number of samples or epochs"),
+        (("POINTS", "--until", "1.2.3"), "no number of samples or epochs"),
         (("POINTS", "--network", "fast"), "fast names no network"),
         (("POINTS", "--at", "x.csv", "--ranks", "8"), "--at names the places already"),
         (("POINTS", "--rank", "8"), "--rank"),
@@ -123,3 +126,67 @@ def test_the_command_counts_learning_and_failures(tmp_path: Path, capsys: pytest
     assert len(counted["choices"]) == 4
     said = say(capsys, *asked, *more).out
     assert "What to take" in said and "gradient noise scale 100" in said and "GPU-hours" in said
+
+
+def test_goodput_chooses_the_batch_and_needs_a_noise_scale(
+    points: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["plan", points, "--ranks", "64", "--batch", "goodput"]
+    little = json.loads(say(capsys, *asked, "--noise-scale", "64", "--format", "json").out)
+    large = json.loads(say(capsys, *asked, "--noise-scale", "1e7", "--format", "json").out)
+    assert little["predictions"][0]["local_batch"] < large["predictions"][0]["local_batch"] == 32
+    assert_told_once(say(capsys, *asked), 2, ("nothing is known of the gradient noise scale",))
+
+
+def test_a_network_has_a_name_or_a_file(
+    points: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "network.csv"
+    file.write_text("bytes,busbw_GBps\n1e8,25\n")
+    told = [
+        say(capsys, "plan", points, "--network", name, "--format", "md").out for name in ("ib", str(file))
+    ]
+    assert all("network of a node: 25 GB/s" in each for each in told)
+
+
+def test_what_is_not_read_and_what_is_doubtful_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("ranks,nodes,local_batch,step_ms,gpu\n8,1,32,100,A100\n8,1,32,60,H100\n16,2,32,90,A100\n")
+    said = say(capsys, "plan", str(path), "--ranks", "32")
+    assert "not read: gpu" in said.err
+    assert "look again: 8 on 1" in said.out
+    (told,) = json.loads(say(capsys, "plan", str(path), "--format", "json").out)["doubts"]
+    assert "60 to 100 ms" in told
+
+
+@pytest.mark.parametrize("until", ["90epochs", "90 epochs", "9e1epochs", "5400000", "5.4e6samples"])
+def test_the_end_may_be_counted_in_epochs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], until: str
+) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("ranks,nodes,local_batch,step_ms,epoch_samples\n1,1,32,100,60000\n2,1,32,104,\n")
+    said = say(
+        capsys, "plan", str(path), "--ranks", "2", "--until", until, "--price", "2", "--format", "json"
+    )
+    row = json.loads(said.out)["predictions"][0]
+    assert row["hours"]["estimate"] == pytest.approx(90 * 60000 / 64 * 0.104 / 3600)
+
+
+@pytest.mark.parametrize(
+    ("measured", "asked"),
+    [
+        ((1, 2), [1, 2, 4, 8, 16, 32, 64]),
+        ((24,), [24, 32, 48, 64, 96, 192]),
+        ((256,), [256, 512, 1024, 2048]),
+    ],
+)
+def test_more_ranks_are_asked_for_where_none_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], measured: tuple[int, ...], asked: list[int]
+) -> None:
+    path = tmp_path / "points.csv"
+    rows = "".join(f"{ranks},{max(1, ranks // 8)},32,100\n" for ranks in measured)
+    path.write_text("ranks,nodes,local_batch,step_ms\n" + rows)
+    document = json.loads(say(capsys, "plan", str(path), "--format", "json").out)
+    assert [row["ranks"] for row in document["predictions"]] == asked

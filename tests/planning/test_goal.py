@@ -2,8 +2,9 @@
 
 import pytest
 
+from advisor.base.errors import UsageError
 from advisor.planning.choosing import choices
-from advisor.planning.goal import Goal
+from advisor.planning.goal import Goal, samples_of
 from advisor.planning.places import Place, Point
 from advisor.planning.plan import Plan, make_plan
 from advisor.planning.predicting import Interval
@@ -21,6 +22,13 @@ def hours(goal: Goal, ranks: int) -> float:
 def test_without_a_noise_scale_samples_are_samples() -> None:
     assert hours(Goal(samples=3.6e8), 1) == pytest.approx(3.6e8 / 32 * 0.1 / 3600)
     assert Goal().hours(STEP, Place(1, 1, 32), 32) is None
+
+
+def test_epochs_are_samples_where_one_is_known() -> None:
+    points = [Point(Place(1, 1, 32), 100), Point(Place(2, 1, 32), 104, epoch_samples=50_000)]
+    assert samples_of(90, points) == 4.5e6
+    with pytest.raises(UsageError, match="how many samples an epoch has"):
+        samples_of(90, points[:1])
 
 
 def test_a_batch_of_the_noise_scale_needs_twice_the_samples_of_a_tiny_one() -> None:
@@ -53,12 +61,12 @@ def a_plan(growth: float) -> Plan:
 
 def test_most_for_the_money_and_the_fastest_are_named() -> None:
     money, fastest = choices([a_plan(1.2)])
-    assert money.startswith("most for the money: 1 ranks")
+    assert money.startswith("most for the money: 1 rank,")
     assert fastest.startswith("fastest that still gains: 64 ranks")
 
 
 def test_ranks_that_gain_nothing_are_not_taken() -> None:
-    assert "still gains: 1 ranks" in choices([a_plan(2.05)])[1]
+    assert "still gains: 1 rank," in choices([a_plan(2.05)])[1]
 
 
 def test_a_deadline_takes_the_cheapest_and_a_sum_the_fastest() -> None:
@@ -74,3 +82,8 @@ def test_a_deadline_takes_the_cheapest_and_a_sum_the_fastest() -> None:
 def test_a_plan_without_a_goal_has_no_choice() -> None:
     points = [Point(Place(1, 1, 32), 100)]
     assert choices([make_plan(points, [Place(1, 1, 32)])]) == ()
+
+
+def test_one_rank_is_told_in_words_and_a_measured_time_without_an_interval() -> None:
+    plan = make_plan([Point(Place(1, 1, 32), 100)], [Place(1, 1, 32)], goal=Goal(samples=1e6, price=2.0))
+    assert choices([plan])[0] == "most for the money: 1 rank, 0.868 hours, 2"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from advisor.base.errors import UsageError
-from advisor.planning.network import bytes_per_s
+from advisor.planning.network import network_of
 from advisor.planning.places import Place, Point
-from advisor.planning.points_file import read_places, read_points
+from advisor.planning.points_file import read_places, read_points, unread
 
 HEADER = "ranks,nodes,local_batch,step_ms\n"
 
@@ -37,8 +37,15 @@ def test_places_need_no_step(tmp_path: Path) -> None:
     assert read_places(written(tmp_path, "ranks,nodes,local_batch\n64,8,32\n")) == [Place(64, 8, 32)]
 
 
-def test_columns_of_others_are_let_be(tmp_path: Path) -> None:
-    assert read_points(written(tmp_path, "who,ranks,nodes,local_batch,step_ms\nme,1,1,1,5\n"))[0].step_ms == 5
+def test_columns_of_others_are_let_be_and_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "who,ranks,nodes,local_batch,step_ms\nme,1,1,1,5\n")
+    assert read_points(path)[0].step_ms == 5
+    assert unread(path) == ["who"]
+
+
+def test_an_epoch_may_be_told_in_one_row(tmp_path: Path) -> None:
+    text = "ranks,nodes,local_batch,step_ms,epoch_samples\n1,1,32,5,60000\n2,1,32,6,\n"
+    assert [point.epoch_samples for point in read_points(written(tmp_path, text))] == [60000, None]
 
 
 BAD = {
@@ -47,6 +54,11 @@ BAD = {
     "no rows": (HEADER, "holds no row"),
     "missing column": ("ranks,nodes,local_batch\n1,1,32\n", "has no column step_ms"),
     "misspelt column": ("ranks,nodes,local_batch,steps_ms\n1,1,32,5\n", "is steps_ms meant by it"),
+    "throughput alone": ("ranks,nodes,local_batch,throughput\n1,1,32,5\n", "1000 x ranks x local_batch"),
+    "no local batch": ("ranks,nodes,step_ms\n1,1,5\n", "1 in every row if it never changes"),
+    "tabs": ("ranks\tnodes\tlocal_batch\tstep_ms\n1\t1\t32\t5\n", "commas separate columns"),
+    "a comment": ("# mine\nranks,nodes,local_batch,step_ms\n1,1,32,5\n", "comments are not read"),
+    "a unit": (HEADER + "1,1,32,5 ms\n", "the column says the unit"),
     "column twice": ("ranks,ranks,nodes,local_batch,step_ms\n1,1,1,32,5\n", "the column ranks twice"),
     "negative step": (HEADER + "1,1,32,-5\n", "points.csv:2"),
     "zero ranks": (HEADER + "0,1,32,5\n", "has to be more than zero"),
@@ -80,8 +92,54 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_networks_have_names() -> None:
-    assert bytes_per_s("100Gb") == 12.5e9
-    assert bytes_per_s("8x400Gb") == 400e9
-    assert bytes_per_s("measured") is None
+    for name, speed in (("100Gb", 12.5e9), ("8x400Gb", 400e9), ("4xib", 100e9), ("Ethernet", 1.25e9)):
+        network = network_of(name)
+        assert network is not None and network.bytes_per_s(1e8) == speed
+    assert network_of("measured") is None
     with pytest.raises(UsageError, match="names no network"):
-        bytes_per_s("fast")
+        network_of("fast")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "ranks,nodes,local_batch,step_ms\n1,1,100\n2,1,32,104\n",
+            "local_batch=100; a cell that is not known",
+        ),
+        ("ranks,nodes,local_batch,step_ms\n1,1,32\n2,1,32\n", "every row has 3 cells: one name too many"),
+        ("ranks,nodes,local_batch,step_ms\n1,1,32,8,100\n2,1,32,8,104\n", "a name is missing"),
+        ("ranks,nodes,local_batch,step_ms\n1,1,32,100,5\n2,1,32,104\n", "points separate decimals"),
+    ],
+)
+def test_a_row_of_another_length_is_refused_with_what_to_do(tmp_path: Path, text: str, hint: str) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="cells under") as error:
+        read_points(file)
+    assert error.value.where == f"{file}:2"
+    assert hint in str(error.value.hint)
+
+
+def test_the_part_that_waits_for_data_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("ranks,nodes,local_batch,step_ms,loader_ms\n1,1,32,100,40\n2,1,32,104,\n")
+    assert [point.loader_ms for point in read_points(file)] == [40, None]
+    file.write_text("ranks,nodes,local_batch,step_ms,loader_ms\n1,1,32,100,140\n")
+    with pytest.raises(UsageError, match="loader_ms is 140, longer than its step"):
+        read_points(file)
+
+
+def test_a_file_of_bus_bandwidths_is_a_network(tmp_path: Path) -> None:
+    """What nccl-tests tells: small messages are slow, and those between two sizes lie between."""
+    file = tmp_path / "network.csv"
+    file.write_text("bytes,busbw_GBps\n1000000,2\n1000000,4\n1000000,3\n100000000,48\n")
+    network = network_of(str(file))
+    assert network is not None
+    assert [network.bytes_per_s(size) for size in (1e3, 1e6, 1e8, 1e12)] == pytest.approx(
+        [3e9, 3e9, 48e9, 48e9]
+    )
+    assert network.bytes_per_s(1e7) == pytest.approx(12e9)
+    file.write_text("size,busbw_GBps\n1,2\n")
+    with pytest.raises(UsageError, match="no column bytes"):
+        network_of(str(file))

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from advisor.planning.growth import Growth, grown, reference, situation
+from advisor.planning.growth import Growth, crowding, grown, reference, situation
 from advisor.planning.physics import Physics
 from advisor.planning.places import Place, Point
 from advisor.planning.predicting import Predictor
@@ -109,10 +109,26 @@ def test_of_as_many_ranks_the_reference_has_the_nearest_nodes() -> None:
 
 
 def test_a_place_has_its_situation() -> None:
-    assert situation(flat((4, 1)), Place(8, 1)) == "one_node"
+    assert situation(flat((2, 1), (4, 1)), Place(8, 1)) == "one_node"
+    assert situation(flat((4, 1)), Place(8, 1)) == "one_count"
     assert situation(flat((4, 1)), Place(8, 2)) == "leaving"
     assert situation(flat((4, 1)), Place(8, 2), named=True) == "leaving_named"
     assert situation(flat((4, 1), (8, 2)), Place(16, 4)) == "more_nodes"
+    assert situation(flat((8, 2), (16, 4)), Place(8, 1)) == "leaving"  # the other way
+
+
+@pytest.mark.parametrize("place", [Place(1, 1), Place(8, 1), Place(16, 2)])
+def test_towards_fewer_ranks_intervals_are_skewed_to_the_fast_side(place: Place) -> None:
+    """What grew more than others' steps do was shorter before."""
+    predicted = Predictor(flat((32, 4), (64, 8)), PRIORS).at(place)
+    step = predicted.step_ms
+    assert step.estimate / step.low > step.high / step.estimate > 1
+    assert predicted.record is None  # the back-test asks for more ranks alone
+
+
+def test_of_several_rows_of_a_count_the_middle_one_starts_what_follows() -> None:
+    points = [*flat((1, 1)), *(Point(Place(2, 1), step) for step in (300, 104, 103))]
+    assert Predictor(points, PRIORS).at(Place(8, 1)).trivial_ms == pytest.approx(104, rel=0.1)
 
 
 def test_a_slow_named_network_costs_more_than_a_fast_one() -> None:
@@ -139,3 +155,32 @@ def test_a_hundred_points_are_fitted_at_once() -> None:
     assert Physics(made(*places), PRIORS.physics).parts(Place(8, 2, 8)).computing_ms == pytest.approx(
         34, rel=0.2
     )
+
+
+def test_one_count_alone_leaves_more_open_than_two() -> None:
+    def width(*places: tuple[int, int]) -> float:
+        step = Predictor(flat(*places), Priors.stored()).at(Place(8, 1)).step_ms
+        return step.high / step.low
+
+    assert width((2, 1)) > 1.2 * width((1, 1), (2, 1))
+
+
+def test_ranks_that_share_a_loader_get_no_faster() -> None:
+    """Measured at one and two: twice the ranks took twice as long, and four would be no faster than two."""
+    predictor = Predictor([Point(Place(1, 1, 32), 100), Point(Place(2, 1, 32), 200)], PRIORS)
+    steps = [predictor.at(Place(ranks, 1, 32)) for ranks in (2, 4, 8)]
+    assert [step.step_ms.estimate for step in steps] == pytest.approx([200, 400, 800])
+    assert steps[1].crowded and steps[1].step_ms.low <= 200 and not steps[0].crowded
+    assert predictor.at(Place(16, 2, 32)).step_ms.estimate >= 800  # eight on each node
+
+
+def test_a_step_that_grows_little_is_not_crowded() -> None:
+    points = [Point(Place(1, 1, 32), 100), Point(Place(2, 1, 32), 130)]
+    assert crowding(points, points[1]) == 0
+    assert not Predictor(points, PRIORS).at(Place(8, 1, 32)).crowded
+
+
+def test_noise_across_nodes_does_not_make_steps_shorter() -> None:
+    points = [Point(Place(8 * nodes, nodes), step) for nodes, step in ((1, 115.0), (4, 116.0), (8, 115.5))]
+    trivial = [Predictor(points, PRIORS).at(Place(8 * nodes, nodes)).trivial_ms for nodes in (16, 64, 512)]
+    assert min(trivial) >= 115.5

@@ -22,7 +22,10 @@ def at(strategy: str, ranks: int, nodes: int = 1, batch: float = 8, **more: floa
         ("ddp", 27 + 4),  # a second copy of the gradients in buckets
         ("zero", 27 + 4 - 8 * 3 / 4),
         ("zero2", 27 - 12 * 3 / 4),
-        ("fsdp", 27 - 16 * 3 / 4 + 4),  # whole parameters while they are needed
+        (
+            "fsdp",
+            27 - 16 * 3 / 4 + 8,
+        ),  # whole parameters while they are needed, and what they are copied from
     ],
 )
 def test_a_strategy_divides_what_its_paper_says(strategy: str, said: float) -> None:
@@ -36,6 +39,25 @@ def test_hybrid_sharding_divides_over_a_node_alone() -> None:
 
 def test_activations_follow_the_local_batch() -> None:
     assert at("ddp", 4, batch=4) == pytest.approx(at("ddp", 4) - 5)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "saved", "peak"),
+    [
+        # parameters and gradients of 4 GB, state of 8, and 1 that is always there
+        ("ddp", 10e9, 13 + 4 + 10),  # the end of forward, beside buckets
+        ("ddp", 1e9, 13 + 4 + 4),  # the end of backward
+        ("fsdp", 10e9, 1 + 12 / 4 + 10 + 2 * 4),  # parameters gathered again, beside all activations
+        ("fsdp", 1e9, 1 + 12 / 4 + 2 * 4 + 4 / 4),  # whole gradients, their buffer and the own share
+    ],
+)
+def test_saved_activations_and_gradients_have_their_peaks_apart(
+    strategy: str, saved: float, peak: float
+) -> None:
+    whole = 13e9 + max(saved, 4e9)
+    categories = Categories(4e9, 4e9, 8e9, saved, peak=whole, local_batch=8, saved=True)
+    row = Memory(categories).at(strategy, Place(4, 1, 8))
+    assert row.peak_bytes == row.high_bytes == pytest.approx(1e9 * peak)
 
 
 def test_what_was_measured_stays_and_starts_the_rest() -> None:

@@ -4,30 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
-from result_builder import a_profile_result, a_ratio, a_trial, an_interval
-from strategy_builder import a_result_of_strategies, some_strategy_trials, under
+from planned_results import a_result, with_memory
+from result_builder import a_profile_result
+from strategy_builder import under
 
 from advisor.base.errors import UsageError
 from advisor.cli import main
 from advisor.planning.odds import compare
-from advisor.planning.places import Place, Point
+from advisor.planning.places import Place, Point, shared_bytes
 from advisor.planning.plan import make_plan
 from advisor.planning.result_points import measured_strategies
-from advisor.result.document import RankUse, Rate, ResultData
-
-
-def a_result() -> ResultData:
-    trials = some_strategy_trials()
-    for number, (name, step) in enumerate((("ddp", 60.0), ("fsdp", 90.0)), len(trials)):
-        rate = Rate(estimate=2 * 32 / step * 1e3, low=1, high=1e6, unit="samples/s")
-        trials.append(
-            a_trial(
-                number, a_ratio(1.1, 1.0, 1.2), config=under(name, 2),
-                ranks=RankUse(count=2, bytes_per_step=1e6),
-                step_ms=an_interval(step), throughput=rate, peak_bytes=10**9,
-            )
-        )  # fmt: skip
-    return a_result_of_strategies(trials=trials)
+from advisor.result.document import RankUse
 
 
 def test_each_strategy_gets_its_points_and_those_of_one_process() -> None:
@@ -36,6 +23,44 @@ def test_each_strategy_gets_its_points_and_those_of_one_process() -> None:
     assert Point(Place(2, 1, 32), 90, step_bytes=1e6) in found["fsdp"].points
     assert found["fsdp"].peaks[Place(2, 1, 32)] == 10**9 // 2  # of the two, on the host
     assert found["fsdp"].points[0].place.ranks == 1
+
+
+def test_what_was_measured_beside_the_step_is_handed_on() -> None:
+    result = a_result()
+    phases = result.profile.phases_ms | {"input_wait": 6.0}
+    result = result.model_copy(update={"profile": result.profile.model_copy(update={"phases_ms": phases})})
+    alone, two = (
+        measured_strategies([result])["ddp"].points[0],
+        measured_strategies([result])["ddp"].points[-1],
+    )
+    assert (two.exposed_ms, two.step_bytes, two.loader_ms) == (7.5, 1e6, None)
+    assert alone.loader_ms == 6 and alone.exposed_ms is None
+    plan = make_plan([alone, two], [Place(4, 1, 32)])
+    told = {row.what: row.tag for row in plan.basis}
+    assert told["exposed communication"] == told["1 MB shared in a step"] == "measured"
+    assert any(what.startswith("wait for data: at most") for what in told)
+    assert "share the loader" in plan.predictions[0].note
+
+
+def test_parameters_gradients_and_epochs_are_handed_on() -> None:
+    result = with_memory()
+    more = {"parameters": 25 * 10**6, "epoch_samples": 60_000}
+    result = result.model_copy(update={"profile": result.profile.model_copy(update=more)})
+    found = measured_strategies([result])
+    alone = found["ddp"].points[0]
+    assert (alone.parameters, alone.step_bytes, alone.epoch_samples) == (25e6, 1e8, 60_000)
+    assert shared_bytes(found["fsdp"].points) == 1e6  # as two ranks measured it
+
+
+def test_what_one_of_four_sends_is_told_as_what_is_shared() -> None:
+    """Each of n ranks of a ring sends 2(n-1)/n of it."""
+    result = a_result()
+    trial = result.trials[-1]
+    four = trial.model_copy(
+        update={"config": under("fsdp", 4), "ranks": RankUse(count=4, bytes_per_step=1.5e6)}
+    )
+    found = measured_strategies([result.model_copy(update={"trials": [*result.trials, four]})])
+    assert found["fsdp"].points[-1].step_bytes == 1e6
 
 
 def test_a_trial_with_more_changed_or_refused_is_no_point() -> None:
@@ -67,13 +92,6 @@ def test_what_cannot_be_told_apart_is_said() -> None:
     (row,) = compare(plans)
     assert "cannot be told apart" in row.sentence
     assert sum(odds for _, odds in row.odds) == pytest.approx(1)
-
-
-def with_memory() -> ResultData:
-    result = a_result()
-    sizes = {"parameter": 10**8, "gradient": 10**8, "optimizer": 2 * 10**8, "host_peak": 10**9}
-    profile = result.profile.model_copy(update={"memory_bytes": sizes})
-    return result.model_copy(update={"profile": profile})
 
 
 def test_the_command_tells_the_memory_of_every_strategy(
@@ -133,3 +151,13 @@ def test_the_command_plans_a_result(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert {row["ranks"] for row in document["odds"]} == {2, 8}
     assert main(["plan", str(path), "--ranks", "2,8"]) == 0
     assert "Strategies compared" in capsys.readouterr().out
+
+
+def test_one_rank_trains_the_same_way_under_all_strategies() -> None:
+    found = measured_strategies([a_result()])
+    plans = [
+        make_plan(found[name].points, [Place(1, 1, 32), Place(2, 1, 32)], strategy=name)
+        for name in ("ddp", "fsdp")
+    ]
+    assert [row.ranks for row in compare(plans)] == [2]
+    assert compare(plans)[0].sentence == "2 ranks: ddp would be fastest (ddp 100%)"

@@ -1,6 +1,7 @@
 """``advisor plan``: what other numbers of ranks would give, without torch."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +17,8 @@ from advisor.cli.output import tell, warn, width, write
 from advisor.cli.tables import table
 
 if TYPE_CHECKING:
-    from advisor.planning.plan import Plan
+    from advisor.planning.network import Network
+    from advisor.planning.plan import Batch, Plan
     from advisor.planning.whole import Whole
 
 HELP = """Predict what other numbers of ranks would give, with an interval and the reason.
@@ -24,6 +26,7 @@ HELP = """Predict what other numbers of ranks would give, with an interval and t
 POINTS.csv holds measured steps: `ranks,nodes,local_batch,step_ms`, and optionally `placement` (2-2-4: ranks
 on each node), `exposed_communication_ms`, `parameters`, `bytes_per_step`. What was measured stays measured.
 RESULT is that of `advisor tune --knob strategy`: each strategy that it measured is planned, and all compared.
+A file with a column `tensor_parallel` holds layouts of transformers: which would be fastest at each count.
 
 \b
 Examples:
@@ -34,14 +37,22 @@ Examples:
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 
 
-def _samples(written: str) -> float:
+UNTIL = re.compile(r"([0-9.]+(?:e\+?[0-9]+)?)\s*(epochs?|samples)?", re.IGNORECASE)
+
+
+def _until(written: str) -> tuple[float, bool]:
+    """A number, and whether it counts epochs."""
+    found = UNTIL.fullmatch(written.strip())
     try:
-        count = float(written)
+        count = float(found[1]) if found else 0.0
     except ValueError:
         count = 0.0
-    if not 0 < count < 1e18:
-        raise UsageError(f"'{clean(written, 60)}' is not a number of samples", hint="`--until 1e8`")
-    return count
+    if found is None or not 0 < count < 1e18:
+        raise UsageError(
+            f"'{clean(written, 60)}' is no number of samples or epochs",
+            hint="`--until 1e8`, or `--until 90epochs`",
+        )
+    return count, (found[2] or "").lower().startswith("epoch")
 
 
 def _positive(written: str) -> float:
@@ -54,10 +65,10 @@ def _positive(written: str) -> float:
     return value
 
 
-def _network(written: str) -> float | None:
-    from advisor.planning.network import bytes_per_s
+def _network(written: str) -> "Network | None":
+    from advisor.planning.network import network_of
 
-    return bytes_per_s(written)
+    return network_of(written)
 
 
 @click.command(
@@ -75,7 +86,7 @@ def _network(written: str) -> float | None:
     metavar="N,...",
     form=Form((int, str)),
     group="What to run",
-    default_text="1 to 64, and what was measured",
+    default_text="what was measured; more, to 64 or 8 times as many",
     help="Counts to predict.",
 )
 @setting("--at", type=str, metavar="FILE", group="What to run", help="Places to predict, as a CSV file.")
@@ -86,19 +97,33 @@ def _network(written: str) -> float | None:
     metavar="NAME",
     group="What to run",
     default_text="measured",
-    help="Cards of a node: 100Gb, 8x400Gb.",
+    help="Cards of a node: 100Gb, 8x400Gb, ib, ethernet, nvlink; or a file of bus bandwidths.",
 )
 @setting(
     "--batch",
-    type=values.Choice(("keep-local", "keep-global"), later=("goodput",)),
+    type=values.Choice(("keep-local", "keep-global", "goodput")),
     metavar="NAME",
     group="What to run",
     default_text="keep-local",
-    help="keep-local or keep-global.",
+    help="What stays: keep-local or keep-global; goodput takes the batch that learns fastest.",
+)
+@setting(
+    "--strategy",
+    type=str,
+    metavar="NAME",
+    group="What to run",
+    default_text="all that a result measured; an all-reduce",
+    help="One of a result; or how a points file trained: zero.",
 )
 @setting("--gpu", type=str, metavar="NAME", group="What counts", help="GPU whose memory ranks have: H100.")
 @setting("--price", read=values.price, metavar="PER_HOUR", group="What counts", help="Of one rank.")
-@setting("--until", read=_samples, metavar="SAMPLES", group="What counts", help="Samples to be seen in all.")
+@setting(
+    "--until",
+    read=_until,
+    metavar="SAMPLES",
+    group="What counts",
+    help="Samples to be seen in all: 1e8; or 90epochs.",
+)
 @setting(
     "--deadline",
     read=_positive,
@@ -132,9 +157,10 @@ def _network(written: str) -> float | None:
 @click.pass_context
 def command(
     ctx: click.Context, *, points: tuple[str, ...], ranks: tuple[int, ...] | None, at: str | None,
-    gpus_per_node: int | None, network: float | None, batch: Literal["keep-local", "keep-global"] | None,
-    gpu: str | None, price: float | None, until: float | None, deadline: float | None, spend: float | None,
-    noise_scale: float | None, failures: float | None, far: bool,
+    gpus_per_node: int | None, network: "Network | None",
+    batch: Literal["keep-local", "keep-global", "goodput"] | None,
+    strategy: str | None, gpu: str | None, price: float | None, until: tuple[float, bool] | None,
+    deadline: float | None, spend: float | None, noise_scale: float | None, failures: float | None, far: bool,
     format: Literal["text", "json", "md", "html"] | None, out: str | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Read, predict, print."""
@@ -154,7 +180,7 @@ def command(
     for name, value in (("--deadline", deadline), ("--spend", spend), ("--noise-scale", noise_scale),
                         ("--failures", failures)):  # fmt: skip
         with problems.gather(where=name):
-            if value is not None and until is None:
+            if value is not None and until is None and (name, batch) != ("--noise-scale", "goodput"):
                 raise UsageError(f"{name} needs an end", hint="`--until 1e8`: samples to be seen in all")
     with problems.gather(where="--spend"):
         if spend is not None and price is None:
@@ -163,17 +189,23 @@ def command(
         if out is None and format == "html" and sys.stdout.isatty():
             raise UsageError("HTML to a terminal", hint="`> plan.html`, or `--out DIR`")
     problems.raise_any()
-    from advisor.planning.goal import Goal
+    if len(given) == 1 and _holds_layouts(given[0]):
+        return _plan_layouts(ctx, given[0])
+    from advisor.planning.goal import Goal, samples_of
+    from advisor.planning.goodput_batch import goodput_places
+    from advisor.planning.in_python import NO_NOISE, NOISE_HINT
     from advisor.planning.memory import Memory
     from advisor.planning.places import Measured
     from advisor.planning.plan import make_plan, places
-    from advisor.planning.points_file import read_places, read_points
+    from advisor.planning.points_file import read_places, read_points, unread
     from advisor.planning.predicting import Interval
+    from advisor.planning.scheme import AS_MEASURED, chosen
     from advisor.planning.whole import Whole
 
     memory: Memory | None = None
     noise = None if noise_scale is None else Interval(noise_scale, noise_scale, noise_scale)
-    if all(_is_result(name) for name in given):
+    all_results = all(_is_result(name) for name in given)
+    if all_results:
         from advisor.cli.found import read_result_file
         from advisor.planning.result_memory import memory_of
         from advisor.planning.result_points import measured_strategies, noise_of
@@ -185,7 +217,11 @@ def command(
     else:
         if gpu is not None:
             raise UsageError("a points file says nothing of memory", hint="`--gpu` is for a result")
-        found = {"as measured": Measured(read_points(Path(given[0])))}
+        found = {AS_MEASURED: Measured(read_points(Path(given[0])))}
+        if others := unread(Path(given[0])):
+            names = ", ".join(clean(name, 40) for name in others[:8])
+            warn(f"not read: {names}", hint="rows of one program alone belong together", no_color=no_color)
+    found = chosen(found, strategy)
     measured = [point for one in found.values() for point in one.points]
     counts = {(point.place.ranks, point.place.nodes) for point in measured}
     if len(counts) == 1:
@@ -194,18 +230,27 @@ def command(
             hint="measure a second count, and two nodes, for two minutes each",
             no_color=no_color,
         )
+    epochs = until[0] if until is not None and until[1] else None
+    samples = until[0] if until is not None else None
+    if epochs is not None:
+        samples = samples_of(epochs, measured)
+    goal = Goal(
+        samples, price, noise if until is not None or batch == "goodput" else None, failures,
+        noise_tag="measured" if noise_scale is None else "named", epochs=epochs,
+    )  # fmt: skip
+    wanted = ranks or _usual({count for count, _ in counts})
     if at is not None:
         asked = read_places(Path(at))
+    elif batch == "goodput":
+        if noise is None:
+            raise UsageError(NO_NOISE, hint=NOISE_HINT)
+        asked = goodput_places([one.points for one in found.values()], wanted, gpus_per_node, goal)
     else:
-        wanted = ranks or tuple(sorted({*RANKS, *(count for count, _ in counts)}))
         asked = places(measured, wanted, gpus_per_node, batch or "keep-local")
-    goal = Goal(
-        until, price, noise if until is not None else None, failures,
-        noise_tag="measured" if noise_scale is None else "named",
-    )  # fmt: skip
     plans = [
         make_plan(
             one.points, asked, network=network, goal=goal, far=far, strategy=name, memory=memory,
+            servers=1 if all_results else None,
         )
         for name, one in found.items()
     ]  # fmt: skip
@@ -215,6 +260,50 @@ def command(
         _write_to(Path(out), whole)
         return 0
     write(_shown(whole, format or "text"))
+    return 0
+
+
+def _usual(measured: set[int]) -> tuple[int, ...]:
+    """Counts that are asked for where none is named: as measured, and more."""
+    more = {count for count in RANKS if count > min(measured)}
+    return tuple(sorted(measured | more | {max(measured) * times for times in (2, 4, 8)}))
+
+
+def _holds_layouts(name: str) -> bool:
+    from advisor.planning.layouts.layout_file import holds_layouts
+
+    return not _is_result(name) and holds_layouts(Path(name))
+
+
+def _plan_layouts(ctx: click.Context, name: str) -> int:
+    """Predict layouts; of the options those that they have."""
+    from advisor.cli.layouts import show_layouts
+
+    options = ctx.params
+    for option in (
+        "network",
+        "strategy",
+        "gpu",
+        "price",
+        "until",
+        "deadline",
+        "spend",
+        "noise_scale",
+        "failures",
+        "out",
+    ):
+        if options[option] is not None:
+            raise UsageError(f"--{option.replace('_', '-')} is not for a file of layouts")
+    if options["format"] == "html":
+        raise UsageError("layouts have no page", hint="`--format text`, `json` or `md`")
+    if options["batch"] == "goodput":
+        raise UsageError("--batch goodput is not for a file of layouts", hint="keep-local or keep-global")
+    at = options["at"]
+    batch: Batch = options["batch"] or "keep-local"
+    show_layouts(
+        Path(name), None if at is None else Path(at), options["ranks"], options["gpus_per_node"], batch,
+        options["format"] or "text",
+    )  # fmt: skip
     return 0
 
 
@@ -235,7 +324,7 @@ def _shown(whole: "Whole", format: Literal["text", "json", "md", "html"]) -> str
         return render_whole(whole)
     shown = []
     for plan in whole.plans:
-        name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if whole.compared else ""
+        name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if len(whole.plans) > 1 else ""
         shown.append(name + _text(plan))
     if whole.memory:
         shown.append("Memory of one rank\n" + table(memory_rows(whole.memory), width()))
@@ -284,6 +373,7 @@ def _text(plan: "Plan") -> str:
     parts.append("\nParts of a step (model, scaled to it)\n" + table(lines.part_rows(plan), columns))
     for title, told in (
         ("It rests on", lines.basis_lines(plan)),
+        (lines.LAWS_TITLE, lines.law_lines(plan)),
         ("How such predictions did on public programs", lines.record_lines(plan)),
         ("What else", lines.last_lines(plan)),
     ):

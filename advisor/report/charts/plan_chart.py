@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from advisor.planning.memory import RankMemory
 from advisor.planning.odds import Compared
+from advisor.planning.places import ranks_of
 from advisor.planning.plan import Plan, Prediction
 from advisor.report.charts import drawing
 from advisor.report.charts.charts import Chart, phase_style
@@ -64,11 +65,11 @@ def fan(name: str, plan: Plan) -> Chart:
         solid = rows[before].measured and rows[after].measured
         parts.append(plane.line(ends, SERIES_1, dashed=not solid))
     for x, row in zip(at, rows, strict=True):
-        tip = tooltip(f"{row.ranks} ranks: {_told(row)}")
+        tip = tooltip(f"{ranks_of(row.ranks)}: {_told(row)}")
         fill = SERIES_1 if row.measured else BACKGROUND
         y = plane.y(math.log2(row.speedup.estimate))
         parts.append(element("circle", tip, cx=plane.x(x), cy=y, r=4, fill=fill, stroke=SERIES_1))
-    told = "; ".join(f"{row.ranks} ranks {_told(row)}" for row in rows)
+    told = "; ".join(f"{ranks_of(row.ranks)} {_told(row)}" for row in rows)
     drawn = svg_document(name, WIDTH, HEIGHT, "Speed-up by number of ranks", f"{told}.", parts)
     table = [
         (
@@ -108,7 +109,7 @@ def parts_of_steps(name: str, plan: Plan) -> Chart:
         below = 0.0
         for part, ms in row.parts_ms.items():
             top, bottom = plane.y(below + ms), plane.y(below)
-            tip = tooltip(f"{row.ranks} ranks, {PART_NAMES[part]}: {wording.plain(ms)} ms")
+            tip = tooltip(f"{ranks_of(row.ranks)}, {PART_NAMES[part]}: {wording.plain(ms)} ms")
             shape = SHAPES[part]
             parts.append(
                 element(
@@ -119,7 +120,7 @@ def parts_of_steps(name: str, plan: Plan) -> Chart:
             below += ms
     table = [(str(row.ranks), *(wording.plain(ms) for ms in row.parts_ms.values())) for row in rows]
     told = "; ".join(
-        f"{row.ranks} ranks "
+        f"{ranks_of(row.ranks)} "
         + ", ".join(f"{PART_NAMES[part]} {wording.plain(ms)} ms" for part, ms in row.parts_ms.items())
         for row in drawn_rows
     )
@@ -142,7 +143,7 @@ def memory_bars(name: str, rows: Sequence[RankMemory]) -> Chart:
     for at, (row, end) in enumerate(zip(rows, most, strict=True)):
         middle = 14 + row_height * at + row_height / 2
         colour = {"does not fit": BAD, "tight": WARN}.get(row.fit, SERIES_1)
-        tip = tooltip(f"{row.strategy}, {row.ranks} ranks: {wording.mib(row.peak_bytes)}, {row.fit}")
+        tip = tooltip(f"{row.strategy}, {ranks_of(row.ranks)}: {wording.mib(row.peak_bytes)}, {row.fit}")
         bar: dict[str, float | str] = {"x": left, "y": middle - 8, "height": 16, "fill": colour}
         parts += [
             label(left - 8, middle + 4, row.strategy, anchor="end"),
@@ -176,8 +177,10 @@ def price_plane(name: str, plan: Plan) -> Chart | None:
     hours = [row.hours.estimate for row in rows if row.hours]
     prices = [row.price.estimate for row in rows if row.price]
     at = [math.log2(hour) for hour in hours]
-    plane = Plane.over(min(at), max(at), [0.0, *prices])
-    named = sorted((x, wording.plain(hour)) for x, hour in zip(at, hours, strict=True))
+    plane = Plane.over(min(at), max(at), [0.0, *(row.price.high for row in rows if row.price)])
+    named = sorted(
+        (x, f"{hour:,.0f}" if hour >= 10 else f"{hour:.2g}") for x, hour in zip(at, hours, strict=True)
+    )
     parts = plane.axes(named, "hours (doubling scale)", "price")
     parts.append(plane.line(list(zip(at, prices, strict=True)), MUTED))
     for row, x, price in zip(rows, at, prices, strict=True):
@@ -185,7 +188,12 @@ def price_plane(name: str, plan: Plan) -> Chart | None:
         parts.append(plane.whisker(x, row.price.low, row.price.high, SERIES_1))
         parts.append(
             element(
-                "circle", tooltip(f"{row.ranks} ranks"), cx=plane.x(x), cy=plane.y(price), r=4, fill=SERIES_1
+                "circle",
+                tooltip(f"{ranks_of(row.ranks)}"),
+                cx=plane.x(x),
+                cy=plane.y(price),
+                r=4,
+                fill=SERIES_1,
             )
         )
         parts.append(label(plane.x(x) + 6, plane.y(price) - 8, str(row.ranks)))
@@ -193,7 +201,7 @@ def price_plane(name: str, plan: Plan) -> Chart | None:
         (str(row.ranks), wording.plain(hour), wording.plain(price))
         for row, hour, price in zip(rows, hours, prices, strict=True)
     ]
-    said = "; ".join(f"{ranks} ranks {hour} h for {price}" for ranks, hour, price in table)
+    said = "; ".join(f"{ranks_of(int(ranks))} {hour} h for {price}" for ranks, hour, price in table)
     drawn = svg_document(name, WIDTH, HEIGHT, "Time against price", f"{said}.", parts)
     return Chart(drawn, ("ranks", "hours", "price"), table)
 
@@ -210,7 +218,7 @@ def odds_map(name: str, compared: Sequence[Compared], memory: Sequence[RankMemor
         parts.append(label(left - 8, y + high / 2 + 4, strategy, anchor="end"))
         for across, row in enumerate(compared):
             share, x = dict(row.odds)[strategy], left + wide * across
-            tip = tooltip(f"{strategy}, {row.ranks} ranks: fastest with {share:.0%}")
+            tip = tooltip(f"{strategy}, {ranks_of(row.ranks)}: fastest with {share:.0%}")
             box = {"x": x + 1, "y": y + 1, "width": wide - 2, "height": high - 2}
             parts.append(element("rect", **box, fill=BACKGROUND, stroke=MUTED))
             parts.append(element("rect", tip, **box, fill=SERIES_1, opacity=f"{0.55 * share:.2f}"))

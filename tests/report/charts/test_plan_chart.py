@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from advisor.planning.goal import Goal
 from advisor.planning.memory import Categories, Memory
 from advisor.planning.odds import Compared
@@ -39,7 +41,19 @@ def test_time_against_price_needs_a_price() -> None:
     assert hours[0] > 1.3 * hours[-1]
 
 
-MEMORY = Memory(Categories(4e9, 4e9, 8e9, 4e9, 21e9, 32), capacity=16 * 2**30)
+@pytest.mark.parametrize("price", [1.0, 1.3, 1.6, 2.0, 2.5, 3.1])
+def test_a_whisker_of_price_ends_where_its_interval_does(price: float) -> None:
+    plan = a_plan(Goal(samples=1e6, price=price))
+    chart = price_plane("price", plan)
+    assert chart is not None and plan.predictions[-1].price is not None
+    top = float(re.findall(r"M[\d.]+ ([\d.]+)V", chart.svg)[-1])
+    middle = float(re.findall(r"cy=\"([\d.]+)\"", chart.svg)[-1])
+    bottom = max(float(y) for y in re.findall(r"M\d+ ([\d.]+)H", chart.svg))
+    dear = plan.predictions[-1].price
+    assert (bottom - top) / (bottom - middle) == pytest.approx(dear.high / dear.estimate, rel=0.02)
+
+
+MEMORY = Memory(Categories(4e9, 4e9, 8e9, 4e9, 21e9, 32), capacity=22 * 2**30)
 
 
 def test_memory_stands_against_the_capacity() -> None:

@@ -1,0 +1,1 @@
+"""How a transformer is laid out over ranks (tensor, pipeline, data), and which layout would be fastest."""

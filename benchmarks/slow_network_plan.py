@@ -1,0 +1,187 @@
+"""Do the cost laws of ``advisor plan`` tell what three and four hosts take where the network is slow?
+
+    python -m benchmarks.slow_network_plan
+
+Needs root on Linux and iproute2. Six network namespaces hang on one bridge, each by a cable that lets 100
+Mbit/s through in either direction; four hold a worker each, two a parameter server. Every scheme is run with
+two workers and predicted for three and four, ``t(2) + law(n) - law(2)``: what was measured stays measured,
+the law tells the difference. The law gets the bytes of the gradients and the speed of the cable less the
+heads of TCP, nothing fitted. Then the same counts are run. A ranking is right if schemes whose runs lie
+further apart than 10 % stand in the order that was predicted.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from advisor.planning.fabric import Fabric, Link
+from advisor.planning.law import Law, Work
+from advisor.planning.laws.parameter_server import ParameterServer
+from advisor.planning.laws.ring import Ring
+from benchmarks.conditions import conditions
+from benchmarks.network_rank import make_model
+
+RESULTS = Path(__file__).parent / "results" / "slow_network_plan.json"
+BRIDGE, HOSTS = "advisor-br", 6
+MBIT = 100
+PAYLOAD = 1448 / 1514  # of a full frame of TCP over Ethernet with time stamps
+BATCH = 12  # of a worker: computing is to be small beside the network
+WARMUP, STEPS = 2, 5
+LIMIT_S = 120.0
+SAME = 0.10  # runs closer than this need not be ranked
+BASE, COUNTS = 2, (3, 4)
+SCHEMES: dict[str, tuple[str, int, Law]] = {
+    "ring": ("ddp", 0, Ring()),
+    "parameter server": ("parameter_server", 1, ParameterServer()),
+    "parameter server, 2 servers": ("parameter_server", 2, ParameterServer()),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheme with some workers: seconds of a step as run and as predicted; ``error`` is relative."""
+
+    scheme: str
+    workers: int
+    run_s: float
+    predicted_s: float
+    error: float
+
+
+def main() -> None:
+    """Run, predict, print and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("network namespaces need root")
+    with hosts():
+        ran = {}
+        for scheme, workers in itertools.product(SCHEMES, (BASE, *COUNTS)):
+            ran[scheme, workers] = step_s(scheme, workers)
+            print(f"{scheme}, {workers} workers: {ran[scheme, workers]:.3f} s", flush=True)
+    rows = predicted_beside(ran)
+    for row in rows:
+        print(f"{row.scheme}, {row.workers} workers: predicted {row.predicted_s:.3f} s, {row.error:+.1%}")
+    worst = max(abs(row.error) for row in rows)
+    wrong = wrong_rankings(rows)
+    print(f"largest error {worst:.1%}; rankings wrong: {', '.join(wrong) or 'none'}")
+    found = {
+        "conditions": conditions(), "mbit": MBIT, "steps": STEPS, "largest_error": worst, "wrong": wrong,
+        "measured_s": {scheme: ran[scheme, BASE] for scheme in SCHEMES},
+        "rows": [asdict(row) for row in rows],
+    }  # fmt: skip
+    options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def predicted_beside(ran: Mapping[tuple[str, int], float]) -> list[Row]:
+    """The runs with more workers than two, each with what its law makes of the run with two."""
+    size = float(sum(value.nbytes for value in make_model().parameters()))
+    link = Link(0.0, MBIT * 1e6 / 8 * PAYLOAD)
+    rows = []
+    for (scheme, (_, servers, law)), workers in itertools.product(SCHEMES.items(), COUNTS):
+        work = Work(gradient_bytes=size, servers=max(1, servers))
+        more, before = (law.seconds(work, Fabric(n, n, link, link)) for n in (workers, BASE))
+        predicted, run = ran[scheme, BASE] + more - before, ran[scheme, workers]
+        rows.append(Row(scheme, workers, run, predicted, predicted / run - 1))
+    return rows
+
+
+def wrong_rankings(rows: Sequence[Row]) -> list[str]:
+    """Pairs at one count whose runs differ clearly and whose predictions stand the other way round."""
+    return [
+        f"{fast.scheme} before {slow.scheme} with {fast.workers}"
+        for fast, slow in itertools.permutations(rows, 2)
+        if fast.workers == slow.workers
+        and slow.run_s > (1 + SAME) * fast.run_s
+        and slow.predicted_s <= fast.predicted_s
+    ]
+
+
+@contextmanager
+def hosts() -> Iterator[None]:
+    """Network namespaces on one bridge, in a namespace of its own, with slow cables; gone afterwards."""
+    _remove()
+    try:
+        _run("ip", "netns", "add", BRIDGE)
+        _run("ip", "-n", BRIDGE, "link", "add", "br0", "type", "bridge")
+        _run("ip", "-n", BRIDGE, "link", "set", "br0", "up")
+        for k in range(HOSTS):
+            name, port = _name(k), f"port{k}"
+            _run("ip", "netns", "add", name)
+            _run(
+                "ip", "-n", BRIDGE, "link", "add", port, "type", "veth", "peer", "name", "eth0",
+                "netns", name,
+            )  # fmt: skip
+            _run("ip", "-n", BRIDGE, "link", "set", port, "master", "br0", "up")
+            _run("ip", "-n", name, "addr", "add", f"10.78.0.{k + 1}/24", "dev", "eth0")
+            for device in ("eth0", "lo"):
+                _run("ip", "-n", name, "link", "set", device, "up")
+            _slow(name, "eth0")
+            _slow(BRIDGE, port)
+        yield
+    finally:
+        _remove()
+
+
+def step_s(scheme: str, workers: int) -> float:
+    """Seconds of a step, the mean over workers."""
+    strategy, servers, _ = SCHEMES[scheme]
+    config = {"servers": servers} if servers else {}
+    with tempfile.TemporaryDirectory() as folder:
+        processes = []
+        for rank in range(workers + servers):
+            spec = {
+                "rank": rank, "workers": workers, "servers": servers, "strategy": strategy, "config": config,
+                "folder": folder, "interface": "eth0", "warmup": WARMUP, "steps": STEPS,
+                "batch": BATCH * workers,
+            }  # fmt: skip
+            host = _name(rank if rank < workers else HOSTS - 1 - (rank - workers))
+            command = (sys.executable, "-m", "benchmarks.network_rank", "--spec", json.dumps(spec))
+            environment = {**os.environ, "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
+            started = ("ip", "netns", "exec", host, *command)
+            processes.append(subprocess.Popen(started, env=environment, stdout=subprocess.PIPE, text=True))
+        try:
+            told = [process.communicate(timeout=LIMIT_S)[0] for process in processes[:workers]]
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    if any(process.returncode for process in processes[:workers]):
+        raise RuntimeError(f"a worker of {scheme} failed")
+    return statistics.fmean(float(json.loads(each.splitlines()[-1])["step_s"]) for each in told)
+
+
+def _slow(name: str, device: str) -> None:
+    _run(
+        "ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", device, "root", "tbf",
+        "rate", f"{MBIT}mbit", "burst", "64kb", "latency", "200ms",
+    )  # fmt: skip
+
+
+def _name(host: int) -> str:
+    return f"advisor-p{host}"
+
+
+def _remove() -> None:
+    for name in (BRIDGE, *map(_name, range(HOSTS))):
+        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()
