@@ -44,16 +44,11 @@ print(json.dumps({{"cpu_s": cpu_s, "peak_mb": peak / 1000}}))
 OURS = """
 from pathlib import Path
 from advisor.profiles.traces.reading import read_trace
-from advisor.profiles.traces.device_timeline import sync_points
-from advisor.profiles.traces.ops import phases_of_trace, window_of
-from advisor.profiles.traces.rank_times import ranks_of
+from advisor.runs.profile_traces import profile_of
 """
 OURS_PARSE = "trace = read_trace(Path(path))"
 OURS_REST = """
-window_of(trace, clean_step_ms=None)
-phases_of_trace(trace)
-sync_points(trace)
-ranks_of([trace])
+profile_of([trace], trace)
 """
 HTA = """
 import logging

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.profiles.traces.decoding import LINKS
 from advisor.profiles.traces.reading import read_trace
 from advisor.profiles.traces.trace import CATEGORIES, Trace
 
@@ -98,8 +99,11 @@ def a_trace(*events: Event, rank: int | None = None) -> Trace:
     ordered = sorted(events, key=lambda event: (event.begin, -event.duration))
     names = list(dict.fromkeys(event.name for event in ordered))
     threads = list(dict.fromkeys(event.thread for event in ordered))
-    details = [event.detail for event in ordered if event.detail]
-    with_detail = [bool(event.detail) for event in ordered]
+    sequence = [event.detail.get("Sequence number", -1) for event in ordered]
+    recording = [event.detail.get("Fwd thread id", 0) == 0 for event in ordered]
+    kept = [{key: event.detail[key] for key in event.detail if key not in LINKS} for event in ordered]
+    details = [each for each in kept if each]
+    with_detail = [bool(each) for each in kept]
     return Trace(
         names=names,
         name=np.array([names.index(event.name) for event in ordered], dtype=np.int32),
@@ -110,6 +114,8 @@ def a_trace(*events: Event, rank: int | None = None) -> Trace:
         thread=np.array([threads.index(event.thread) for event in ordered], dtype=np.int32),
         correlation=np.array([event.correlation for event in ordered], dtype=np.int64),
         external=np.array([event.external for event in ordered], dtype=np.int64),
+        sequence=np.array(sequence, dtype=np.int64),
+        recording=np.array(recording, dtype=np.bool_),
         detail=np.where(with_detail, np.cumsum(with_detail) - 1, -1).astype(np.int32),
         details=details,
         rank=rank,

@@ -15,7 +15,7 @@ OP: dict[str, Any] = {
     "args": {"External id": 7, "Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]},
 }  # fmt: skip
 
-Row = tuple[float, float, str, str, tuple[str, str], int, int, str]
+Row = tuple[float, float, str, str, tuple[str, str], int, int, int, bool, str]
 
 
 def rows_of(trace: Trace) -> list[Row]:
@@ -29,6 +29,8 @@ def rows_of(trace: Trace) -> list[Row]:
             trace.threads[trace.thread[i]],
             int(trace.correlation[i]),
             int(trace.external[i]),
+            int(trace.sequence[i]),
+            bool(trace.recording[i]),
             json.dumps(trace.details[trace.detail[i]] if trace.detail[i] >= 0 else {}, sort_keys=True),
         )
         for i in range(len(trace))
@@ -51,6 +53,8 @@ def row_by_json(event: dict[str, Any]) -> Row:
         (str(event["pid"]), str(event["tid"])),
         arguments.get("correlation", 0),
         arguments.get("External id", 0),
+        arguments.get("Sequence number", -1),
+        arguments.get("Fwd thread id", 0) == 0,
         json.dumps({key: arguments[key] for key in DETAILS if key in arguments}, sort_keys=True),
     )
 

@@ -1,5 +1,7 @@
 """Exchanges between ranks by kind and size, for every face of a report."""
 
+from itertools import groupby
+
 from advisor.result import wording
 from advisor.result.document import ProfileSummary
 from advisor.result.on_device import Collective
@@ -7,6 +9,7 @@ from advisor.result.wording import shown
 
 HEAD = ("exchange", "bytes", "ranks", "calls", "time", "of it waiting", "bus", "of the links", "overlapped")
 MOST = 12  # rows
+MOST_PARTS = 8  # of the turns of a step
 
 Row = tuple[str, ...]
 
@@ -43,5 +46,16 @@ def _row(each: Collective) -> Row:
         "" if each.wait_ms is None else f"{wording.plain(each.wait_ms)} ms",
         "" if each.bus_gb_per_s is None else f"{wording.plain(each.bus_gb_per_s)} GB/s",
         "" if each.of_link is None else wording.share_of(each.of_link, 1.0),
-        wording.share_of(each.overlapped, 1.0),
+        _overlap(each),
     )
+
+
+def _overlap(each: Collective) -> str:
+    """The share that is overlapped, and in which turns of a step it is another."""
+    whole = wording.share_of(each.overlapped, 1.0)
+    turns = [wording.share_of(share, 1.0) for share in each.overlapped_in_turn]
+    parts = [(share, len(list(equal))) for share, equal in groupby(turns)]
+    if len(parts) < 2:
+        return whole
+    told = ", ".join(f"{number} x {share}" if number > 1 else share for share, number in parts[:MOST_PARTS])
+    return f"{whole} (in turn {told}{', ...' if len(parts) > MOST_PARTS else ''})"

@@ -1,9 +1,8 @@
 """The faces of a comparison: sentences and rows for a terminal, Markdown for copying."""
 
 from advisor.report.charts.charts import phase_words
-from advisor.report.digest import code, escaped
 from advisor.report.findings_page import place
-from advisor.report.markdown import counted, fitted, section
+from advisor.report.markdown import code, counted, escaped, fitted, section
 from advisor.result import wording
 from advisor.result.compare import ComparisonData, OneSided, Side
 from advisor.result.document import Value

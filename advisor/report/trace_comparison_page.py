@@ -5,8 +5,7 @@ from pathlib import PurePath
 
 from advisor.report.charts.device_chart import WAITING
 from advisor.report.compare_page import MARKER
-from advisor.report.digest import escaped
-from advisor.report.markdown import counted, fitted, section
+from advisor.report.markdown import counted, escaped, fitted, section
 from advisor.result import wording
 from advisor.result.trace_comparison import Difference, TraceComparison, TraceSide
 from advisor.result.wording import shown

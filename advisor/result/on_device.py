@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from advisor.result.header import Finite, Record
 
 
@@ -49,7 +51,8 @@ class Collective(Record):
 
     ``wait_ms`` is the part of ``ms`` before the last rank came, ``null`` where no traces of the others tell.
     ``bus_gb_per_s`` is the bus bandwidth as nccl-tests define it, ``of_link`` its share of the links of
-    the device by its data sheet, ``overlapped`` the share of ``ms`` in which the rank computed.
+    the device by its data sheet, ``overlapped`` the share of ``ms`` in which the rank computed,
+    ``overlapped_in_turn`` that of the first, the second, ... of a step, where all steps have as many.
     """
 
     kind: str
@@ -61,3 +64,4 @@ class Collective(Record):
     bus_gb_per_s: Finite | None = None
     of_link: Finite | None = None
     overlapped: Finite = 0.0
+    overlapped_in_turn: list[Finite] = Field(default_factory=list)

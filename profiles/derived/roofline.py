@@ -3,13 +3,17 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from advisor.profiles.derived.eligibility import clean_step_ms
+from advisor.profiles.derived.eligibility import LOW, clean_step_ms
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.rates import Rates
-from advisor.profiles.facts.recorded import KernelCost, OpCost, Product
+from advisor.profiles.facts.recorded import Attention, KernelCost, OpCost, Product
 
 Limit = Literal["arithmetic", "memory"]
 MULTIPLYING = ("gemm", "convolution", "attention")
+FUSED_REACHES = 0.25
+"""Share of peak that a fused attention is trusted to reach: FlashAttention-2 reaches 0.3 to 0.73 forward
+(Dao, 2023, figures 4 to 7, for heads of 64 and 128 and 512 positions and more), older kernels less."""
+
 KNOWN = 0.9  # of the time of products, at least, must have known sizes: what is missing lowers the share
 
 
@@ -81,3 +85,20 @@ def least_ms(op: OpCost, rates: Rates, dtype: str, grown: float = 1.0) -> float 
     if op.bytes and rates.memory_sequential:
         seconds = max(seconds, op.bytes / rates.memory_sequential)
     return 1000 * grown * seconds * op.calls
+
+
+def fused_attention_ms(attention: Attention, rates: Rates | None) -> float | None:
+    """Milliseconds per step that a fused attention needs at these shapes, by what such kernels reach.
+
+    Two products of queries, keys and the width of a head; it reads queries, keys and values and writes as
+    much as the queries, at half the speed of memory. ``None`` without shapes or limits.
+    """
+    dtype = attention.dtype or "float32"
+    peak = None if rates is None else rates.flops(dtype)
+    if rates is None or not peak or not rates.memory_sequential or len(attention.shape) != 5:
+        return None
+    batch, heads, queries, keys, width = attention.shape
+    size = 2 if dtype in LOW else 4
+    arithmetic = 4 * batch * heads * queries * keys * width / (FUSED_REACHES * peak)
+    traffic = size * batch * heads * 2 * (queries + keys) * width / (rates.memory_sequential / 2)
+    return 1000 * max(arithmetic, traffic) * attention.count

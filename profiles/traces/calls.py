@@ -13,7 +13,7 @@ from advisor.profiles.traces.event_cost import EventCost, Parts, event_cost
 from advisor.profiles.traces.nesting import Flags, Host, Ints, nest
 from advisor.profiles.traces.signatures import Signature, Signatures, concrete, signatures_of
 from advisor.profiles.traces.steps import Steps, steps_of
-from advisor.profiles.traces.trace import DEVICE, Trace
+from advisor.profiles.traces.trace import DEVICE, Numbers, Trace
 from advisor.profiles.traces.user_functions import places_of
 from advisor.profiles.traces.work import Work, work_of
 
@@ -47,7 +47,7 @@ BACK = "Memcpy DtoH"
 EXCHANGING = ("c10d::", "record_param_comms", "nccl:", "gloo:", "mpi:", "ucc:")
 
 Times = NDArray[np.float64]
-Values = NDArray[np.int64]
+Values = Numbers
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,6 @@ class Calls:
         marking: Whether it is what puts all inside it into a phase.
         phase: Position in ``PHASES``.
         top: Whether it is an operator called from Python or by a node of the autograd graph.
-        self_us: Of operators, on the host, less the profiler's own cost; zero for others.
-        total_us: With all operators inside, of any event.
         cost: Of recording one event, and how much slower everything was meanwhile.
         kernels: Events of devices, as positions in the trace.
         launched_by: For each of those the host event that launched it, or -1.
@@ -79,8 +77,6 @@ class Calls:
     marking: Flags
     phase: NDArray[np.int8]
     top: Flags
-    self_us: Times
-    total_us: Times
     cost: EventCost
     kernels: Ints
     launched_by: Ints
@@ -88,7 +84,7 @@ class Calls:
     kernel_step: Ints
 
     @cached_property
-    def name(self) -> NDArray[np.int32]:
+    def name(self) -> Numbers:
         """Positions among the trace's names."""
         return self.trace.name[self.host.rows]
 
@@ -103,14 +99,24 @@ class Calls:
         return self.begin_us + self.trace.duration_us[self.host.rows]
 
     @cached_property
-    def thread(self) -> NDArray[np.int32]:
+    def thread(self) -> Numbers:
         """On which thread."""
         return self.trace.thread[self.host.rows]
 
-    @cached_property
-    def detail(self) -> NDArray[np.int32]:
+    @property
+    def detail(self) -> Numbers:
         """Of which detail; the last, -1, stands for none."""
         return self.trace.detail[self.host.rows]
+
+    @property
+    def sequence(self) -> Numbers:
+        """The number that links an operator to its node of the autograd graph; negative without one."""
+        return self.trace.sequence[self.host.rows]
+
+    @property
+    def recording(self) -> Flags:
+        """Whether it has such a number as what made the node."""
+        return self.trace.recording[self.host.rows] & (self.sequence >= 0)
 
     @cached_property
     def signatures(self) -> Signatures:
@@ -118,7 +124,7 @@ class Calls:
         return signatures_of(self.trace, self.detail[self.op & (self.step >= 0)])
 
     @cached_property
-    def signature(self) -> Values:
+    def signature(self) -> Numbers:
         """The number of each event's signature; 0 without one."""
         return self.signatures.number[self.detail]
 
@@ -132,25 +138,29 @@ class Calls:
         """The innermost evaluation of a node of the autograd graph around each event, or -1."""
         return self.host.nearest(self.op & self.named(lambda name: name.startswith(NODE)))
 
-    @cached_property
+    @property
+    def self_us(self) -> Times:
+        """Of operators, on the host, less the profiler's own cost; zero for others."""
+        return _self_us(self.trace.duration_us[self.host.rows], self.op, self.owner, self.cost.us)
+
+    @property
     def kernel_us(self) -> Times:
         """Device time that each operator launched itself."""
         owned = self.kernel_owner >= 0
         spent = self.trace.duration_us[self.kernels[owned]]
-        return np.bincount(self.kernel_owner[owned], spent, len(self.host)).astype(np.float64)
+        return np.bincount(self.kernel_owner[owned], spent, len(self.host)).astype(np.float64, copy=False)
 
     @cached_property
     def spent_self_us(self) -> Times:
         """Self time where it counts: on the device if there is one, but on the host for loading data."""
         if not len(self.kernels):
             return self.self_us
-        return np.where(self.phase == LOADER, self.self_us, self.kernel_us)
+        loads = self.phase == LOADER
+        return np.where(loads, self.self_us, self.kernel_us) if loads.any() else self.kernel_us
 
     @cached_property
     def spent_us(self) -> Times:
         """The same for an event with all inside it."""
-        if not len(self.kernels):
-            return self.total_us
         return self.host.sum_up(self.spent_self_us)
 
     @cached_property
@@ -162,8 +172,8 @@ class Calls:
         own, places = places_of(self.trace, self.host)
         if not places:
             return own, places
-        sequence, recording = self.signatures.sequence[self.detail], self.signatures.recording[self.detail]
-        made = np.flatnonzero(self.op & recording & (sequence >= 0) & (own >= 0) & (self.nodes < 0))
+        sequence = self.sequence
+        made = np.flatnonzero(self.op & self.recording & (own >= 0) & (self.nodes < 0))
         wanted = np.where(self.nodes >= 0, sequence[self.nodes] + 1, 0)
         linked = _find(sequence[made] + 1, own[made], wanted)
         return np.where(linked >= 0, linked, own), places
@@ -198,9 +208,11 @@ class Calls:
 
     def kernels_named(self, wanted: Callable[[str], bool]) -> Flags:
         """Which events of devices have such a name."""
-        used = np.unique(self.trace.name[self.kernels]).tolist()
-        chosen = [at for at in used if wanted(self.trace.names[at])]
-        return np.isin(self.trace.name[self.kernels], chosen)
+        names = self.trace.name[self.kernels]
+        flags = np.zeros(len(self.trace.names), dtype=np.bool_)
+        used = np.flatnonzero(np.bincount(names)).tolist()
+        flags[[at for at in used if wanted(self.trace.names[at])]] = True
+        return flags[names]
 
     def among(self, names: frozenset[str] | tuple[str, ...]) -> Flags:
         """Which events have one of these names."""
@@ -209,7 +221,7 @@ class Calls:
     def signature_of(self, position: int) -> Signature:
         """The signature of one operator, with the arguments that are no tensors."""
         signature = self.signatures.distinct[int(self.signature[position])]
-        detail = int(self.detail[position])
+        detail = int(self.trace.detail[self.host.rows[position]])
         return replace(signature, concrete=concrete(self.trace.details[detail])) if detail >= 0 else signature
 
     def place(self, position: int) -> Location | None:
@@ -255,7 +267,7 @@ def calls_of(
         return None
     host = nest(trace)
     name, begin = trace.name[host.rows], trace.begin_us[host.rows]
-    step = found.of(begin)
+    step = found.of(begin).astype(np.int32)
     op = trace.of("cpu_op")[host.rows]
     owner = host.nearest(op)
     kernels, launched_by, kernel_owner, kernel_step = _launches(trace, host, owner, op, found)
@@ -272,7 +284,6 @@ def calls_of(
         inside = np.bincount(phase[step >= 0], minlength=len(PHASES)) / found.count
         events = dict(zip(PHASES, inside.tolist(), strict=True))
         cost = event_cost(found.usual_ms, clean_step_ms, events, None if len(kernels) else parts)
-    self_us = _self_us(trace.duration_us[host.rows], op, owner, cost.us)
     return Calls(
         trace=trace,
         host=host,
@@ -283,8 +294,6 @@ def calls_of(
         marking=marking,
         phase=phase,
         top=op & ~transparent & (host.nearest(op & ~transparent) < 0),
-        self_us=self_us,
-        total_us=host.sum_up(self_us),
         cost=cost,
         kernels=kernels,
         launched_by=launched_by,
@@ -299,11 +308,12 @@ def _self_us(duration: Times, op: Flags, owner: Ints, cost_us: float) -> Times:
     An event begins when its recording is nearly done, so that most of the cost lies in what is around it.
     """
     inside = owner >= 0
-    size = len(duration)
     called = inside & op
-    children = np.bincount(owner[called], weights=duration[called], minlength=size)
-    recorded = np.bincount(owner[inside], minlength=size)
-    return np.where(op, np.maximum(duration - children - cost_us * recorded, 0.0), 0.0)
+    left = duration - np.bincount(owner[called], duration[called], len(duration))
+    if cost_us:
+        left -= cost_us * np.bincount(owner[inside], minlength=len(duration))
+    left[~op] = 0.0
+    return np.maximum(left, 0.0, out=left)
 
 
 def _told(trace: Trace, host: Host) -> list[int]:
@@ -348,7 +358,7 @@ def _launches(
     trace: Trace, host: Host, owner: Ints, op: Flags, steps: Steps
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Events of devices that steps launched, their launching calls, their operators and steps."""
-    kernels = np.flatnonzero(trace.of(*DEVICE))
+    kernels = np.flatnonzero(trace.of(*DEVICE)).astype(np.int32)
     if not len(kernels):
         return kernels, kernels, kernels, kernels
     runtime = np.flatnonzero(trace.of("cuda_runtime", "cuda_driver")[host.rows])
@@ -360,7 +370,8 @@ def _launches(
     source = np.where(launched_by >= 0, launched_by, kernel_owner)
     step = steps.of(np.where(source >= 0, trace.begin_us[host.rows[source]], trace.begin_us[kernels]))
     within = step >= 0
-    return kernels[within], launched_by[within], kernel_owner[within], step[within]
+    rest = [each[within].astype(np.int32) for each in (launched_by, kernel_owner, step)]
+    return kernels[within], rest[0], rest[1], rest[2]
 
 
 def _find(keys: Values, values: Ints, wanted: Values) -> Ints:

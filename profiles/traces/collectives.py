@@ -8,7 +8,8 @@ import numpy as np
 
 from advisor.profiles.facts.recorded import Collective
 from advisor.profiles.traces.calls import Calls, Times
-from advisor.profiles.traces.rank_times import communication_of, payload
+from advisor.profiles.traces.nesting import Ints
+from advisor.profiles.traces.rank_times import Communication, communication_of, payload
 from advisor.profiles.traces.signatures import Signature
 
 KINDS = (
@@ -17,6 +18,8 @@ KINDS = (
     (r"reduce", "reduce"), (r"gather", "gather"), (r"scatter", "scatter"), (r"barrier", "barrier"),
 )  # fmt: skip
 """Parts of names in PyTorch, NCCL, RCCL and gloo; the first that fits."""
+
+MOST_TURNS = 32  # buckets of 25 MB, as DDP makes them, hold 200 million parameters in so many
 
 _KINDS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in KINDS)
 
@@ -51,7 +54,7 @@ def collectives(every: Sequence[Calls]) -> tuple[Collective, ...]:
     found: dict[_Exchange, list[int]] = {}
     for at, exchange in enumerate(_exchanges(every[0], first.rows.tolist())):
         found.setdefault(exchange, []).append(at)
-    steps = every[0].steps.count
+    steps, step = every[0].steps.count, _steps_of(every[0], first)
     told = [
         Collective(
             kind=exchange.kind,
@@ -62,10 +65,29 @@ def collectives(every: Sequence[Calls]) -> tuple[Collective, ...]:
             wait_ms=every[0].per_step_ms(float((lengths[0] - moving)[at].sum())) if alike else None,
             bus_bytes_per_s=_bandwidth(exchange, float(np.median(moving[at]))),
             overlapped=float(overlapped[at].sum() / max(lengths[0][at].sum(), 1e-9)),
+            overlapped_in_turn=_in_turn(step[at], overlapped[at], lengths[0][at]),
         )
         for exchange, at in found.items()
     ]
     return tuple(sorted(told, key=lambda each: -each.ms))
+
+
+def _steps_of(calls: Calls, found: Communication) -> Ints:
+    """The step of each exchange: on a device, the one that launched it."""
+    if not found.on_device:
+        return calls.steps.of(found.begin_us)
+    return calls.kernel_step[np.searchsorted(calls.kernels, found.rows)]
+
+
+def _in_turn(step: Ints, overlapped: Times, length: Times) -> tuple[float, ...]:
+    """Overlap of the first exchange of each step, of the second, and so on."""
+    turns = np.bincount(step - step.min())
+    turns = turns[turns > 0]
+    if not 1 < turns[0] <= MOST_TURNS or (turns != turns[0]).any():
+        return ()
+    order = np.argsort(step, kind="stable")
+    hidden, whole = (each[order].reshape(-1, turns[0]).sum(axis=0) for each in (overlapped, length))
+    return tuple((hidden / np.maximum(whole, 1e-9)).tolist())
 
 
 def bus_factor(kind: str, ranks: int) -> float:
@@ -85,11 +107,13 @@ def _exchanges(calls: Calls, rows: list[int]) -> list[_Exchange]:
     trace = calls.trace
     shared = trace.info.get("distributedInfo")
     world = shared.get("world_size") if isinstance(shared, dict) else None
-    owners = dict(zip(calls.kernels.tolist(), calls.kernel_owner.tolist(), strict=True))
+    kernels = np.append(calls.kernels, -1)
+    at_kernel = np.searchsorted(calls.kernels, rows)
+    owners = np.where(kernels[at_kernel] == rows, np.append(calls.kernel_owner, -1)[at_kernel], -1)
     found: dict[tuple[int, int, int], _Exchange] = {}
     told = []
-    for row in rows:
-        at, owner = int(trace.detail[row]), int(owners.get(row, -1))
+    for row, owner in zip(rows, owners.tolist(), strict=True):
+        at = int(trace.detail[row])
         key = (int(trace.name[row]), at, owner if at < 0 else -1)
         if key not in found:
             detail = trace.details[at] if at >= 0 else {}

@@ -4,6 +4,7 @@ import json
 import math
 import operator
 import types
+from array import array
 from functools import reduce
 from typing import Any
 
@@ -15,30 +16,37 @@ from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 DETAILS = (
     "Concrete Inputs", "Input type", "Input Dims", "stream", "bytes", "Call stack", "Collective name",
-    "dtype", "In msg nelems", "Out msg nelems", "Group size", "Process Group Name", "Sequence number",
-    "Fwd thread id",
+    "dtype", "In msg nelems", "Out msg nelems", "Group size", "Process Group Name",
 )  # fmt: skip
 """The arguments kept beside the links, in Kineto's order for speed; of equal texts one is parsed."""
 
-COUNTED = b'"Sequence number":'
-"""From here on the details of an operator are its own; what stands before it, many operators share."""
+LINKS = {"External id": 0, "correlation": 0, "Sequence number": -1, "Fwd thread id": 0}
+"""The arguments that are numbers of an event's own, and what stands for none."""
 
 OTHER_PHASES = "BEiICbneSTpFstfPNODMRcvV("
 """What Chrome's format has beside ``X``. A block with an event of an unknown phase is read the slow way."""
 
 ABSENT = msgspec.Raw(b"")
+_FORWARD_THREAD = 0
 NO_DETAILS = b"{}"
-COLUMNS = ("begin_us", "duration_us", "name", "category", "thread", "correlation", "external", "detail")
+COLUMNS = {
+    "begin_us": "d", "duration_us": "d", "name": "i", "category": "B", "thread": "i", "correlation": "q",
+    "external": "q", "sequence": "q", "recording": "B", "detail": "i",
+}  # fmt: skip
+"""And what holds them while they grow (``array``); they are narrowed in the end."""
+
 _LIMIT = 2**63
+_NARROW: dict[int, type[np.signedinteger[Any]]] = {2**14: np.int16, 2**30: np.int32}
+"""Up to where numbers take two and four bytes, with room to add to them."""
 
 Arguments: Any = msgspec.defstruct(
     "Arguments",
     [
-        ("external", int, 0),
-        ("correlation", int, 0),
+        *((f"link_{position}", int, default) for position, default in enumerate(LINKS.values())),
         *((f"detail_{position}", msgspec.Raw, ABSENT) for position in range(len(DETAILS))),
     ],
-    rename={"external": "External id", **{f"detail_{n}": name for n, name in enumerate(DETAILS)}},
+    rename={f"link_{n}": name for n, name in enumerate(LINKS)}
+    | {f"detail_{n}": name for n, name in enumerate(DETAILS)},
     omit_defaults=True,
     gc=False,
 )
@@ -63,7 +71,7 @@ _any_phase = reduce(operator.or_, _others.values(), Complete)
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(types.GenericAlias(list, (_any_phase,)))
 _halves = (_others["B"], _others["E"])
 _without = Arguments()
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
 _decode = msgspec.json.Decoder().decode
 
 
@@ -101,29 +109,39 @@ class _ThreadsOf(dict[int | str, int]):
 
 
 class _Categories(dict[str, int]):
-    """Positions of the known categories; unknown ones are ``other``."""
+    """Positions of the known categories; unknown ones are ``other``.
+
+    Runtimes of other devices (``xpu_runtime``, ``mtia_runtime``, ...) count as that of CUDA: they launch.
+    """
 
     def __missing__(self, key: str) -> int:
-        return 0
+        return next((self[f"cuda{end}"] for end in ("_runtime", "_driver") if key.endswith(end)), 0)
 
 
 class Columns:
-    """Takes events as they are read and becomes a trace.
-
-    Attributes:
-        events: How many were kept.
-        recognised: One of them is of a category that PyTorch writes.
-    """
+    """Takes events as they are read and becomes a trace."""
 
     def __init__(self) -> None:
-        self.events = 0
-        self.recognised = False
         self._names = _Positions()
         self._threads = _Threads()
         self._categories = _Categories({name: position for position, name in enumerate(CATEGORIES)})
         self._details = _Positions({NO_DETAILS: 0})
-        self._parts: list[dict[str, NDArray[Any]]] = []
+        self._columns = {name: array(code) for name, code in COLUMNS.items()}
         self._halves = self._undated = self._negative = self._unlinked = self._unparsed = self._doubled = 0
+
+    def __len__(self) -> int:
+        """How many events were taken, those that will be left out with them."""
+        return len(self._columns["begin_us"])
+
+    @property
+    def events(self) -> int:
+        """How many of them are kept."""
+        return int(self._kept().sum())
+
+    @property
+    def recognised(self) -> bool:
+        """Whether one of these is of a category that PyTorch writes."""
+        return bool(np.frombuffer(self._columns["category"], np.uint8)[self._kept()].any())
 
     def take(self, block: bytes) -> None:
         """Add the events of a JSON array.
@@ -139,49 +157,47 @@ class Columns:
         if not events:
             return
         arguments = [event.args or _without for event in events]
-        names, categories, threads, details = self._names, self._categories, self._threads, self._details
-        part: dict[str, NDArray[Any]] = {
-            "begin_us": np.array([event.ts for event in events], np.float64),
-            "duration_us": np.array([event.dur for event in events], np.float64),
-            "name": np.array([names[event.name] for event in events], np.int32),
-            "category": np.array([categories[event.cat] for event in events], np.uint8),
-            "thread": np.array([threads[event.pid][event.tid] for event in events], np.int32),
-            "correlation": self._links([each.correlation for each in arguments]),
-            "external": self._links([each.external for each in arguments]),
-        }
+        columns, names, categories, threads = self._columns, self._names, self._categories, self._threads
+        columns["begin_us"].fromlist([event.ts for event in events])
+        columns["duration_us"].fromlist([event.dur for event in events])
+        columns["name"].fromlist([names[event.name] for event in events])
+        columns["category"].fromlist([categories[event.cat] for event in events])
+        columns["thread"].fromlist([threads[event.pid][event.tid] for event in events])
+        self._link("external", [each.link_0 for each in arguments])
+        self._link("correlation", [each.link_1 for each in arguments])
+        self._link("sequence", [each.link_2 for each in arguments], none=-1)
+        columns["recording"].fromlist([each.link_3 == _FORWARD_THREAD for each in arguments])
         for each in arguments:
-            each.correlation = each.external = 0  # what is left are the details
-        part["detail"] = np.array([details[_encode(each)] for each in arguments], np.int32)
-        self._keep(part)
+            each.link_0 = each.link_1 = each.link_3 = 0
+            each.link_2 = -1  # what is left are the details
+        details = self._details
+        columns["detail"].fromlist([details[text] for text in _texts(arguments)])
 
-    def _links(self, values: list[int]) -> NDArray[np.int64]:
+    def _link(self, column: str, values: list[int], none: int = 0) -> None:
         try:
-            return np.array(values, np.int64)
+            self._columns[column].fromlist(values)
         except OverflowError:
-            fitting = [value if -_LIMIT <= value < _LIMIT else 0 for value in values]
+            fitting = [value if -_LIMIT <= value < _LIMIT else none for value in values]
             self._unlinked += sum(a != b for a, b in zip(fitting, values, strict=True))
-            return np.array(fitting, np.int64)
+            self._columns[column].fromlist(fitting)
 
-    def _keep(self, part: dict[str, NDArray[Any]]) -> None:
-        begin, duration = part["begin_us"], part["duration_us"]
+    def _kept(self) -> NDArray[np.bool_]:
+        """Which events have a beginning and no negative time."""
+        begin, duration = (np.frombuffer(self._columns[name]) for name in ("begin_us", "duration_us"))
         undated, negative = np.isnan(begin), (begin < 0) | (duration < 0)
-        if undated.any() or negative.any():
-            self._undated += int(undated.sum())
-            self._negative += int((negative & ~undated).sum())
-            part = {column: values[~(undated | negative)] for column, values in part.items()}
-        self.events += len(part["begin_us"])
-        self.recognised |= bool(part["category"].any())
-        self._parts.append(part)
+        self._undated, self._negative = int(undated.sum()), int((negative & ~undated).sum())
+        return ~(undated | negative)
 
     def trace(self, info: dict[str, Any], notes: list[str], *, cut: bool = False) -> Trace:
         """All events, sorted by their beginning; of two that begin together the longer comes first.
 
         Of events that agree in everything one is kept, unless they have no duration.
         """
-        columns = {name: self._column(name) for name in COLUMNS}
-        order = _sorted(columns["begin_us"], columns["duration_us"])
-        for name in COLUMNS:  # one at a time: there may be millions of events
-            columns[name] = columns[name][order]
+        order = np.flatnonzero(self._kept())
+        begin, duration = (np.frombuffer(self._columns[name])[order] for name in ("begin_us", "duration_us"))
+        order = order[_sorted(begin, duration)]
+        del begin, duration
+        columns = {name: self._column(name, order) for name in COLUMNS}
         again = _again(columns)
         if len(again):
             self._doubled = len(again)
@@ -192,7 +208,7 @@ class Columns:
             names=list(self._names),
             **{name: values for name, values in columns.items() if name != "detail"},
             threads=list(self._threads.texts),
-            detail=columns["detail"] - np.int32(1),
+            detail=columns["detail"] - 1,
             details=self._parsed_details(),
             rank=rank if type(rank) is int else None,
             info=info,
@@ -200,23 +216,24 @@ class Columns:
             cut=cut,
         )
 
-    def _column(self, name: str) -> NDArray[Any]:
-        return np.concatenate([part.pop(name) for part in self._parts])
+    def _column(self, name: str, order: NDArray[np.intp]) -> NDArray[Any]:
+        """A column in its order, as narrow as its values allow; there may be millions of them."""
+        taken = self._columns[name]
+        values: NDArray[Any] = np.frombuffer(taken, taken.typecode)[order]
+        self._columns[name] = array(taken.typecode)
+        if taken.typecode in "iq" and len(values):
+            most = max(int(values.max()), -int(values.min()))
+            kind: type[np.signedinteger[Any]]
+            kind = next((each for limit, each in _NARROW.items() if most < limit), np.int64)
+            return values.astype(kind)
+        return values.astype(np.bool_) if name == "recording" else values
 
     def _parsed_details(self) -> list[dict[str, Any]]:
-        """Each distinct set of details; what operators share beside their numbers is parsed once."""
-        shared: dict[bytes, dict[str, Any]] = {}
+        """Each distinct set of details."""
         parsed = []
         for text in self._details:
-            base, marked, numbers = text.rpartition(COUNTED)
             try:
-                if marked:
-                    base = base.rstrip(b",") + b"}"
-                    if base not in shared:
-                        shared[base] = _parsed(base)
-                    parsed.append(shared[base] | _parsed(b"{" + marked + numbers))
-                else:
-                    parsed.append(_parsed(text))
+                parsed.append(_parsed(text))
             except (ValueError, RecursionError):  # thousands of digits, lists in lists in lists
                 parsed.append({})
                 self._unparsed += 1
@@ -233,6 +250,13 @@ class Columns:
             "set(s) of arguments not readable": self._unparsed,
         }
         return [counted(count, what) for what, count in counts.items() if count]
+
+
+def _texts(arguments: list[Any]) -> list[bytes]:
+    """Each as JSON; all in one go, unless one of them is laid out over several lines."""
+    texts = _encoder.encode_lines(arguments).split(b"\n")
+    texts.pop()
+    return texts if len(texts) == len(arguments) else [_encoder.encode(each) for each in arguments]
 
 
 def readable(event: bytes) -> bool:

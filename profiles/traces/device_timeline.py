@@ -7,13 +7,12 @@ import numpy as np
 
 from advisor.profiles.facts.observed import Location, SyncPoint
 from advisor.profiles.facts.recorded import DeviceFacts, Gap
-from advisor.profiles.traces.calls import LOADER, OPTIMIZER, Calls, Times, calls_of
+from advisor.profiles.traces.calls import LOADER, OPTIMIZER, Calls, calls_of
 from advisor.profiles.traces.copies import copies_of, is_copy
 from advisor.profiles.traces.device_time import device_time
 from advisor.profiles.traces.flops import VIEWS
 from advisor.profiles.traces.kernel_costs import kernel_costs
 from advisor.profiles.traces.kernels import kernels_ms
-from advisor.profiles.traces.nesting import Flags
 from advisor.profiles.traces.products import products
 from advisor.profiles.traces.timeline import LOADING, Timeline
 from advisor.profiles.traces.trace import Trace
@@ -93,11 +92,11 @@ def sync_points_of_calls(calls: Calls) -> tuple[SyncPoint, ...]:
     freeing = calls.among(("cudaFree", "hipFree")) & (calls.owner < 0) & (calls.step >= 0)
     waits = np.union1d(timeline.waits, np.flatnonzero(freeing))
     unit = np.where(calls.host.nearest(calls.top)[waits] >= 0, calls.host.nearest(calls.top)[waits], waits)
-    inward = calls.host.sum_up(_launching(calls, is_copy(calls, "h2d"))) > 0
-    idle = np.zeros(len(calls.host))
+    inward = calls.host.around(calls.kernel_owner[is_copy(calls, "h2d")])
     wait_before = timeline.wait_before(timeline.gaps)
     known = wait_before >= 0
-    np.add.at(idle, wait_before[known], (timeline.gaps.end - timeline.gaps.begin)[known])
+    waited_us = timeline.idle_us(timeline.gaps)["synchronization"]
+    idle = np.bincount(wait_before[known], waited_us[known], len(calls.host))
     found: dict[tuple[str, Location | None, str], list[tuple[int, float, float]]] = defaultdict(list)
     for row, wait in zip(unit.tolist(), waits.tolist(), strict=True):
         if not inward[row]:
@@ -150,16 +149,10 @@ def _spread(timeline: Timeline) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _launching(calls: Calls, kernels: Flags) -> Times:
-    """How many of these device events each operator launched itself."""
-    owners = calls.kernel_owner[kernels]
-    return np.bincount(owners[owners >= 0], minlength=len(calls.host)).astype(np.float64)
-
-
 def _fills(calls: Calls) -> tuple[int, float, Location | None]:
     """Tensors filled on the host and copied right after: how many, host time, and where most of it."""
     rows = np.flatnonzero(calls.top & (calls.step >= 0) & (calls.phase != LOADER) & ~calls.among(VIEWS))
-    moves = calls.among(MOVES) & (calls.host.sum_up(_launching(calls, is_copy(calls, "h2d"))) > 0)
+    moves = calls.among(MOVES) & calls.host.around(calls.kernel_owner[is_copy(calls, "h2d")])
     filling = calls.among(FILLS) & (calls.spent_us == 0)
     after, before = rows[1:], rows[:-1]
     pairs = moves[after] & filling[before] & (calls.thread[after] == calls.thread[before])
@@ -186,8 +179,9 @@ def _largest(timeline: Timeline) -> tuple[Gap, ...]:
 
 def _covering(calls: Calls, when: float) -> list[int]:
     """What ran on the training thread at a moment, innermost first."""
-    begun = np.flatnonzero((calls.thread == calls.steps.thread) & (calls.begin_us <= when))
-    row = int(begun[-1]) if len(begun) else -1
+    first, last = np.searchsorted(calls.thread, [calls.steps.thread, calls.steps.thread + 1]).tolist()
+    begun = calls.begin_us[first:last] <= when
+    row = last - 1 - int(np.argmax(begun[::-1])) if begun.any() else -1
     covering = []
     while row >= 0:
         if calls.end_us[row] >= when:

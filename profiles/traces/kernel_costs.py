@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from advisor.profiles.facts.recorded import KernelCost
+from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import OPTIMIZER, Calls
 from advisor.profiles.traces.kernels import MEMCPY, MEMSET, kind_of
 from advisor.profiles.traces.nesting import Ints
@@ -35,26 +36,24 @@ def _costs(calls: Calls, chosen: Ints) -> Iterator[KernelCost]:
     numbers, places = calls.places
     place = np.where(known, numbers[source], -1)
     updating = known & (calls.phase[source] == OPTIMIZER)
-    operator = np.where(owner >= 0, calls.name[owner], -1).astype(np.int64)
+    operator = np.where(owner >= 0, calls.name[owner], -1)
     arithmetic = np.where(owner >= 0, calls.work.arithmetic[owner], -1)
     us = trace.duration_us[rows]
     part = us / np.maximum(calls.kernel_us[owner], 1e-9)
-    parts = np.stack((trace.name[rows].astype(np.int64), operator, place, arithmetic, updating), axis=1)
-    _, first, group = np.unique(parts, axis=0, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
-    count, spent = np.bincount(group), np.bincount(group, us)
+    kinds = alike(trace.name[rows], operator, place, arithmetic, updating)
+    group, spent = kinds.group, np.bincount(kinds.group, us)
     flops, moved = (
-        np.bincount(group, np.where(owner >= 0, each[owner] * part, np.nan)) / np.maximum(spent, 1e-9) * 1e6
+        np.bincount(group, np.where(owner >= 0, each(owner) * part, np.nan)) / np.maximum(spent, 1e-9) * 1e6
         for each in (calls.work.flops, calls.work.bytes)
     )
-    for number, at in enumerate(first.tolist()):
+    for number, at in enumerate(kinds.first.tolist()):
         op = trace.names[operator[at]] if operator[at] >= 0 else ""
         name, category = trace.names[trace.name[rows[at]]], trace.category[rows[at]]
         kind = kind_of(name, op, memset=category == MEMSET, updating=bool(updating[at]))
         yield KernelCost(
             name=name,
             kind="copy" if category == MEMCPY else kind,
-            calls=int(count[number]) / calls.steps.count,
+            calls=int(kinds.count[number]) / calls.steps.count,
             us=float(spent[number]) / calls.steps.count,
             op=op,
             location=places[place[at]] if place[at] >= 0 else None,

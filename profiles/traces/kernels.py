@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import OPTIMIZER, Calls
 from advisor.profiles.traces.flops import LINEAR, NORMALISING, POINTWISE, PRODUCTS, REDUCING, WRITING
 from advisor.profiles.traces.nesting import Ints
@@ -15,7 +16,13 @@ KINDS = (
     "communication", "copy", "triton", "other",
 )  # fmt: skip
 
-EXCHANGE = re.compile("nccl|rccl")
+EXCHANGE = re.compile(
+    r"nccl|rccl|msccl|nvshmem|deep_ep|userbuffers|cross_device|multimem_all|(one|two)_?shot_?all_?reduce"
+    r"|all_?reduce_(fusion|prototype)",
+    re.IGNORECASE,
+)
+"""Of libraries of exchange, of torch's symmetric memory, and the own ones of inference engines."""
+
 COMPILED = re.compile("triton_")  # what Inductor generates is called so
 OPTIMIZING = re.compile(
     r"multi_tensor_apply.*(adam|sgd|lamb|adagrad|rmsprop|novograd|lars)|fused_?(adam|sgd|lamb|adagrad|lion)",
@@ -41,14 +48,15 @@ OPERATORS = (
 
 KERNELS = (
     (r"fprop|dgrad|wgrad|winograd|implicit_(con|gemm)|igemm_(fwd|bwd|wrw)|conv(olve|olution|\dd|_)"
-     r"|nchwto|nhwcto|nchw2|nhwc2", "convolution"),
-    (r"attention|attn|fmha|flash_(fwd|bwd)|reshape_and_cache|kv_?cache", "attention"),
+     r"|nchwto|nhwcto|nchw2|nhwc2|batched_transpose_\d|subtensorop", "convolution"),
+    (r"attention|attn|fmha|(flash|sage)_(fwd|bwd)|reshape_and_cache|kv_?cache", "attention"),
     (r"(batch|layer|group|instance|rms)_?norm|rowwisemoments|gammabeta|bn_(fw|bw)_", "normalization"),
-    (r"(?<!fb)gemm|cijk_|matmul|nvjet|splitkreduce|cublas|_mm_", "gemm"),
+    (r"(?<!fb)gemm|cijk_|matmul|nvjet|splitkreduce|cublas|_mm_|(^|\W)bmm_|fused_moe_kernel", "gemm"),
     (r"reduce_kernel|devicereduce|device_reduce", "reduction"),
     (r"elementwise|multi_tensor_apply|act_and_mul|rotary|dropout|gelu|silu|fillfunctor", "elementwise"),
 )  # fmt: skip
-"""Names of kernels: CUTLASS, cuBLAS and cuDNN; Tensile's ``Cijk_``, MIOpen's ``igemm_``, CK on ROCm."""
+"""Names of kernels: CUTLASS, cuBLAS and cuDNN; Tensile's ``Cijk_``, MIOpen's ``igemm_`` and what lays tensors
+out for it, CK on ROCm; ``bmm_`` of TensorRT-LLM and ``fused_moe_kernel`` of vLLM multiply experts."""
 
 MEMCPY, MEMSET = CATEGORIES.index("gpu_memcpy"), CATEGORIES.index("gpu_memset")
 _OPERATORS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in OPERATORS)
@@ -94,13 +102,12 @@ def _by_kind(calls: Calls, chosen: Ints) -> Iterator[tuple[str, float]]:
     trace, rows, owner = calls.trace, calls.kernels[chosen], calls.kernel_owner[chosen]
     launch = calls.launched_by[chosen]
     source = np.where(launch >= 0, launch, owner)
-    operator = np.where(owner >= 0, calls.name[owner], -1).astype(np.int64)
+    operator = np.where(owner >= 0, calls.name[owner], -1)
     updating = (source >= 0) & (calls.phase[source] == OPTIMIZER)
     category = trace.category[rows]
-    key = ((operator + 1) * len(trace.names) + trace.name[rows]) * 2 + updating
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    spent = np.bincount(group, trace.duration_us[rows])
-    for at, us in zip(first.tolist(), spent.tolist(), strict=True):
+    kinds = alike(operator, trace.name[rows], updating)
+    spent = np.bincount(kinds.group, trace.duration_us[rows])
+    for at, us in zip(kinds.first.tolist(), spent.tolist(), strict=True):
         if category[at] == MEMCPY:
             yield "copy", us
             continue

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.profiles.traces.decoding import DETAILS, readable
+from advisor.profiles.traces.decoding import DETAILS, LINKS, readable
 
 NO_NUMBERS = "event(s) with nan or inf, taken as missing"
 NO_DURATIONS = "event(s) without a usable duration, taken as 0 us"
@@ -102,7 +102,7 @@ def _cleaned(event: dict[str, Any]) -> dict[str, Any]:
     arguments = event.get("args")
     if isinstance(arguments, dict):
         kept["args"] = {key: arguments[key] for key in DETAILS if key in arguments}
-        kept["args"] |= {key: _link(arguments.get(key)) for key in ("External id", "correlation")}
+        kept["args"] |= {key: _link(arguments.get(key), none) for key, none in LINKS.items()}
     return kept
 
 
@@ -116,8 +116,8 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _link(value: Any) -> int:
+def _link(value: Any, none: int) -> int:
     number = _number(value)
     if number is None or not number.is_integer():
-        return 0
+        return none
     return value if isinstance(value, int) else int(number)

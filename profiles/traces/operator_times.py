@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.profiles.facts.observed import Location
+from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import OTHER, PHASES, Calls
 
 
@@ -30,18 +31,16 @@ def operator_times(calls: Calls) -> tuple[OperatorTime, ...]:
         return ()
     numbers, places = calls.places
     phase = np.where(calls.exchanging[rows], OTHER, calls.phase[rows])
-    parts = np.stack((calls.name[rows].astype(np.int64), phase, numbers[rows]), axis=1)
-    _, first, group = np.unique(parts, axis=0, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
-    spent, count = np.bincount(group, calls.spent_self_us[rows]), np.bincount(group)
+    kinds = alike(calls.name[rows], phase, numbers[rows])
+    spent = np.bincount(kinds.group, calls.spent_self_us[rows])
     found = [
         OperatorTime(
             name=calls.trace.names[calls.name[rows[at]]],
             phase=PHASES[phase[at]],
             location=places[number] if (number := int(numbers[rows[at]])) >= 0 else None,
-            calls=int(count[position]) / calls.steps.count,
+            calls=int(kinds.count[position]) / calls.steps.count,
             ms=calls.per_step_ms(float(spent[position])),
         )
-        for position, at in enumerate(first.tolist())
+        for position, at in enumerate(kinds.first.tolist())
     ]
     return tuple(sorted(found, key=lambda each: -each.ms))

@@ -8,6 +8,7 @@ import numpy as np
 
 from advisor.profiles.facts.profile import OptimizerFacts, StepPhases
 from advisor.profiles.facts.recorded import OpCost, Window
+from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import (
     BACKWARD,
     FORWARD,
@@ -143,8 +144,7 @@ def recomputed(calls: Calls) -> Ints:
     around = calls.host.nearest(function | evaluating)
     backward = calls.top & (calls.step >= 0) & (calls.phase == BACKWARD)
     reentrant = backward & (around >= 0) & function[around]
-    recording = calls.signatures.recording[calls.detail] & (calls.signatures.sequence[calls.detail] >= 0)
-    candidates = np.flatnonzero(backward & recording & ~reentrant & (calls.nodes >= 0))
+    candidates = np.flatnonzero(backward & calls.recording & ~reentrant & (calls.nodes >= 0))
     kind = calls.name.astype(np.int64) * len(calls.signatures.distinct) + calls.signature
     forward = calls.top & (calls.step >= 0) & (calls.phase == FORWARD)
     again = candidates[np.isin(kind[candidates], kind[forward])]
@@ -258,7 +258,8 @@ def _corrected_step_ms(calls: Calls) -> float:
     duration, within = calls.end_us - calls.begin_us, calls.step >= 0
     ops = calls.op & within
     called = ops & (calls.owner >= 0)
-    removed = float(duration[ops].sum() - duration[called].sum() - calls.self_us[ops].sum())
+    removed = float(duration[ops].sum() - duration[called].sum())
+    removed -= float(calls.self_us[ops].sum())
     training = within & (calls.thread == calls.steps.thread) & (calls.owner < 0)
     between = 1000 * calls.steps.mean_ms * calls.steps.count - float(duration[training & calls.op].sum())
     removed += min(max(between, 0.0), calls.cost.us * int(training.sum()))
@@ -270,11 +271,8 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
     rows = np.flatnonzero(ops)
     if not len(rows):
         return
-    kinds = len(calls.signatures.distinct)
-    key = (calls.name[rows].astype(np.int64) * len(PHASES) + calls.phase[rows]) * kinds + calls.signature[
-        rows
-    ]
-    _, first, group, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    kinds = alike(calls.name[rows], calls.phase[rows], calls.signature[rows])
+    first, group, count = kinds.first, kinds.group, kinds.count
     self_us = np.bincount(group, weights=calls.spent_self_us[rows])
     total_us = np.bincount(group, weights=calls.spent_us[rows])
     place = _places(calls, rows, group, len(first))
@@ -291,8 +289,8 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
             phase=PHASES[OTHER if calls.exchanging[row] else calls.phase[row]],
             shapes=signature.shapes,
             dtype=signature.dtype,
-            flops=_known(work.flops[row]),
-            bytes=_known(work.bytes[row]),
+            flops=_known(float(work.kinds_flops[work.kind[row]])),
+            bytes=_known(float(work.kinds_bytes[work.kind[row]])),
             location=calls.places[1][place[at]] if place[at] >= 0 else None,
             dtypes=signature.dtypes,
             arithmetic=ROUNDED if rounded[row] else FULL if exact[row] else None,

@@ -3,12 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from advisor.profiles.facts.recorded import Attention, PointwiseChains, Repetition
-from advisor.profiles.traces.calls import BACKWARD, FORWARD, OTHER, PHASES, Calls, Values
+from advisor.profiles.traces.calls import BACKWARD, FORWARD, OTHER, PHASES, Calls, Times, Values
 from advisor.profiles.traces.flops import (
     CONVERTING,
     CONVOLUTIONS,
@@ -114,10 +113,7 @@ def attentions(calls: Calls) -> tuple[Attention, ...]:
     wanted = np.isin(calls.phase[sequence.rows], (FORWARD, OTHER))
     softmaxes = np.flatnonzero(calls.among(SOFTMAX)[sequence.rows] & wanted)
     found: dict[tuple[tuple[int, ...], str | None], list[tuple[float, int]]] = defaultdict(list)
-    for at in softmaxes.tolist():
-        first, last = _product(calls, sequence, at, -1), _product(calls, sequence, at, +1)
-        if first is None or last is None:
-            continue
+    for first, at, last in zip(*_between_products(calls, sequence, softmaxes), strict=True):
         rows = sequence.rows[first : last + 1]
         signatures = [calls.signatures.distinct[calls.signature[row]] for row in rows[[0, at - first, -1]]]
         kinds = [names[calls.name[row]] for row in rows[[0, -1]]]
@@ -138,18 +134,22 @@ def attentions(calls: Calls) -> tuple[Attention, ...]:
     return tuple(sorted(result, key=lambda each: -each.ms))
 
 
-def _product(calls: Calls, sequence: _Sequence, at: int, direction: int) -> int | None:
-    """The nearest product before or after a softmax, if nothing stands between that does not belong."""
-    for distance in range(1, REACH + 1):
-        there = at + direction * distance
-        if not 0 <= there < len(sequence.rows) or sequence.segment[there] != sequence.segment[at]:
-            return None
-        name = calls.trace.names[calls.name[sequence.rows[there]]]
-        if name in ATTENDING:
-            return there
-        if name in APART or name in SOFTMAX:
-            return None
-    return None
+def _between_products(calls: Calls, sequence: _Sequence, softmaxes: Ints) -> list[list[int]]:
+    """The nearest product before each softmax, the softmax and the nearest after, where both are.
+
+    Nothing that does not belong may stand between them.
+    """
+    product = calls.among(ATTENDING)[sequence.rows]
+    ends = np.flatnonzero(product | calls.among(APART | set(SOFTMAX))[sequence.rows])
+    if not len(ends):
+        return [[], [], []]
+    at = np.searchsorted(ends, softmaxes)
+    before, after = ends[np.maximum(at - 1, 0)], ends[np.minimum(at + 1, len(ends) - 1)]
+    whole = (before < softmaxes) & (softmaxes < after)
+    for end in (before, after):
+        whole &= product[end] & (np.abs(end - softmaxes) <= REACH)
+        whole &= sequence.segment[end] == sequence.segment[softmaxes]
+    return [each[whole].tolist() for each in (before, softmaxes, after)]
 
 
 def _attention_shape(kinds: list[str], signatures: list[Signature]) -> tuple[int, ...] | None:
@@ -194,45 +194,30 @@ def pointwise_chains(calls: Calls) -> PointwiseChains | None:
     linked = fusible[1:] & fusible[:-1] & (sizes[1:] == sizes[:-1]) & (segment[1:] == segment[:-1])
     linked &= (calls.name[rows[1:]] != calls.name[rows[:-1]]) | calls.among(ARITHMETIC)[rows[1:]]
     edges = np.flatnonzero(np.diff(linked.astype(np.int8), prepend=0, append=0))
-    chains = [rows[begin : end + 1] for begin, end in zip(edges[::2], edges[1::2], strict=True)]
-    if not chains:
+    begins, ends = edges[::2], edges[1::2]
+    if not len(begins):
         return None
-    traffic = _Traffic(calls)
-    spent = [float(calls.spent_us[chain].sum()) for chain in chains]
-    longest = max(chains, key=len)
-    dearest = chains[int(np.argmax(spent))]
+    read, written = _traffic(calls)
+    read, written = read[calls.signature[rows]], written[calls.signature[rows]]
+    chained = np.append(linked, False)
+    chained[ends] = True
+    passed_on = np.minimum(written[:-1], read[1:])[linked].sum()
+    spent = np.add.reduceat(np.where(chained, calls.spent_us[rows], 0.0), begins)
+    longest = int(np.argmax(ends - begins))
+    names = calls.name[rows[begins[longest] : ends[longest] + 1]].tolist()
     per_step = 1 / calls.steps.count
     return PointwiseChains(
-        ms=calls.per_step_ms(sum(spent)),
-        chains=len(chains) * per_step,
-        longest=tuple(calls.trace.names[name] for name in calls.name[longest].tolist()),
-        bytes_moved=sum(traffic.moved(chain) for chain in chains) * per_step,
-        bytes_fused=sum(traffic.fused(chain) for chain in chains) * per_step,
-        location=calls.place(int(dearest[0])),
+        ms=calls.per_step_ms(float(spent.sum())),
+        chains=len(begins) * per_step,
+        longest=tuple(calls.trace.names[name] for name in names),
+        bytes_moved=float((read + written)[chained].sum()) * per_step,
+        bytes_fused=float(read[chained].sum() - passed_on + written[ends].sum()) * per_step,
+        location=calls.place(int(rows[begins[np.argmax(spent)]])),
     )
 
 
-class _Traffic:
-    """Bytes of chains, from the shapes that each operator was called with."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-        self._known: dict[int, tuple[float, float]] = {}
-
-    def moved(self, chain: Ints) -> float:
-        """What the operators read and write one by one."""
-        return sum(read + written for read, written in map(self._of, chain.tolist()))
-
-    def fused(self, chain: Ints) -> float:
-        """What one kernel would."""
-        each = [self._of(row) for row in chain.tolist()]
-        inner = sum(min(written, read) for (_, written), (read, _) in pairwise(each))
-        return sum(read for read, _ in each) - inner + each[-1][1]
-
-    def _of(self, row: int) -> tuple[float, float]:
-        number = int(self._calls.signature[row])
-        if number not in self._known:
-            signature = self._calls.signatures.distinct[number]
-            written = signature.elements * SIZES[signature.dtype or "float32"]
-            self._known[number] = (float(signature.input_bytes), float(written))
-        return self._known[number]
+def _traffic(calls: Calls) -> tuple[Times, Times]:
+    """Bytes that operators read and write by the shapes that they were called with, by signature."""
+    distinct = calls.signatures.distinct
+    written = [each.elements * SIZES[each.dtype or "float32"] for each in distinct]
+    return np.array([each.input_bytes for each in distinct], np.float64), np.array(written, np.float64)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from advisor.profiles.facts.recorded import Product
+from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import Calls
 from advisor.profiles.traces.flops import LINEAR, PRODUCTS
 from advisor.profiles.traces.signatures import Signature, elements
@@ -25,16 +26,17 @@ def products(calls: Calls) -> tuple[Product, ...]:
 def _products(calls: Calls) -> Iterator[Product]:
     rows = np.flatnonzero(calls.op & calls.among((*PRODUCTS, *LINEAR)) & (calls.kernel_us > 0))
     rows = rows[calls.step[rows] >= 0]
-    key = calls.name[rows].astype(np.int64) * len(calls.signatures.distinct) + calls.signature[rows]
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    for at, number in enumerate(first.tolist()):
+    kernel_us = calls.kernel_us[rows]
+    kinds = alike(calls.name[rows], calls.signature[rows])
+    spent = np.bincount(kinds.group, kernel_us)
+    rate = np.bincount(kinds.group, 1 / kernel_us) / np.maximum(kinds.count, 1)
+    for at, number in enumerate(kinds.first.tolist()):
         row = int(rows[number])
         name, signature = calls.trace.names[calls.name[row]], calls.signature_of(row)
         sizes = _sizes(name, signature)
         if sizes is None:
             continue
         batch, m, n, k = sizes
-        spent = calls.kernel_us[rows[group == at]]
         yield Product(
             op=name,
             m=m,
@@ -42,9 +44,9 @@ def _products(calls: Calls) -> Iterator[Product]:
             k=k,
             batch=batch,
             dtype=signature.dtypes[PRODUCTS.get(name, 0)] or "",
-            calls=len(spent) / calls.steps.count,
-            kernel_us=float(spent.sum()) / calls.steps.count,
-            tflops=float((2e-6 * batch * m * n * k / spent).mean()),
+            calls=int(kinds.count[at]) / calls.steps.count,
+            kernel_us=float(spent[at]) / calls.steps.count,
+            tflops=2e-6 * batch * m * n * k * float(rate[at]),
         )
 
 

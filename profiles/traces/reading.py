@@ -136,7 +136,7 @@ class _Reading:
                 return None
             enough = 2 * len(rest) if len(rest) == len(buffer) else 0
             buffer = rest
-            if self.columns.events > MAX_EVENTS:
+            if len(self.columns) > MAX_EVENTS:
                 raise self._error(f"the trace holds more than {MAX_EVENTS:,} events")
 
     def _take_well_formed(self, buffer: bytes) -> bytes:

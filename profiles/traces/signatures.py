@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.profiles.traces.trace import Trace
+from advisor.profiles.traces.trace import Numbers, Trace
 
 DTYPES = {
     "float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16",
@@ -23,8 +22,6 @@ SIZES = {
 }  # fmt: skip
 """Bytes of an element."""
 
-_FORWARD_THREAD = 0
-_MOST = 2**62
 _LARGEST, _MOST_DIMENSIONS = 2**48, 16  # beyond that a file is broken
 
 
@@ -63,16 +60,10 @@ class Signature:
 
 @dataclass(frozen=True)
 class Signatures:
-    """Signatures of a trace, and for each of its details the number of its own.
-
-    ``sequence`` is the number that links an operator to its node of the autograd graph, or -1;
-    ``recording`` whether it is the one that made the node, not the node itself.
-    """
+    """Signatures of a trace, and for each of its details the number of its own."""
 
     distinct: tuple[Signature, ...]
-    number: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    recording: NDArray[np.bool_]
+    number: Numbers
 
 
 def elements(shape: tuple[int, ...]) -> int:
@@ -83,12 +74,10 @@ def elements(shape: tuple[int, ...]) -> int:
     return product
 
 
-def signatures_of(trace: Trace, wanted: NDArray[np.int32]) -> Signatures:
-    """Signatures of these details; the last entry of each column stands for the detail -1."""
+def signatures_of(trace: Trace, wanted: Numbers) -> Signatures:
+    """Signatures of these details; the last entry stands for the detail -1."""
     size = len(trace.details) + 1
-    number = np.zeros(size, dtype=np.int64)
-    sequence = np.full(size, -1, dtype=np.int64)
-    recording = np.zeros(size, dtype=np.bool_)
+    number = np.zeros(size, dtype=np.int32)
     chosen = np.zeros(size, dtype=np.bool_)
     chosen[wanted] = True
     known: dict[str, int] = {}
@@ -104,11 +93,7 @@ def signatures_of(trace: Trace, wanted: NDArray[np.int32]) -> Signatures:
             if found == len(distinct):
                 distinct.append(signature(trace.details[position]))
         number[position] = found
-        link = get("Sequence number")
-        if link is not None and isinstance(link, int) and -1 <= link < _MOST:
-            sequence[position] = link
-            recording[position] = get("Fwd thread id", _FORWARD_THREAD) == _FORWARD_THREAD
-    return Signatures(tuple(distinct), number, sequence, recording)
+    return Signatures(tuple(distinct), number)
 
 
 def signature(detail: dict[str, Any]) -> Signature:

@@ -14,6 +14,9 @@ CATEGORIES = (
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
+Numbers = NDArray[np.signedinteger[Any]]
+"""Of as few bytes as they need, with room for arithmetic: a trace may hold millions."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -24,9 +27,11 @@ class Trace:
         thread: Position in ``threads``, which holds ``(pid, tid)`` as text; streams of a device are threads.
         correlation: Links a launch to its kernel; 0 without one.
         external: Kineto's ``External id``: links a kernel to its operator; 0 without one.
+        sequence: Links an operator to its node of the autograd graph; negative without one.
+        recording: Whether it runs where it was called, as what makes such a node does, not where a node runs.
         detail: Position in ``details``, or -1. A detail is what an event's arguments hold beside the links:
-            ``Input Dims``, ``Input type``, ``Concrete Inputs``, ``stream``, ``bytes``, ``Sequence number``,
-            ``Fwd thread id``, ``Call stack``, ``Collective name`` ..., shared by events with equal ones.
+            ``Input Dims``, ``Input type``, ``Concrete Inputs``, ``stream``, ``bytes``,
+            ``Call stack``, ``Collective name`` ..., shared by events with equal ones.
         rank: Of the process in its distributed run, where the file says so.
         info: ``schemaVersion``, ``distributedInfo``, ``deviceProperties`` and the like, as found.
         notes: What was wrong with the file and how far it was read.
@@ -34,15 +39,17 @@ class Trace:
     """
 
     names: list[str]
-    name: NDArray[np.int32]
+    name: Numbers
     category: NDArray[np.uint8]
     begin_us: NDArray[np.float64]
     duration_us: NDArray[np.float64]
     threads: list[tuple[str, str]]
-    thread: NDArray[np.int32]
-    correlation: NDArray[np.int64]
-    external: NDArray[np.int64]
-    detail: NDArray[np.int32]
+    thread: Numbers
+    correlation: Numbers
+    external: Numbers
+    sequence: Numbers
+    recording: NDArray[np.bool_]
+    detail: Numbers
     details: list[dict[str, Any]]
     rank: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
@@ -59,5 +66,6 @@ class Trace:
 
     def of(self, *categories: str) -> NDArray[np.bool_]:
         """Which events belong to any of these categories."""
-        wanted = [CATEGORIES.index(category) for category in categories]
-        return np.isin(self.category, wanted)
+        wanted = np.zeros(len(CATEGORIES), dtype=np.bool_)
+        wanted[[CATEGORIES.index(category) for category in categories]] = True
+        return wanted[self.category]

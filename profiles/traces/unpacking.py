@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from advisor.base.errors import UsageError
 
-BLOCK = 64 << 10
+BLOCK = 128 << 10
 """Larger ones leave the processor's cache, and the allocator gives pages back and takes them anew."""
 
 MAX_BYTES = 4 << 30  # about 14 million events

@@ -6,12 +6,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.base import registry
 from advisor.profiles.facts.observed import USER_LINE, Location
 from advisor.profiles.traces.nesting import Host
-from advisor.profiles.traces.trace import Trace
+from advisor.profiles.traces.trace import Numbers, Trace
 
 FUNCTION = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.*)")
 LIBRARY = re.compile(
@@ -20,12 +19,12 @@ LIBRARY = re.compile(
 )
 
 
-def places_of(trace: Trace, host: Host) -> tuple[NDArray[np.int64], list[Location]]:
+def places_of(trace: Trace, host: Host) -> tuple[Numbers, list[Location]]:
     """For each event of the host the number of the innermost user function around it, or -1."""
     places: list[Location] = []
-    number = np.full(len(trace.names), -1, dtype=np.int64)
+    number = np.full(len(trace.names), -1, dtype=np.int32)
     functions = trace.of("python_function", "user_annotation")
-    for position in np.unique(trace.name[functions]).tolist():
+    for position in np.flatnonzero(np.bincount(trace.name[functions])).tolist():
         name = trace.names[position]
         place = marked_place(name) if name.startswith(USER_LINE) else user_place(name)
         if place is not None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.profiles.traces.flops import bytes_moved, flops, has_formula
+from advisor.profiles.traces import flops as formulas
+from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.nesting import Flags, Ints
 
 if TYPE_CHECKING:
@@ -23,35 +24,48 @@ EXACT = re.compile(r"sgemm|f32f32_f32f32|scudnn|_simt_|_SB_|_SSS_", re.IGNORECAS
 
 @dataclass(frozen=True)
 class Work:
-    """For each event of the host FLOP and bytes of one call, NaN where it is no operator with a formula.
+    """What operators compute and move, told once for all that are alike in name and inputs.
 
-    An operator that passes its arithmetic on to one that it calls has none. ``arithmetic`` is the position of
-    the type in ``types``, -1 where it is not known.
+    Attributes:
+        kind: Of each event of the host, a position in the next two; the last is no operator with a formula.
+            An operator that passes its arithmetic on to one that it calls is none.
+        kinds_flops: FLOP of one call of each kind, NaN where it is not known.
+        kinds_bytes: The same of bytes.
+        arithmetic: Of each event the position of its type in ``types``, -1 where it is not known.
     """
 
-    flops: "Times"
-    bytes: "Times"
+    kind: Ints
+    kinds_flops: "Times"
+    kinds_bytes: "Times"
     arithmetic: Ints
     types: tuple[str, ...]
+
+    def flops(self, rows: Ints) -> "Times":
+        """FLOP of one call of each of these events."""
+        return self.kinds_flops[self.kind[rows]]
+
+    def bytes(self, rows: Ints) -> "Times":
+        """Bytes of one call of each of these events."""
+        return self.kinds_bytes[self.kind[rows]]
 
 
 def work_of(calls: "Calls") -> Work:
     """The work of the operators within steps, looked up once for what is alike in name and inputs."""
     size = len(calls.host)
-    work, moved = np.full(size, np.nan), np.full(size, np.nan)
-    arithmetic = np.full(size, -1, dtype=np.int64)
+    arithmetic = np.full(size, -1, dtype=np.int8)
     rows = np.flatnonzero(calls.op & (calls.step >= 0) & ~_covered(calls))
-    key = calls.name[rows].astype(np.int64) * len(calls.signatures.distinct) + calls.signature[rows]
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    alike = [_of(calls, int(rows[at])) for at in first.tolist()]
-    types = tuple(sorted({dtype for _, _, dtype in alike if dtype} | {FULL, ROUNDED}))
-    if alike:
-        work[rows] = np.array([each[0] for each in alike])[group]
-        moved[rows] = np.array([each[1] for each in alike])[group]
-        arithmetic[rows] = np.array([types.index(each[2]) if each[2] else -1 for each in alike])[group]
+    kinds = alike(calls.name[rows], calls.signature[rows])
+    found = [_of(calls, int(rows[at])) for at in kinds.first.tolist()]
+    types = tuple(sorted({dtype for _, _, dtype in found if dtype} | {FULL, ROUNDED}))
+    kind = np.full(size, -1, dtype=np.int32)
+    if found:
+        kind[rows] = kinds.group
+        number = [types.index(each[2]) if each[2] else -1 for each in found]
+        arithmetic[rows] = np.array(number, dtype=np.int8)[kinds.group]
     rounded = (arithmetic == types.index(FULL)) & multiplying(calls, ROUNDING)
     arithmetic[rounded] = types.index(ROUNDED)
-    return Work(work, moved, arithmetic, types)
+    flops, moved = (np.array([*(each[at] for each in found), np.nan]) for at in (0, 1))
+    return Work(kind, flops, moved, arithmetic, types)
 
 
 def multiplying(calls: "Calls", named: re.Pattern[str]) -> Flags:
@@ -66,24 +80,25 @@ def flops_by_type(calls: "Calls", recomputed: Ints) -> tuple[tuple[str, float], 
     """FLOP of one step by type, without these operators and what they call."""
     again = np.zeros(len(calls.host), dtype=np.bool_)
     again[recomputed] = True
-    known = ~np.isnan(calls.work.flops) & ~again & (calls.host.nearest(again) < 0)
-    known &= calls.work.arithmetic >= 0
-    done = np.bincount(calls.work.arithmetic[known], calls.work.flops[known], len(calls.work.types))
+    known = np.flatnonzero((calls.work.arithmetic >= 0) & ~again & (calls.host.nearest(again) < 0))
+    flops = np.nan_to_num(calls.work.flops(known), nan=0.0)
+    done = np.bincount(calls.work.arithmetic[known], flops, len(calls.work.types))
     per_step = (done / calls.steps.count).tolist()
     return tuple((name, each) for name, each in zip(calls.work.types, per_step, strict=True) if each)
 
 
 def _of(calls: "Calls", row: int) -> tuple[float, float, str | None]:
     name, signature = calls.trace.names[calls.name[row]], calls.signature_of(row)
-    work, moved = flops(name, signature), bytes_moved(name, signature)
+    work, moved = formulas.flops(name, signature), formulas.bytes_moved(name, signature)
     return np.nan if work is None else work, np.nan if moved is None else moved, signature.dtype
 
 
 def _covered(calls: "Calls") -> Flags:
     """Which operators pass their arithmetic on to one that they call."""
     covered = np.zeros(len(calls.host), dtype=np.bool_)
-    callers = calls.owner[calls.op & calls.named(has_formula)]
-    while len(callers := np.unique(callers[callers >= 0])):
-        covered[callers] = True
-        callers = calls.owner[callers]
+    callers = calls.owner[calls.op & calls.named(formulas.has_formula)]
+    while len(callers := callers[callers >= 0]):
+        fresh = callers[~covered[callers]]
+        covered[fresh] = True
+        callers = calls.owner[np.unique(fresh)]
     return covered

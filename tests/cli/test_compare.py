@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "too long": (("old", "x/" + "y" * 5000), 2, ("cannot read", "file name too long")),
     "NUL": (("old", "a\0b"), 2, ("no such file",)),
     "empty": (("old", ""), 2, ("study",)),
-    "38": (("old", "new.json", "--format", "xml"), 2, ("'xml' is not one of 'text', 'json', 'md'",)),
+    "38": (("old", "new.json", "--format", "xml"), 2, ("'xml' is not one of 'text', 'json', 'md', 'html'",)),
     "46": (("old", "trian"), 2, ("no study 'trian'", "train")),
     "50": (("old", "begun"), 4, ("nothing measured yet",)),
     "51 twice": (("old", "old"), 2, ("the same result twice: old and old",)),
@@ -117,7 +117,7 @@ def test_both_wrong_names_are_told_at_once(capsys: pytest.CaptureFixture[str]) -
     assert "one.json: no such file" in said.err and "other.json: no such file" in said.err
 
 
-@pytest.mark.parametrize("format", ["text", "json", "md"])
+@pytest.mark.parametrize("format", ["text", "json", "md", "html"])
 def test_nothing_heavy_is_loaded(here: Path, format: str) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "advisor", "compare", "train", "new.json",

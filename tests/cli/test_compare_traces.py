@@ -73,3 +73,16 @@ def test_nothing_heavy_is_loaded(here: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()} & set(HEAVY)
+
+
+def test_the_page_needs_nothing_else_and_escapes_names(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = gzip.decompress(Path(MI300).read_bytes())
+    (here / "b.json").write_bytes(content.replace(b"aten::addmm", b"<b>addmm"))
+    said = say(capsys, "compare", H100, "b.json", "--format", "html")
+    assert said.code == 0 and said.out.startswith("<!DOCTYPE html>")
+    assert "http" not in said.out.replace("http-equiv", "")
+    assert "&lt;b&gt;addmm" in said.out and "<b>addmm" not in said.out
+    for part in ("One step, on the device", "Kernels by what they do", "Operators that make the difference"):
+        assert part in said.out

@@ -36,3 +36,12 @@ def test_every_face_shows_them() -> None:
     assert "bus at 120 GB/s" in render_profile(result, 200)
     assert "### Exchanges between ranks" in profile_markdown(result)
     assert "exchanges" not in render_html(an_empty_profile())
+
+
+def test_of_buckets_those_that_are_hidden_are_told_from_those_that_are_not() -> None:
+    buckets = TOLD.model_copy(
+        update={"calls": 4, "overlapped": 0.5, "overlapped_in_turn": [1.0, 1.0, 1.0, 0.03]}
+    )
+    alike = TOLD.model_copy(update={"overlapped_in_turn": [0.25, 0.25]})
+    rows = collective_rows(ProfileSummary(phases_ms={}, collectives=[buckets, alike]))
+    assert [row[-1] for row in rows] == ["50 % (in turn 3 x 100 %, 3.0 %)", "25 %"]

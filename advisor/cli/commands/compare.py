@@ -8,7 +8,7 @@ import click
 
 from advisor.base.errors import UsageError, clean
 from advisor.cli import EXIT_CODES
-from advisor.cli.common import DEBUG, FORMAT, NO_COLOR, STORED
+from advisor.cli.common import DEBUG, NO_COLOR, STORED, formats
 from advisor.cli.completion import complete_result
 from advisor.cli.found import find_result, holds_trace
 from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of
@@ -32,6 +32,7 @@ Examples:
   advisor compare old-report advisor-report
   advisor compare train train-2 --format md
   advisor compare before.json.gz after.json.gz
+  advisor compare before.json.gz after.json.gz --format html > difference.html
 """
 
 
@@ -45,13 +46,13 @@ Examples:
 )
 @click.argument("results", nargs=-1, type=click.UNPROCESSED, metavar="A B", shell_complete=complete_result)
 @STORED
-@FORMAT
+@formats("text", "json", "md", "html")
 @NO_COLOR
 @DEBUG
 @click.pass_context
 def command(
     ctx: click.Context, *, results: tuple[str, ...], storage: str | None,
-    format: Literal["text", "json", "md"] | None, no_color: bool, debug: bool,
+    format: Literal["text", "json", "md", "html"] | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Find both, compare, print."""
     problems = problems_of(ctx)
@@ -78,6 +79,10 @@ def _compare_traces(names: Sequence[str], format: str) -> None:
             write(render_markdown(comparison))
         case "text":
             write(_text_of_traces(comparison))
+        case "html":
+            from advisor.report.comparison_html import html_of_traces
+
+            write(html_of_traces(comparison))
 
 
 def _compare_results(names: Sequence[str], storage: str | None, format: str, problems: Problems) -> None:
@@ -105,6 +110,10 @@ def _compare_results(names: Sequence[str], storage: str | None, format: str, pro
             write(render_markdown(comparison))
         case "text":
             write(_text(comparison))
+        case "html":
+            from advisor.report.comparison_html import html_of_results
+
+            write(html_of_results(comparison))
 
 
 def _require_two(names: Sequence[str]) -> None:

@@ -40,8 +40,8 @@ DETAILS = st.fixed_dictionaries(
         | ANYTHING,
         "Concrete Inputs": st.lists(st.sampled_from(["", "[2, 2]", "[0]", "True", "same"]), max_size=9)
         | ANYTHING,
-        "Sequence number": st.integers(-2, 9) | ANYTHING,
-        "Fwd thread id": st.integers(0, 1) | ANYTHING,
+        "Sequence number": st.integers(-2, 9),
+        "Fwd thread id": st.integers(0, 1),
         "bytes": st.integers(0, 9) | ANYTHING,
         "In msg nelems": st.integers(0, 9) | ANYTHING,
         "dtype": st.sampled_from(["Float", "?"]) | ANYTHING,
@@ -68,7 +68,7 @@ def _numbers(value: Any) -> list[float]:
     return [float(value)] if isinstance(value, int | float) and not isinstance(value, bool) else []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(EVENTS, max_size=25), st.none() | st.floats(0.001, 1))
 def test_facts_are_finite_and_shares_are_shares(events: list[Event], clean_step_ms: float | None) -> None:
     trace = a_trace(*events)

@@ -69,6 +69,16 @@ def test_what_computing_hides_is_overlapped() -> None:
     assert found.kind == "reduce_scatter" and found.overlapped == pytest.approx(0.25)
 
 
+def test_of_buckets_each_tells_what_computing_hides_of_it() -> None:
+    steps = [a_step(0, 0, 5000), a_step(1, 5000, 5000)]
+    buckets = [an_exchange("allreduce", at, 400) for at in (1000, 2000, 6000, 7000)]
+    gemms = [a_kernel("gemm", 1000, 500), a_kernel("gemm", 6000, 300)]
+    (found,) = told(a_trace(*steps, *buckets, *gemms))
+    assert found.overlapped_in_turn == pytest.approx((700 / 800, 0.0))
+    (uneven,) = told(a_trace(*steps, *buckets[:3], *gemms))
+    assert uneven.overlapped_in_turn == ()
+
+
 def test_without_a_size_there_is_no_bandwidth() -> None:
     kernel = a_kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 1000, 400)
     (found,) = told(a_rank(kernel))

@@ -146,7 +146,7 @@ SAID = {
     ),
     "h100_vit": ("84 % of each step leaves the device idle", {"idle_device", "launch_bound"}),
     "mi300_vit": ("75 % of each step leaves the device idle", {"idle_device", "launch_bound"}),
-    "vllm": ("100 % of the step computes: the run is compute-bound", set()),
+    "vllm": ("the device works for 156 ms of the host's 308 ms, and computes 100 % of that", set()),
     "sglang": ("50 % of each step leaves the device idle", {"idle_device"}),
     "norms": ("100 % of each step leaves the device idle", {"idle_device", "launch_bound"}),
     "compiled": ("100 % of the step computes: the run is compute-bound", set()),

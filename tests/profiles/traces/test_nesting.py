@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,3 +106,13 @@ def test_sums_hold_what_ran_inside() -> None:
 @pytest.mark.parametrize("events", [[], [an_operator("alone", 3, 0)]])
 def test_hardly_anything_recorded_is_no_error(events: list[Event]) -> None:
     assert len(nest(a_trace(*events))) == len(events)
+
+
+def test_around_are_events_and_all_that_they_lie_in() -> None:
+    host = nest(
+        a_trace(
+            an_operator("outer", 0, 10), an_operator("inner", 1, 5), an_operator("innermost", 2, 1),
+            an_operator("beside", 7, 1), an_operator("after", 20, 1),
+        )
+    )  # fmt: skip
+    assert host.around(np.array([2, -1])).tolist() == [True, True, True, False, False]

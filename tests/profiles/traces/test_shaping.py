@@ -99,3 +99,18 @@ def test_places_come_from_the_window_beside(plain: Trace, tmp_path: Path) -> Non
     assert window.with_stacks and window.with_shapes
     assert any(op.location and op.location.file.endswith("test_shaping.py") for op in window.ops)
     assert joined(plain, [], clean_step_ms=1.0).with_stacks is False
+
+
+def test_steps_that_call_no_operator_have_no_shapes(tmp_path: Path) -> None:
+    traces = []
+    for number, shapes in enumerate((False, True)):
+        recorder = Recorder(tmp_path / f"empty{number}.json", shapes=shapes)
+        recorder.start()
+        for step in range(4):
+            if step == 0:
+                torch.ones(3) @ torch.ones(3)
+            recorder.step()
+        recorder.stop()
+        traces.append(read_trace(tmp_path / f"empty{number}.json"))
+    timed, shaped = traces
+    assert with_shapes(timed, shaped).names == timed.names

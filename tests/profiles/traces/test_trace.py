@@ -89,8 +89,12 @@ def test_events_are_sorted_and_an_outer_one_precedes_the_inner_one_that_begins_w
 def test_columns_have_the_types_that_they_promise(tmp_path: Path) -> None:
     trace = read_trace(a_file(tmp_path, [OP]))
     assert {trace.begin_us.dtype, trace.duration_us.dtype} == {np.dtype(np.float64)}
-    assert {trace.name.dtype, trace.thread.dtype, trace.detail.dtype} == {np.dtype(np.int32)}
-    assert {trace.correlation.dtype, trace.external.dtype} == {np.dtype(np.int64)}
+    numbers = (trace.name, trace.thread, trace.detail, trace.correlation, trace.external, trace.sequence)
+    assert {each.dtype for each in numbers} == {np.dtype(np.int16)}
+    for far, kind in ((-(2**20), np.int32), (2**40, np.int64), (2**63 - 1, np.int64), (-(2**63), np.int64)):
+        trace = read_trace(a_file(tmp_path, [{**OP, "args": {"External id": far}}]))
+        assert trace.external.tolist() == [far] and trace.external.dtype == np.dtype(kind)
+    assert trace.recording.dtype == np.bool_
     assert trace.category.dtype == np.uint8
 
 
@@ -99,8 +103,9 @@ def test_equal_details_are_one(tmp_path: Path) -> None:
     numbered = {**OP, "args": {**OP["args"], "Sequence number": 5, "Fwd thread id": 1}}
     trace = read_trace(a_file(tmp_path, [OP, {**OP, "name": "aten::bmm"}, without, numbered]))
     shapes = {"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}
-    assert trace.detail.tolist() == [0, 0, -1, 1]
-    assert trace.details == [shapes, {**shapes, "Sequence number": 5, "Fwd thread id": 1}]
+    assert trace.detail.tolist() == [0, 0, -1, 0]
+    assert trace.details == [shapes]
+    assert (trace.sequence.tolist(), trace.recording.tolist()) == ([-1, -1, -1, 5], [True, True, True, False])
 
 
 def test_the_rank_is_read_where_the_file_says_it(tmp_path: Path) -> None:
@@ -133,6 +138,7 @@ arguments = st.fixed_dictionaries(
         "Input type": st.lists(texts, max_size=3),
         "Concrete Inputs": st.lists(texts, max_size=2),
         "Sequence number": st.integers(0, 99),
+        "Fwd thread id": st.integers(0, 2),
         "stream": st.integers(0, 20),
         "Process Group Name": texts,
         "Collective name": st.none() | texts,
@@ -151,7 +157,7 @@ events = st.fixed_dictionaries(
     },
     optional={"args": arguments, "id": st.integers(), "bp": texts},
 )
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 
 
 DELETE_TWICE = [{**OP, "dur": 1, "args": {"Input type": ["\x7f"]}}] * 2

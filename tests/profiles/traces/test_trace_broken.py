@@ -285,7 +285,7 @@ def test_negative_times_and_missing_ones_are_skipped_and_noted(tmp_path: Path) -
     )
 
 
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 
 
 @st.composite
@@ -299,7 +299,7 @@ def damage(draw: st.DrawFn, size: int) -> list[tuple[int, int, bytes]]:
     return draw(st.lists(st.tuples(place, cut, put | st.binary(max_size=4)), min_size=1, max_size=5))
 
 
-@settings(quick, max_examples=400)
+@settings(quick, max_examples=100)
 @given(data=st.data(), block=st.sampled_from((40, 700, 1 << 18)), packed=st.booleans())
 def test_a_damaged_trace_is_read_or_refused_and_nothing_else(
     tmp_path: Path, small: bytes, data: st.DataObject, block: int, packed: bool
@@ -327,3 +327,13 @@ def test_any_bytes_are_read_or_refused_and_nothing_else(tmp_path: Path, content:
             read_trace(a_file(tmp_path, before + content))
         except UsageError:
             continue
+
+
+def test_a_link_to_the_graph_that_is_no_number_is_none(tmp_path: Path) -> None:
+    events = [
+        {**OP, "ts": at, "args": {"Sequence number": number, "Fwd thread id": thread}}
+        for at, (number, thread) in enumerate([("x", None), (7.0, 1), (None, "0"), (2**70, 0)])
+    ]
+    trace = read_trace(a_file(tmp_path, events))
+    assert trace.sequence.tolist() == [-1, 7, -1, -1]
+    assert trace.recording.tolist() == [True, False, True, True]
