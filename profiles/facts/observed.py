@@ -22,12 +22,14 @@ class HotSpot:
     """A user line at which the training thread was met by sampling, outside the timed window.
 
     ``share`` (0 to 1) is its part of all samples of ``phase``; ``phase`` is a part of ``StepPhases``
-    without ``_ms`` (``input_wait``, ``other``, ...).
+    without ``_ms`` (``input_wait``, ``other``, ...). ``inner`` is whether backward called the line, as it
+    does those of hooks and of the program's own functions, not the line backward.
     """
 
     phase: str
     location: Location
     share: float
+    inner: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,10 @@ class LineCalls:
     of an earlier call, ``repeated_across`` of them of one in the step before, and none in this. ``turns``
     is how often the line called the function that it called most, and ``chain`` how many of these calls the
     longest sequence holds in which each needs the result of the one before. ``weights`` counts the
-    parameters that it used. ``graphed`` says whether they
-    record a graph, ``parametrized`` whether they are those of ``torch.nn.utils.parametrize``.
+    parameters that it used and that get gradients, ``frozen`` those that get none and were the same in the
+    step before, ``listed`` the numbers of Python lists that it made tensors of.
+    ``graphed`` says whether they record a graph, ``parametrized`` whether they are those of
+    ``torch.nn.utils.parametrize``.
     """
 
     location: Location
@@ -54,6 +58,8 @@ class LineCalls:
     turns: int
     chain: int
     weights: int = 0
+    frozen: int = 0
+    listed: int = 0
     graphed: bool = False
     parametrized: bool = False
 
@@ -82,7 +88,8 @@ class Denormals:
     ``name`` is the tensor with the largest share of them, ``share`` (0 to 1) that share by samples, ``kind``
     what it is (``parameter``, ``gradient``, ``state``). ``tensors_share`` is the share of all parameters, by
     elements, that have some in themselves, their gradient or their state. ``slowdown`` is the time of a
-    product with that tensor over one with zeros in their place, as measured.
+    product with that tensor over one with zeros in their place, as measured; ``update_slowdown`` the same of
+    what an update does (decay, a root) with the worst parameter or state: processors differ in which is slow.
     """
 
     name: str
@@ -90,6 +97,7 @@ class Denormals:
     kind: str
     tensors_share: float
     slowdown: float
+    update_slowdown: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -183,6 +191,40 @@ class CompileFacts:
 
 
 @dataclass(frozen=True)
+class Habit:
+    """Something that a program does with its own process.
+
+    ``kind`` is ``folder`` (it goes to another, ``detail``), ``sigterm`` (it has a handler), ``clock_end``
+    (the wall clock says when it ends) or ``clock_rate`` (it says how fast it learns).
+    """
+
+    kind: str
+    location: Location
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class GradientFacts:
+    """What backwards of a few steps bring, followed node by node. Shares (0 to 1) are of the time of all.
+
+    ``per_update`` are backwards for each update. ``again`` of them, for each update, went through nodes of
+    an earlier backward of the same update and added to the same gradients; ``again_share`` is the time of
+    those nodes, ``again_location`` the line that calls them. ``vain_share`` is the time of nodes that led
+    only to parameters whose gradients were dropped before they were used, in backwards that served another
+    update; ``vain_location`` is the line that calls these, ``vain_module`` the class of the module that has
+    the parameters.
+    """
+
+    per_update: float
+    again: float = 0.0
+    again_share: float = 0.0
+    again_location: Location | None = None
+    vain_share: float = 0.0
+    vain_location: Location | None = None
+    vain_module: str = ""
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """How the machine served the process during the watched window. Shares from 0 to 1.
 
@@ -192,6 +234,7 @@ class HostFacts:
     affinity at the start of the process, ``cpus_left`` those of now, ``bound_at`` where it was changed last.
     ``training_thread_cpus`` are the CPUs that the thread that trains kept busy, ``threads`` those of other
     Python threads by name and ``children`` those of processes that the program started, by command.
+    ``habits`` is what the program does with its own process.
     """
 
     cpu_per_wall: float | None = None
@@ -207,6 +250,7 @@ class HostFacts:
     training_thread_cpus: float | None = None
     threads: tuple[tuple[str, float], ...] = ()
     children: tuple[tuple[str, float], ...] = ()
+    habits: tuple[Habit, ...] = ()
 
 
 @dataclass(frozen=True)

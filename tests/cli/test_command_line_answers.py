@@ -24,18 +24,29 @@ from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
-    (tmp_path / "train.py").write_text(TRAINING)
-    (tmp_path / "profile.json").write_text(a_profile_result().to_json())
-    (tmp_path / "keep.json").write_text(a_keep().to_json())
-    write_report(a_result(), tmp_path / "old")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which each test has a copy to work."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "train.py").write_text(TRAINING)
+    (folder / "profile.json").write_text(a_profile_result().to_json())
+    (folder / "keep.json").write_text(a_keep().to_json())
+    write_report(a_result(), folder / "old")
+    (folder / ".advisor").mkdir(mode=0o700)
     with Store.open(
-        parse_storage("sqlite:///.advisor/studies.db"), create=True, warn=lambda text: None
+        parse_storage(f"sqlite:///{folder}/.advisor/studies.db"), create=True, warn=lambda text: None
     ) as store:
         store.create_study("train", {"target": "train.py"})
         store.save_result("train", a_result())
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(
+    made: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    go_to(tmp_path, monkeypatch, tmp_path_factory.mktemp("logs"))
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

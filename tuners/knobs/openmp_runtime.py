@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
@@ -29,6 +30,7 @@ class OpenmpRuntime(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     acts_on = ("forward", "backward", "optimizer")
 
     def values(self) -> list[str]:

@@ -16,20 +16,26 @@ Losses = Literal["mean", "first", "last"]
 SAME_NORM = 1e-3  # relative, of gradients that were averaged over all ranks
 
 
-def merged(messages: Sequence[SlotMeasured], splits_batch: bool) -> SlotMeasured:
+def merged(messages: Sequence[SlotMeasured], splits_batch: bool, hosts: Sequence[str] = ()) -> SlotMeasured:
     """One message of a slot from those of all workers.
 
     A step lasts as long as the workers together need for one step each: the harmonic mean of theirs, which
     is every one's own where they wait for each other. Samples and CPU time add up; other load is what none
-    of them caused. Steps that one worker sets apart are set apart for all.
+    of them caused, on the machine with most of it. Steps that one worker sets apart are set apart for all.
+
+    Args:
+        messages: One of each.
+        splits_batch: Each has its own samples.
+        hosts: The machine of each; all on one by default.
     """
     first = messages[0]
     if len(messages) == 1:
         return first
     count = min(len(message.wall_ns) for message in messages)
     steps = zip(*(message.wall_ns[:count] for message in messages), strict=True)
-    everyone = min(message.other_cpu_s + message.own_cpu_s for message in messages)
-    own = sum(message.own_cpu_s for message in messages)
+    machines: dict[str, list[SlotMeasured]] = {}
+    for message, host in zip(messages, hosts or [""] * len(messages), strict=True):
+        machines.setdefault(host, []).append(message)
     if splits_batch:
         first = replace(
             first,
@@ -40,8 +46,8 @@ def merged(messages: Sequence[SlotMeasured], splits_batch: bool) -> SlotMeasured
         first,
         wall_ns=tuple(round(len(step) / sum(1 / max(1, wall) for wall in step)) for step in steps),
         cpu_ns=sum(message.cpu_ns for message in messages),
-        own_cpu_s=own,
-        other_cpu_s=max(0.0, everyone - own),
+        own_cpu_s=sum(message.own_cpu_s for message in messages),
+        other_cpu_s=max(map(_other_cpu_s, machines.values())),
         throttled_s=max(message.throttled_s for message in messages),
         refused=_first_words(message.refused for message in messages),
         ranks=tuple(RankSteps(sum(message.wall_ns), message.phases_ns) for message in messages),
@@ -74,6 +80,12 @@ def together(outcomes: Sequence[TrialOutcome], losses: Losses) -> TrialOutcome:
         failure=next((outcome.failure for outcome in outcomes if outcome.failure is not None), None),
         ranks=tuple(outcome.report for outcome in outcomes),
     )
+
+
+def _other_cpu_s(messages: Sequence[SlotMeasured]) -> float:
+    """Of one machine: what none of its workers caused."""
+    everyone = min(message.other_cpu_s + message.own_cpu_s for message in messages)
+    return max(0.0, everyone - sum(message.own_cpu_s for message in messages))
 
 
 def _first_words(refused: Iterable[Mapping[str, str]]) -> dict[str, str]:

@@ -115,6 +115,7 @@ class ParameterServer(Strategy):
         from advisor.tuners.mechanisms.parameter_server.key_value_server import KeyValueServer
         from advisor.tuners.mechanisms.parameter_server.links import FOREVER, link_up
 
+        assert workload.optimizer is not None  # every worker has refused what cannot be trained
         place = self.place
         # another server can take over only what it can read
         folder = Path(place.rendezvous).parent if place.servers > 1 else None

@@ -44,7 +44,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return alone(tmp_path_factory.mktemp("alone"))
 
 
-@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("servers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_workers_that_wait_for_each_other_learn_what_one_process_does(
     servers: int, tmp_path: Path, single: Told
 ) -> None:
@@ -151,7 +151,7 @@ def test_without_waiting_gradients_are_stale_and_it_converges(tmp_path: Path) ->
     assert max(slow.losses[-8:]) < 0.2
 
 
-@pytest.mark.parametrize("staleness", [1, 4])
+@pytest.mark.parametrize("staleness", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_a_bound_is_kept_beside_a_slow_worker(staleness: int, tmp_path: Path) -> None:
     config = {"staleness": str(staleness)}
     told = run_ranks(STRATEGY, classifying_unevenly, tmp_path, steps=40, servers=2, config=config)

@@ -1,0 +1,198 @@
+"""Whether a faster form of a model still says the same: the numbers of a run that is counted in requests."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.numerics import Numerics
+from advisor.tuners.accuracy.acceptance import MAX_LOSS, Acceptance, Scores, accept
+from advisor.tuners.accuracy.agreement import agreement
+from advisor.tuners.accuracy.outputs import Output, flattened
+from advisor.tuners.comparing import gate
+from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.session import SessionEnded
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space
+from advisor.tuners.trial.kept_outputs import KeptOutputs
+from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
+
+MOST = 4000  # samples
+OF_REFERENCE = 64  # samples: kernels that saturate show it in the first
+SHARE = 0.05  # of the budget, for the outputs of one process
+WIDEST = (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION, Semantics.TRAINING)
+COMMON = 0.5  # of inputs, below which a changed program is asked what the unchanged one was
+REPEATS = 1e-3  # relative difference of a model to itself; sums in another order are below 1e-5 in float32
+NOTHING_COMMON = "its inputs are others in every run, so outputs cannot be compared"
+DEPENDS = "asked the same twice it answers otherwise, and its inputs are others in every run"
+
+
+@dataclass
+class AgreementCheck:
+    """Compares outputs of fresh processes on samples that nothing was calibrated or chosen by.
+
+    Attributes:
+        space: Knows the program as it is.
+        max_loss: Tolerated relative loss.
+        share: Of the budget, for the outputs of one process.
+        refused: Changes that declined in a process, with the reason.
+    """
+
+    bench: MeasuredBench
+    space: Space
+    max_loss: float = MAX_LOSS
+    share: float = SHARE
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def run(self, winner: Configuration) -> Numerics:
+        """The winner less what changes its answers too much.
+
+        Raises:
+            TrialFailed: A process failed.
+        """
+        self._inputs = ""
+        self._own = self._outputs(self.space.present, 2)[:2]
+        found = Numerics(winner)
+        whole = self._judge(winner, found)
+        if whole.verdict == "accepted":
+            return found
+        left = winner
+        changed, beside = winner.changed(self.space.present), list[str]()
+        for name in changed if len(changed) > 1 else ():
+            alone = self.space.complete({name: winner[name]})
+            if not alone.changed(self.space.present):
+                beside.append(name)  # does nothing without another, as spinning without that runtime
+            elif self._judge(alone, found, name).verdict != "accepted":
+                left = self.space.complete(self.space.without(left, name))
+        for name in beside if left == winner else ():  # what each does alone is right
+            left = self.space.complete(self.space.without(left, name))
+            found.rejected[name] = whole.reason
+        if left == winner or not left.changed(self.space.present):
+            left = self.space.present  # each is right alone, all together are not
+        elif self._judge(left, found).verdict != "accepted":
+            left = self.space.present
+        if not left.changed(self.space.present):
+            found.rejected.update({name: whole.reason for name in changed if name not in found.rejected})
+        found.config, found.reason = left, whole.reason
+        return found
+
+    def _judge(self, config: Configuration, found: Numerics, name: str = "") -> Acceptance:
+        kinds = {self.bench.arena.knobs[knob].meaning(config) for knob in config.changed(self.space.present)}
+        semantics = max(kinds, key=WIDEST.index)
+        other, reference = self._outputs(config, 1, reference=semantics is Semantics.PRECISION)
+        own, again = self._own
+        places = {key: place for place, key in enumerate(other.keys)}
+        common = [key for key in own.keys if key in places and key in again.keys]
+        if len(common) < COMMON * len(own.keys) and not self._inputs and self._ask_the_same():
+            return self._judge(config, found, name)
+        if not common or (self._inputs and not self._repeats(common)):
+            reason = DEPENDS if common else NOTHING_COMMON
+            found.verdicts[name] = gate.Verdict("not_checked", reason)
+            return Acceptance("not_decidable", "agreement", reason)
+        by_reference = set(reference.keys)
+        common.sort(key=lambda key: key not in by_reference)
+        held = [key for key in common if key in by_reference]
+        judged = accept(
+            _leaves(own, common),
+            _leaves(other, common),
+            semantics,
+            again=_leaves(again, common),
+            reference=_leaves(reference, held) if held else None,
+            scores=_scores(own, other, common),
+            max_loss=self.max_loss,
+        )
+        found.verdicts[name] = _verdict(judged)
+        if name and judged.verdict != "accepted":
+            found.rejected[name] = judged.reason
+        return judged
+
+    def _ask_the_same(self) -> bool:
+        """Keep inputs of the unchanged program, with which all are asked from now on, if there are any.
+
+        A program that goes on from what its model answered asks otherwise once an answer is another one.
+        """
+        session = self.bench.arena.start(self.space.present, 0)
+        limit_s = self._limit_s
+        try:
+            session.first_step()
+            path = session.folder / "inputs.pt"
+            taken = session.ask(TakeInputs(str(path), MOST, limit_s), InputsTaken, limit_s + 60.0)
+            if not taken.count:
+                return False
+            self._inputs = shutil.copy(str(path), str(session.folder.parent))
+        except SessionEnded:
+            return False
+        finally:
+            session.kill()
+        self._own = self._outputs(self.space.present, 2)[:2]
+        return True
+
+    def _repeats(self, common: Sequence[str]) -> bool:
+        """Whether the unchanged program answers the same when it is asked the same."""
+        own, again = (_leaves(each, common) for each in self._own)
+        return agreement(own, again).relative_rms <= REPEATS
+
+    @property
+    def _limit_s(self) -> float:
+        return max(1.0, self.share * self.bench.settings.budget_s)
+
+    def _outputs(
+        self, config: Mapping[str, Value], times: int, *, reference: bool = False
+    ) -> list[KeptOutputs]:
+        """What fresh processes answer so many times, and then what the dequantised reference does."""
+        kept: list[KeptOutputs] = []
+        while len(kept) < times:
+            kept += self._of_one_process(config, times - len(kept), reference)
+        return kept + [KeptOutputs()] * (times + 1 - len(kept))
+
+    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+        """Outputs for a workload's samples so many times, for a script's first requests once."""
+        session = self.bench.arena.start(config, 0)
+        kept: list[KeptOutputs] = []
+        try:
+            session.first_step()
+            for number in range(times + reference):
+                answer, outputs = self._take(session, number, number == times)
+                kept.append(outputs)
+                if answer.available is None and times > 1 and not self._inputs:
+                    break  # its next requests are others
+            session.slot(1, drop=0)  # says what declined
+            self.refused.update(session.last.refused)
+            session.stop()
+        except SessionEnded:  # or it has come to its end
+            kept += [KeptOutputs()] * (times - len(kept))
+            if session.outcome is not None:
+                self.refused.update(session.outcome.refused)
+        finally:
+            session.kill()
+        return kept
+
+    def _take(
+        self, session: Running, number: int, of_reference: bool = False
+    ) -> tuple[OutputsTaken, KeptOutputs]:
+        path = session.folder / f"outputs-{number}.pt"
+        most = OF_REFERENCE if of_reference else MOST
+        limit_s = self._limit_s
+        command = TakeOutputs(str(path), "confirmation", most, limit_s, of_reference, self._inputs)
+        answer = session.ask(command, OutputsTaken, limit_s + 60.0)
+        return answer, KeptOutputs.read(path)
+
+
+def _verdict(judged: Acceptance) -> gate.Verdict:
+    if judged.verdict != "accepted":
+        return gate.Verdict("drifts" if judged.verdict == "refused" else "not_checked", judged.reason)
+    same = judged.agreement is not None and judged.agreement.relative_rms == 0
+    return gate.Verdict("identical" if same else "within_noise", judged.reason)
+
+
+def _leaves(kept: KeptOutputs, keys: Sequence[str]) -> list[Output]:
+    places = {key: place for place, key in enumerate(kept.keys)}
+    return [flattened(kept.outputs[places[key]]) for key in keys]
+
+
+def _scores(own: KeptOutputs, other: KeptOutputs, keys: Sequence[str]) -> Scores | None:
+    if not own.scores or not other.scores:
+        return None
+    by_key = [dict(zip(kept.keys, kept.scores, strict=True)) for kept in (own, other)]
+    return Scores([by_key[0][key] for key in keys], [by_key[1][key] for key in keys])

@@ -1,0 +1,47 @@
+"""What is left of a candidate once its numbers were looked at: losses of a training, answers to requests."""
+
+import math
+
+from advisor.base.settings import GRACE
+from advisor.base.unit import Unit
+from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.agreement import AgreementCheck
+from advisor.stages.confirming.numerics import Numerics, NumericsGate
+from advisor.stages.confirming.numerics_check import NumericsCheck
+from advisor.tuners.comparing import gate
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space
+
+
+def judged_numbers(
+    bench: MeasuredBench, space: Space, winner: Configuration, latest_start: float
+) -> tuple[Numerics, gate.Reference | None]:
+    """Judge a candidate; the process of the baseline is ended.
+
+    Args:
+        bench: On which it runs.
+        space: Knows the program as it is.
+        winner: The candidate.
+        latest_start: By the clock; later no process is started.
+
+    Returns:
+        What was found, and the losses that it was held beside, where it trains.
+
+    Raises:
+        TrialFailed: A process failed.
+        OutOfTime: There was no time left.
+    """
+    arena = bench.arena
+    arena.latest_start = latest_start
+    try:
+        if bench.settings.unit is Unit.REQUEST:
+            bench.baseline.end()
+            return AgreementCheck(bench, space, bench.settings.max_loss).run(winner), None
+        judge = NumericsGate.open(bench, space.present, GRACE, bench.baseline.session)
+        try:
+            return NumericsCheck(judge, space).run(winner), judge.reference
+        finally:
+            judge.close()
+    finally:
+        arena.latest_start = math.inf
+        bench.baseline.end()

@@ -1,0 +1,65 @@
+"""Which changes of a form are left out whose answers disagree; the answers themselves are scripted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from advisor.stages.confirming.agreement import AgreementCheck
+from advisor.stages.confirming.numerics import Numerics
+from advisor.tuners.accuracy.acceptance import Acceptance
+from advisor.tuners.knob import Value
+from advisor.tuners.space.configuration import Configuration
+
+PRESENT = Configuration({"runtime": "torch", "spinning": "off", "layout": "rows"})
+ALL = PRESENT.with_({"runtime": "onnx", "spinning": "on", "layout": "columns"})
+
+
+class SpinsInOnnx:
+    """A space in which spinning does nothing without the other runtime."""
+
+    present = PRESENT
+
+    def complete(self, partial: Mapping[str, Value]) -> Configuration:
+        config = PRESENT.with_(dict(partial))
+        return config if config["runtime"] == "onnx" else config.with_({"spinning": "off"})
+
+    def without(self, config: Configuration, knob: str) -> Configuration:
+        return self.complete(config.with_({knob: PRESENT[knob]}))
+
+
+class Scripted(AgreementCheck):
+    """Refuses configurations that hold what is wrong."""
+
+    wrong: tuple[str, ...] = ()
+
+    def _outputs(self, *_: Any, **__: Any) -> list[Any]:
+        return []
+
+    def _judge(self, config: Configuration, found: Numerics, name: str = "") -> Acceptance:
+        changed = config.changed(PRESENT)
+        assert changed, "a process of the program as it is says nothing of a change"
+        if not all(each in changed for each in self.wrong):
+            return Acceptance("accepted", "agreement", "same")
+        if name:
+            found.rejected[name] = "others"
+        return Acceptance("refused", "agreement", "others")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "left"),
+    [
+        (("layout",), ("runtime", "spinning")),
+        (("runtime",), ("layout",)),
+        (("spinning",), ("runtime", "layout")),
+        (("runtime", "layout"), ()),
+    ],
+)
+def test_what_does_nothing_alone_is_left_out_with_what_it_needs_or_by_itself(
+    wrong: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    check = Scripted(None, SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
+    check.wrong = wrong
+    found = check.run(ALL)
+    assert set(found.config.changed(PRESENT)) == set(left)
+    assert set(wrong) <= set(found.rejected)

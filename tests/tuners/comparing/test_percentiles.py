@@ -1,0 +1,104 @@
+"""Percentiles of requests, how many they take, and when a tail speaks against a change."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from advisor.stages.confirming.confirmation_plan import tail_quads
+from advisor.stages.confirming.request_tails import RequestTails
+from advisor.stages.latencies import latency
+from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.percentiles import least_requests, percentile, tail
+from advisor.tuners.comparing.request_duel import LatencyArena, RequestArena
+from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.trial.messages import Slot
+from advisor.tuners.trial.spec import Target
+
+
+def slots(seed: int, *, faster: float = 1.0, slow: float = 1.0, count: int = 20) -> list[Slot]:
+    """Slots of fifty requests of 10 ms with noise; one in fifty takes ``slow`` times as long."""
+    source = random.Random(seed)
+    return [
+        Slot(
+            tuple(
+                0.01 * source.lognormvariate(0, 0.05) / faster * (slow if number == 49 else 1)
+                for number in range(50)
+            )
+        )
+        for _ in range(count)
+    ]
+
+
+def an_arena(kind: type[RequestArena], step_s: float) -> RequestArena:
+    arena = kind(Launcher(Target("script", "serve.py"), Path()), {}, {})
+    arena.step_s = step_s
+    return arena
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.9, (64, 81, 97)), (0.95, (130, 165, 198)), (0.99, (662, 838, 1001))],
+)
+def test_a_bound_on_a_percentile_takes_as_many_requests_as_mlperf_has(
+    share: float, expected: Sequence[int]
+) -> None:
+    assert tuple(least_requests(share, discarded) for discarded in (1, 2, 3)) == expected
+
+
+def test_a_percentile_is_one_of_the_times() -> None:
+    assert [percentile([3.0, 1.0, 2.0, 4.0], share) for share in (0.5, 0.75, 0.99)] == [2.0, 3.0, 4.0]
+
+
+def test_one_request_in_fifty_that_takes_ten_times_as_long_shows() -> None:
+    assert tail(slots(1), slots(2, faster=1.5)).verdict == "not_longer"
+    found = tail(slots(1), slots(2, faster=1.5, slow=15.0))
+    assert found.verdict == "not_shown" and found.ratio is not None and found.ratio > 5
+    assert "tail not shown" in found.told and "1.05 are allowed" in found.told
+
+
+def test_too_few_requests_tell_no_tail() -> None:
+    found = tail(slots(1, count=13), slots(2, count=40))
+    assert (found.verdict, found.requests, found.high) == ("too_few", 650, None)
+    assert "662 at least" in found.told
+
+
+def test_a_shorter_median_with_longer_slow_requests_meets_an_objection() -> None:
+    def tails(slow: float) -> RequestTails:
+        found = RequestTails()
+        for seed in range(4):
+            first = [Slot(times.step_s[:40] + tuple(2 * each for each in times.step_s[40:]))
+                     for times in slots(seed)]  # fmt: skip
+            second = [
+                Slot(times.step_s[:40] + tuple(slow * each for each in times.step_s[40:]))
+                for times in slots(9 + seed, faster=1.5)
+            ]
+            found.add(Duel("baton", [0.4], first, second))
+        return found
+
+    assert tails(2.0).objection(0.99) == ""
+    assert "p90 is not shown to be shorter" in tails(6.0).objection(0.99)
+
+
+def test_latencies_have_a_tail_where_it_can_be_told() -> None:
+    few, many = latency(slots(1, count=2), []), latency(slots(1, count=20), [2.0, 3.0])
+    assert few is not None and few.p99_ms is None and few.cold_start_s is None
+    assert many is not None and many.p99_ms is not None and many.cold_start_s == 2.5
+    assert many.requests_per_s == pytest.approx(100, rel=0.05)
+    assert latency([], []) is None
+
+
+@pytest.mark.parametrize(("step_s", "requests"), [(1e-5, 5000), (0.01, 50), (0.1, 20), (5.0, 3)])
+def test_a_slot_has_about_fifty_requests(step_s: float, requests: int) -> None:
+    assert an_arena(LatencyArena, step_s).steps() == requests
+
+
+def test_latency_compares_medians_and_requests_means() -> None:
+    slot = Slot((0.01, 0.01, 0.04), 2.0)
+    assert an_arena(LatencyArena, 0.01).seconds(slot, by_work=False) == 0.01
+    assert an_arena(RequestArena, 0.01).seconds(slot, by_work=False) == pytest.approx(0.02)
+
+
+def test_two_pairs_have_the_requests_that_a_tail_takes() -> None:
+    assert tail_quads(an_arena(LatencyArena, 0.01)) * 2 * 2 * 50 >= 662

@@ -1,0 +1,96 @@
+"""Percentiles of the times of requests, and what of their tail a number of requests can show.
+
+Requests are not independent, and in a closed loop nobody waits in a queue: of the 99th percentile only
+whether it got longer is asked, with an interval that resamples whole slots.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from advisor.tuners.trial.messages import Slot
+
+LONGER = 1.05  # ratio of the 99th percentile, which its upper bound may not exceed (inference.md, section 5)
+ROUNDS = 400  # of the bootstrap
+ALPHA = 0.01  # one-sided
+DISCARDED = 1  # slowest requests that may be left out and the percentile is still bounded
+
+
+def percentile(times: Sequence[float], share: float) -> float:
+    """The time within which this share (0 to 1) of at least one request was answered: the nearest rank."""
+    ordered = sorted(times)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+@cache
+def least_requests(share: float, discarded: int = DISCARDED, alpha: float = ALPHA) -> int:
+    """Requests from which a bound on a percentile follows, with so many of the slowest left out.
+
+    With one, two and three 64, 81, 97 for the 90th and 662, 838, 1001 for the 99th, as MLPerf has them.
+    """
+    from scipy.stats import binom
+
+    low, high = discarded, 1
+    while binom.cdf(discarded, high, 1 - share) > alpha:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if binom.cdf(discarded, middle, 1 - share) > alpha else (low, middle)
+    return high
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The 99th percentile of a candidate over that of the baseline; above 1 where it is longer.
+
+    Attributes:
+        verdict: ``not_longer``, ``not_shown`` where that cannot be excluded, or ``too_few`` requests to tell.
+        ratio: Of the two; ``None`` without enough requests.
+        high: Upper bound, one-sided at 99 %.
+        requests: Of the arm with fewer.
+    """
+
+    verdict: Literal["not_longer", "not_shown", "too_few"]
+    ratio: float | None
+    high: float | None
+    requests: int
+
+    @property
+    def told(self) -> str:
+        """In a sentence."""
+        if self.ratio is None or self.high is None:
+            least = least_requests(0.99)
+            return f"the tail is not shown: {self.requests} requests, and p99 takes {least} at least"
+        figures = f"p99 is {self.ratio:.2f} times as long, at most {self.high:.2f} times"
+        return figures if self.verdict == "not_longer" else f"tail not shown: {figures}, {LONGER} are allowed"
+
+
+def tail(first: Sequence[Slot], second: Sequence[Slot], seed: int = 0) -> Tail:
+    """Whether the second arm's 99th percentile may be longer.
+
+    Args:
+        first: Slots of the baseline.
+        second: Slots of the candidate.
+        seed: Of the bootstrap over slots.
+    """
+    import numpy
+
+    requests = min(sum(len(slot.step_s) for slot in arm) for arm in (first, second))
+    if requests < least_requests(0.99):
+        return Tail("too_few", None, None, requests)
+    generator = numpy.random.default_rng(seed)
+    ratio = _p99(second) / _p99(first)
+    found = []
+    for _ in range(ROUNDS):
+        drawn = [
+            [arm[place] for place in generator.integers(0, len(arm), len(arm))] for arm in (first, second)
+        ]
+        found.append(_p99(drawn[1]) / _p99(drawn[0]))
+    high = max(ratio, float(numpy.quantile(found, 1 - ALPHA)))
+    return Tail("not_longer" if high <= LONGER else "not_shown", ratio, high, requests)
+
+
+def _p99(slots: Sequence[Slot]) -> float:
+    return percentile([time for slot in slots for time in slot.step_s], 0.99)
