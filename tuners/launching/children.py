@@ -10,6 +10,7 @@ from advisor.profiles.hooks.surroundings.children import FILE
 from advisor.tuners.supervision.failures import IN_CHILDREN, Failure, TrialFailed
 
 SETTLED_S = 4.0  # in which children train, before it is said: others begin later, and some soon end
+WAITED_S = 2.0  # in which it waits for children that will train, before they have imported torch
 
 
 class ChildrenLook:
@@ -21,7 +22,7 @@ class ChildrenLook:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
-        self._since: float | None = None
+        self._since: dict[str, float] = {}  # what holds, and since when
 
     def look(self, now_s: float) -> None:
         """Look once more; ``now_s`` is any steady clock's.
@@ -31,14 +32,24 @@ class ChildrenLook:
         """
         told = _told(self._file)
         training = {each["pid"]: each["threads"] for each in told if "threads" in each and _runs(each["pid"])}
-        if not training:
-            self._since = None
-            return
-        self._since = now_s if self._since is None else self._since
-        if now_s - self._since >= SETTLED_S:
+        awaited = {pid for each in told for pid in each.get("waits", ())}
+        will = [each for each in told if each.get("trains") and _runs(each["pid"])]
+        waits = bool(will) and any(_runs(pid) for pid in awaited)
+        if self._for(now_s, "train", bool(training)) >= SETTLED_S or (
+            not training and self._for(now_s, "wait", waits) >= WAITED_S
+        ):
             started = [each for each in told if "name" in each]
+            unsure = not training and any(each["chooses"] for each in will)
+            training = training or {each["pid"]: each["opens"] for each in will}
             where = next((each["at"] for each in started if each["pid"] in training), None)
-            raise TrialFailed(Failure("user_error", _sentence(started, training), where=where))
+            raise TrialFailed(Failure("user_error", _sentence(started, training, unsure), where=where))
+
+    def _for(self, now_s: float, what: str, holds: bool) -> float:
+        """Seconds for which something has held."""
+        if not holds:
+            self._since.pop(what, None)
+            return 0.0
+        return now_s - self._since.setdefault(what, now_s)
 
 
 def started_in(folder: Path) -> str:
@@ -61,14 +72,15 @@ def _runs(pid: int) -> bool:
     return state != b"Z"
 
 
-def _sentence(started: list[dict[str, Any]], training: dict[int, int]) -> str:
+def _sentence(started: list[dict[str, Any]], training: dict[int, int], unsure: bool) -> str:
     names = Counter(each["name"] for each in started if each["pid"] in training)
     who = ", ".join(f"{name}()" for name in names) or "another program"
     threads, cpus = max(training.values()), len(os.sched_getaffinity(0))
-    several = "s" * (threads != 1)
+    own = " unless it sets fewer itself" * (unsure and threads > 1)
     said = (
         f"{IN_CHILDREN}: it started {len(started)} process{'es' * (len(started) != 1)} by multiprocessing, "
-        f"of which {len(training)} train in {who}, each with {threads} thread{several} on {cpus} CPUs"
+        f"of which {len(training)} train in {who}, "
+        f"each with {threads} thread{'s' * (threads != 1)}{own} on {cpus} CPUs"
     )
     if threads > 1 and threads * len(training) > cpus:
         fit = max(1, cpus // len(training))

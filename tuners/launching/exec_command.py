@@ -26,6 +26,9 @@ RESTARTS = ("--max-restarts", "--max_restarts")
 NODES = ("--nnodes", "--num-machines", "--num_machines")
 ENDPOINTS = ("--rdzv-endpoint", "--rdzv_endpoint")
 PORTS = ("--master-port", "--master_port", "--main-process-port", "--main_process_port")
+ADDRESSES = ("--master-addr", "--master_addr", "--main-process-ip", "--main_process_ip")
+IN_SHELL = re.compile(r"([^\s'\"=;|&()<>]+):\$\{?ADVISOR_PORT")
+ADDRESS = re.compile(r"--(?:master.addr|main.process.ip)[= ]([^\s'\";|&()<>]+)")
 PORT_VARIABLE = (
     "ADVISOR_PORT"  # where a shell script finds the port of its rendezvous, another one at each start
 )
@@ -83,9 +86,11 @@ class Machines:
 
     Attributes:
         at: Positions of words that hold the port of that meeting.
+        host: Where they meet; empty where that is not said plainly.
     """
 
     at: tuple[int, ...]
+    host: str = ""
 
     def with_port(self, command: Sequence[str], port: int) -> tuple[str, ...]:
         """The same command with another port: two starts of it may run side by side."""
@@ -107,7 +112,7 @@ def several_machines(command: Sequence[str], cwd: Path) -> Machines | None:
     launching = command[: _named(command, cwd)[1]]
     text, _ = _shell_script(command, cwd)
     if PORT_VARIABLE in text:
-        return Machines(())
+        return Machines((), _plain(IN_SHELL.search(text), ADDRESS.search(text)))
     nodes = _option(launching, NODES)
     written = text.split() if nodes is None else []
     nodes = _option(written, NODES) if nodes is None else nodes
@@ -127,7 +132,14 @@ def several_machines(command: Sequence[str], cwd: Path) -> Machines | None:
     if not at:
         message = f"{clean(least)} machines, and the command does not say where their ranks meet"
         raise UsageError(message, where="--exec", hint="`--rdzv-backend c10d --rdzv-endpoint HOST:PORT`")
-    return Machines(at)
+    endpoint = _option(launching, ENDPOINTS) or ""
+    host = _option(launching, ADDRESSES) or endpoint.rpartition(":")[0] or endpoint
+    return Machines(at, host.strip("[]"))
+
+
+def _plain(*found: re.Match[str] | None) -> str:
+    """The first host that a script names, rather than a variable that holds it."""
+    return next((each[1].strip("[]") for each in found if each is not None and "$" not in each[1]), "")
 
 
 def _positions(words: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -143,16 +155,6 @@ def restarting(times: str) -> UsageError:
         f"the command restarts failed ranks ({clean(times)} times), which makes another measurement of it",
         where="--exec",
         hint="`--max-restarts=0`",
-    )
-
-
-def only_observed() -> UsageError:
-    """A setting would reach the ranks of this machine, and not those of others."""
-    return UsageError(
-        "the command spans several machines: it can be measured as it is, and no setting be tried, "
-        "as settings reach ranks of this machine alone",
-        where="--exec",
-        hint="`advisor profile --exec -- ...`; to tune, start all ranks on one machine",
     )
 
 

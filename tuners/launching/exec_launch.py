@@ -8,7 +8,6 @@ folder. From then on each of them is a trial like any other, with a channel of i
 import contextlib
 import json
 import os
-import re
 import select
 import shutil
 import socket
@@ -25,19 +24,21 @@ from advisor.base import errors
 from advisor.tuners.launching.exec_command import (
     PORT_VARIABLE,
     find_wanted,
-    only_observed,
     restarting,
     several_machines,
 )
+from advisor.tuners.launching.meeting import NO_RANK_HERE, DistantChannel, Meeting, free_port
+from advisor.tuners.launching.meeting import VARIABLE as MEETING_VARIABLE
 from advisor.tuners.launching.relay import RankEnd, Relay
 from advisor.tuners.place import Place
 from advisor.tuners.supervision import supervise
 from advisor.tuners.supervision.ended import read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
+from advisor.tuners.supervision.isolation import Coverage
 from advisor.tuners.supervision.starting import NO_COMMAND, NOT_ISOLATED
 from advisor.tuners.trial.channel import Channel, ChannelClosed
 from advisor.tuners.trial.launch_messages import Arm, Hello, Leave
-from advisor.tuners.trial.spec import Target, TrialSpec
+from advisor.tuners.trial.spec import Guard, Target, TrialSpec
 
 ARMING = Path(__file__).parents[1] / "trial" / "arming"
 PACKAGE_PARENT = Path(errors.__file__).resolve().parents[2]
@@ -45,10 +46,9 @@ VARIABLE, WANTED, MEETING = "ADVISOR_ARMING", "wanted.json", "tuner"  # as in ar
 LAUNCHING = {"PET_STANDALONE": "1", "PET_MAX_RESTARTS": "0"}
 """torchrun's options by environment, also below accelerate and shell scripts: a free port, so that two trials
 can run side by side, and no second try. On several machines the port stands in the command."""
-TAKEN = re.compile(rb"(?i)address already in use|EADDRINUSE")
-MOST_STDERR = 2**20  # bytes that are searched
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 RANKS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+UNREACHED = "advisor: "  # as in arming/sitecustomize.py
 TICK_S = 0.5
 HELLO_S = 10.0  # between a connection and its first line
 MOST_RANKS = 1024
@@ -67,7 +67,7 @@ class Rank:
         channel: Commands and answers.
         status: Tells how it ended.
         control: Ends it, and with it the whole command.
-        pid: The process, which is no child of ours.
+        pid: The process, which is no child of ours, and may be one of another machine.
     """
 
     spec: TrialSpec
@@ -80,16 +80,19 @@ class Rank:
 
 @dataclass(frozen=True)
 class Arrived:
-    """A rank that has come."""
+    """A rank that has come; from another machine with its name, and a folder there."""
 
     channel: Channel
     pid: int
+    host: str = ""
+    folder: str = ""
 
 
 class ExecLaunch:
     """One run of a command under its supervisor.
 
-    Of a command that spans several machines the ranks of this one come; those of others run as they are.
+    Of a command that spans several machines the ranks of this one come, and those of others run as they are,
+    unless all are wanted: then those of others come over a port of this machine.
 
     Args:
         command: As the user typed it.
@@ -97,6 +100,8 @@ class ExecLaunch:
         environment: Of the command, without what arms it.
         isolating: Options of the supervisor that isolate what the command writes.
         held: Descriptors that the supervisor inherits, and the command does not.
+        asked: What settings ask of the environment of every rank; ``None``: ranks of this machine suffice.
+        guards: Ranks of other machines, where nothing isolates what they write, may change no file.
 
     Attributes:
         wanted: Which program of the command is to be measured.
@@ -105,7 +110,7 @@ class ExecLaunch:
         target: That program as it was started, once the first rank has come.
 
     Raises:
-        UsageError: It spans several machines, and the trial changes settings.
+        TrialFailed: Nothing can be listened at (``environment``).
     """
 
     def __init__(
@@ -115,21 +120,24 @@ class ExecLaunch:
         environment: Mapping[str, str],
         isolating: Sequence[str] = (),
         held: Sequence[int] = (),
+        *,
+        asked: Mapping[str, str] | None = None,
+        guards: bool = False,
     ) -> None:
         cwd = Path(spec.target.cwd)
         self.wanted = find_wanted(command, cwd)
         self.target: Target | None = None
         self._spec = spec
         self._held = tuple(held)
+        self._asked, self._guards = asked, guards
+        self.meeting: Meeting | None = None
         self.folder = self._logs = Path(spec.folder)
         self._relay: Relay | None = None
         self._began = time.monotonic()
         self._arrived: dict[int, Arrived] = {}
-        self._world = self._here = 0
+        self._world = self._awaited = 0
         machines = several_machines(command, cwd)
         self.has_port = machines is not None
-        if machines is not None and spec.config:
-            raise only_observed()
         self._control: int | None = None
         self._process: subprocess.Popen[bytes]
         self._private = Path(tempfile.mkdtemp(prefix="advisor-"))
@@ -142,6 +150,9 @@ class ExecLaunch:
                 command = machines.with_port(command, port)
                 del more["PET_STANDALONE"]
                 more[PORT_VARIABLE] = str(port)
+                if asked is not None:
+                    self.meeting = Meeting(machines.host, self._told())
+                    more[MEETING_VARIABLE] = self.meeting.variable
             self._start(command, self._armed(environment, more), isolating)
         except BaseException:
             self._stop_listening()
@@ -153,7 +164,7 @@ class ExecLaunch:
         return self._process.pid
 
     def ranks(self, limit_s: float, waiting: Waiting) -> list[Rank]:
-        """Wait until every rank of this machine has come; in order of their numbers.
+        """Wait until every rank has come that is measured; those of this machine first, by their numbers.
 
         Args:
             limit_s: Seconds since the start after which the command counts as stuck.
@@ -164,9 +175,11 @@ class ExecLaunch:
             UsageError: It restarts failed ranks.
         """
         try:
-            while not self._here or len(self._arrived) < self._here:
+            while not self._awaited or len(self._arrived) < self._awaited:
                 self._next(limit_s, waiting)
             self._stop_listening()
+            if all(arrived.host for arrived in self._arrived.values()):
+                raise TrialFailed(Failure("environment", NO_RANK_HERE))
             return self._tell()
         except BaseException:
             self.close()
@@ -228,10 +241,15 @@ class ExecLaunch:
 
     def _next(self, limit_s: float, waiting: Waiting) -> None:
         """Take in the next process that comes, or wait a little."""
-        waiting_for: list[socket.socket | int] = [self._listener, self._status]
+        waiting_for: list[socket.socket | Meeting | int] = [self._listener, self._status]
+        if self.meeting is not None:
+            waiting_for.append(self.meeting)
         ready = select.select(waiting_for, [], [], TICK_S)[0]
         if self._listener in ready:
             self._receive(Channel(self._listener.accept()[0]))
+            return
+        if self.meeting is not None and self.meeting in ready:
+            self._receive(self.meeting.accept())
             return
         if self._status in ready:
             self._ended_early()
@@ -243,7 +261,14 @@ class ExecLaunch:
     def _receive(self, channel: Channel) -> None:
         """Hear who has come."""
         hello = _hello(channel)
-        if hello is not None:
+        if hello is None:
+            return
+        is_stranger = isinstance(channel, DistantChannel) and not (
+            self.meeting is not None and self.meeting.admits(hello.token)
+        )
+        if is_stranger:
+            channel.close()
+        else:
             self._welcome(channel, hello)
 
     def _welcome(self, channel: Channel, hello: Hello) -> None:
@@ -267,8 +292,9 @@ class ExecLaunch:
                 f"of {ranks} ranks not all are on this machine, and the command does not say `--nnodes N`"
             )
             raise TrialFailed(Failure("environment", message))
-        self.target, self._world, self._here = first, self._world or ranks, self._here or here
-        self._arrived[rank] = Arrived(channel, hello.pid)
+        self.target, self._world = first, self._world or ranks
+        self._awaited = self._awaited or (here if self.meeting is None else ranks)
+        self._arrived[rank] = Arrived(channel, hello.pid, hello.host, hello.folder)
 
     def _tell(self) -> list[Rank]:
         """Every rank gets its task, and its session what it needs."""
@@ -276,11 +302,14 @@ class ExecLaunch:
         assert self._control is not None  # it was not closed
         ranks: list[Rank] = []
         ends: list[RankEnd] = []
-        for number, arrived in sorted(self._arrived.items()):
+        for number, arrived in sorted(self._arrived.items(), key=lambda each: (bool(each[1].host), each[0])):
             folder, place = self._folder(number), Place(number, self._world)
             spec = replace(self._spec, target=self.target, folder=str(folder), place=place)
             spec.write(folder / "trial.json")
-            end = RankEnd(arrived.pid, folder)
+            if isinstance(arrived.channel, DistantChannel):
+                arrived.channel.folder = folder
+                spec = self._distant(spec, arrived)
+            end = RankEnd(None if arrived.host else arrived.pid, folder)
             ends.append(end)
             ranks.append(Rank(spec, folder, arrived.channel, end.status, end.control, arrived.pid))
         self._relay = Relay(self._status, self._control, self._process, ends)
@@ -288,10 +317,16 @@ class ExecLaunch:
         self._relay.start()
         for rank in ranks:
             age_s = time.monotonic() - self._began
-            told = str(rank.folder / "trial.json")
+            asked = dict(self._asked or {}) if rank.spec.host else {}
             with contextlib.suppress(ChannelClosed):  # its session will find out
-                rank.channel.send(Arm(told, age_s, (str(PACKAGE_PARENT),)))
+                rank.channel.send(Arm(rank.spec.text, age_s, (str(PACKAGE_PARENT),), asked))
         return ranks
+
+    def _distant(self, spec: TrialSpec, arrived: Arrived) -> TrialSpec:
+        """For a rank on another machine, where nothing isolates what it writes."""
+        created = str(Path(arrived.folder) / "created")
+        guard = Guard(Coverage(()), (arrived.folder,), created) if self._guards else None
+        return replace(spec, folder=arrived.folder, host=arrived.host, isolation=None, guard=guard)
 
     def _folder(self, number: int) -> Path:
         """Of a rank: the trial's own where it is alone; the output of all ranks is one."""
@@ -306,7 +341,7 @@ class ExecLaunch:
     def _ended_early(self) -> NoReturn:
         """The command has ended, and not all ranks have come."""
         ended = read_ended(self._status, supervise.LONGEST_END_S)
-        line = read_tail(self._logs / "stderr.log")
+        line = _unreached(self._logs / "stderr.log") or read_tail(self._logs / "stderr.log")
         code = None if ended is None else ended.exit_code
         if code is None or code in (NO_COMMAND, NOT_ISOLATED):
             raise TrialFailed(from_exit(ended, line, started=False))
@@ -317,27 +352,27 @@ class ExecLaunch:
     def _missing(self) -> str:
         missing = f"the command did not start {self.wanted.shown}"
         if self._arrived:
-            missing = f"only {len(self._arrived)} of {self._here} ranks had started"
+            missing = f"only {len(self._arrived)} of {self._awaited} ranks had started"
+        if self.meeting is not None and not any(arrived.host for arrived in self._arrived.values()):
+            missing += (
+                f", and none of another machine: there {MEETING_VARIABLE} and PYTHONPATH must be in the "
+                f"environment, and port {self.meeting.port} of {self.meeting.address} be reached"
+            )
         return missing
 
     def _stop_listening(self) -> None:
         """Whoever comes from now on goes on untouched."""
         self._listener.close()
+        if self.meeting is not None:
+            self.meeting.close()
         shutil.rmtree(self._private, ignore_errors=True)
 
 
-def port_was_taken(stderr: Path) -> bool:
-    """Whether a command ended because somebody else had its port."""
-    with contextlib.suppress(OSError), stderr.open("rb") as stream:
-        return TAKEN.search(stream.read(MOST_STDERR)) is not None
-    return False
-
-
-def free_port() -> int:
-    """A port that nobody uses here at this moment."""
-    with socket.socket() as taken:  # and never listens
-        taken.bind(("", 0))
-        return int(taken.getsockname()[1])
+def _unreached(log: Path) -> str:
+    """What a rank on another machine wrote that does not reach us; empty where it came or said nothing."""
+    with contextlib.suppress(OSError), log.open(errors="replace") as stream:
+        return next((line.strip() for line in stream if line.startswith(UNREACHED)), "")
+    return ""
 
 
 def _hello(channel: Channel) -> Hello | None:

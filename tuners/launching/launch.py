@@ -14,10 +14,12 @@ from pathlib import Path
 
 from advisor.base.errors import EnvironmentProblem
 from advisor.base.fault_points import hit
+from advisor.base.unit import Unit
 from advisor.profiles.facts.machine import read_machine
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.environments import environment_of, join
-from advisor.tuners.launching.exec_launch import ExecLaunch, port_was_taken
+from advisor.tuners.launching.exec_launch import ExecLaunch
+from advisor.tuners.launching.meeting import port_was_taken
 from advisor.tuners.launching.rank_group import RankGroup, Running
 from advisor.tuners.launching.session import Session
 from advisor.tuners.launching.zygote import Zygote
@@ -65,6 +67,8 @@ class Launcher:
         coverage: What is isolated of what trials write; ``None`` for nothing.
         allow_writes: Trials may change files of the user's that nothing isolates.
         scratch: Where a folder for each trial is made that takes what it writes, until it ends.
+        unit: What runs are counted in.
+        between: Of requests: the time between them counts, too.
         waiting: Called while waiting, with what is waited for and for how long; may raise
             ``Interrupted``.
         compile_cache: Where trials compile, unless the user's environment names a folder.
@@ -75,6 +79,8 @@ class Launcher:
         held: Descriptors of the device's locks. Supervisors inherit them: a trial may outlive us a while.
         waited_s: How long another tuner had the device.
         measures_on: The device, or the CPUs, in words.
+        everywhere: Of a command that spans several machines the ranks of all of them are measured, so that
+            settings reach them; else those of this machine, the others run as they are.
     """
 
     target: Target
@@ -89,6 +95,9 @@ class Launcher:
     held: tuple[int, ...] = ()
     waited_s: float = 0.0
     measures_on: str = "this machine"
+    everywhere: bool = False
+    unit: Unit = Unit.STEP
+    between: bool = False
     waiting: Callable[[str, float], None] = lambda what, seconds: None
     limits: Limits = field(default_factory=Limits)
     launches: int = 0
@@ -139,6 +148,7 @@ class Launcher:
         seed_offset: int = 0,
         nudge: int = 0,
         norms: int = 0,
+        waits: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> Running:
         """Start one trial, in as many processes as its strategy needs; returns at once.
@@ -157,8 +167,9 @@ class Launcher:
         spec = TrialSpec(
             number=number, target=self.target, folder=str(folder), config=dict(config), present=dict(present),
             training_dataset=training_dataset, seed=self.seed, seed_offset=seed_offset, nudge=nudge,
-            device=self.device, learning_steps=learning_steps, norms=norms,
+            device=self.device, learning_steps=learning_steps, norms=norms, waits=waits,
             isolation=self._isolation(folder), guard=self._guard(folder),
+            unit=self.unit, between=self.between,
         )  # fmt: skip
         variables = environment_of(config, present, KNOBS)
         join(variables, environment or {})
@@ -207,7 +218,10 @@ class Launcher:
         folder = Path(spec.folder)
         for tries in range(1, PORT_TRIES + 1):
             options = [] if spec.isolation is None else spec.isolation.options
-            launch = ExecLaunch(command, spec, self._environment(environment, folder), options, self.held)
+            launch = ExecLaunch(
+                command, spec, self._environment(environment, folder), options, self.held,
+                asked=environment if self.everywhere or spec.config else None, guards=not self.allow_writes,
+            )  # fmt: skip
             self._commands.append(launch)
             try:
                 ranks = launch.ranks(self.limits.start_s, self.waiting)

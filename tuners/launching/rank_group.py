@@ -107,6 +107,10 @@ class RankGroup:
     def _all(self) -> list[Session]:
         return [*self.workers, *self.servers]
 
+    def ready(self) -> bool:
+        """Ranks wait for each other, and for nobody else: none is told to wait before it loads."""
+        return False
+
     def first_step(self) -> float:
         """Wait until every worker has closed its first step; the longest of their seconds since the start."""
         limit = self._limit("start")
@@ -165,7 +169,10 @@ class RankGroup:
         if answer is Facts:
             facts = tuple(on_whole_machine(cast(Facts, message)) for message in messages)
             return cast(Answer, replace(facts[0], ranks=facts))
-        return replace(messages[0], ranks=messages) if answer is Recorded else messages[0]
+        if answer is Recorded:  # traces of other machines stay there
+            here = [each for each, of in zip(messages, self.workers, strict=True) if not of.spec.host]
+            return cast(Answer, replace(cast(Recorded, messages[0]), ranks=tuple(here)))
+        return messages[0]
 
     def _steps(self, command: Observe | Inspect) -> int:
         """Steps that fit the seconds asked for, as far as it is known how long one takes."""
@@ -217,7 +224,8 @@ class RankGroup:
 
     def _measured(self, steps: int, began: float) -> Slot:
         messages = [answered(message) for message in self._await(SlotMeasured, self._limit("steps", steps))]
-        self.last = merged(messages, self.splits_batch)
+        hosts = [session.spec.host for session in self.workers]
+        self.last = merged(messages, self.splits_batch, hosts)
         slot = self.last.slot
         self._step_s = slot.mean_s
         return slot

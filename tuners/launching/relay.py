@@ -20,7 +20,7 @@ class RankEnd:
     """One rank below the supervisor of all.
 
     Args:
-        pid: The process.
+        pid: The process; ``None`` on another machine, where its outcome alone tells that it ended.
         folder: Where it leaves its outcome.
 
     Attributes:
@@ -28,11 +28,11 @@ class RankEnd:
         control: For its session: ``kill``, or its end.
     """
 
-    def __init__(self, pid: int, folder: Path) -> None:
+    def __init__(self, pid: int | None, folder: Path) -> None:
         self.status, self._told = os.pipe()
         self._orders, self.control = os.pipe()
         self._pid = pid
-        self._process = pidfd(pid)
+        self._process = None if pid is None else pidfd(pid)
         self._outcome = folder / "outcome.json"
         self.gone = self.is_told = self.released = False
 
@@ -81,6 +81,8 @@ class RankEnd:
     def _has_ended(self, ready: Collection[int]) -> bool:
         if self._process is not None:
             return self._process in ready
+        if self._pid is None:
+            return self._outcome.exists()
         try:
             os.kill(self._pid, 0)
         except ProcessLookupError:

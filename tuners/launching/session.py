@@ -14,17 +14,20 @@ from advisor.tuners.launching.children import ChildrenLook
 from advisor.tuners.launching.owner import Owner
 from advisor.tuners.supervision import supervise
 from advisor.tuners.supervision.ended import Ended, read_ended
-from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
+from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, line_lost, read_tail
 from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.trial.channel import Channel, ChannelClosed, NotAMessage
 from advisor.tuners.trial.messages import (
+    Arrived,
     Facts,
     Failed,
     FirstStep,
+    GoOn,
     MeasureSlot,
     Message,
     Phase,
     Present,
+    Ready,
     Slot,
     SlotMeasured,
     Stop,
@@ -106,6 +109,10 @@ class Session:
         """Pid of its supervisor where that is a child of this process."""
         return None if self._process is None else self._process.pid
 
+    def ready(self) -> bool:
+        """Wait until it waits before its first batch, as told; ``False`` where it made a step without one."""
+        return isinstance(self._await(Arrived, self._launcher.limits.start_s), Ready)
+
     def first_step(self) -> float:
         """Wait until the program has closed its first step; seconds since its start."""
         self.startup_s = self._await(FirstStep, self._launcher.limits.start_s).startup_s
@@ -168,6 +175,8 @@ class Session:
         Steps in which an epoch starts are measured like others; those with an evaluation or a save count
         among ``steps``, though they are set apart: a program that ends soon has no others.
         """
+        if self.spec.waits and self.startup_s is None:
+            self.tell(GoOn())
         self.tell_slot(steps, drop=drop, keep=["epoch"], config=config, limit_s=limit_s, exact=True)
         if self.startup_s is None:
             self.first_step()
@@ -261,7 +270,7 @@ class Session:
             waited = time.monotonic() - self._phase_began
             try:
                 self._launcher.waiting(self._phase, waited)
-                if answer is FirstStep:
+                if answer in (Arrived, FirstStep):
                     self._children.look(time.monotonic())
             except (Interrupted, TrialFailed):
                 self.kill()
@@ -330,6 +339,8 @@ class Session:
         if unreadable and not self._asked:
             return Failure("internal", "its outcome.json cannot be read")
         line = read_tail(self.folder / "stderr.log")
+        if self.spec.host and not self._asked:
+            return line_lost(self.spec.host)
         return from_exit(self._ended, line, started=self._started, asked=self._asked)
 
     def _last_words(self) -> Failure | None:

@@ -9,13 +9,13 @@ import pytest
 
 from advisor.base.errors import TargetError
 from advisor.profiles.hooks.surroundings.children import FILE
-from advisor.stages.baseline import target_error
-from advisor.tuners.launching.children import SETTLED_S, ChildrenLook
+from advisor.stages.target_failures import target_error
+from advisor.tuners.launching.children import SETTLED_S, WAITED_S, ChildrenLook
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.trial.spec import Target
 
-pytestmark = pytest.mark.usefixtures("no_process_remains")
+pytestmark = pytest.mark.usefixtures("warm_trials")
 PROGRAM = """
 import sys, time
 import torch
@@ -50,18 +50,18 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def a_launcher(tmp_path: Path, **parts: Any) -> Launcher:
+def a_launcher(tmp_path: Path, source: str) -> Launcher:
     program = tmp_path / "train.py"
-    program.write_text(PROGRAM.format(**parts))
+    program.write_text(source)
     (tmp_path / "study").mkdir()
     target = Target("script", str(program), cwd=str(tmp_path))
     return Launcher(target, tmp_path / "study", device="cpu", scratch=tmp_path / "scratch")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.long), "fork"])
 def test_a_program_whose_children_train_is_told_so_at_once(tmp_path: Path, method: str) -> None:
-    launcher = a_launcher(tmp_path, method=method, steps=100_000)
+    launcher = a_launcher(tmp_path, PROGRAM.format(method=method, steps=100_000))
     session = launcher.start(1, {}, {})
     with pytest.raises(TrialFailed) as failed:
         session.first_step()
@@ -77,7 +77,7 @@ def test_a_program_whose_children_train_is_told_so_at_once(tmp_path: Path, metho
 
 @pytest.mark.slow
 def test_a_program_that_trains_itself_after_its_children_is_followed(tmp_path: Path) -> None:
-    launcher = a_launcher(tmp_path, method="fork", steps=20)
+    launcher = a_launcher(tmp_path, PROGRAM.format(method="fork", steps=20))
     session = launcher.start(1, {}, {})
     session.first_step()
     outcome = session.stop()
@@ -115,3 +115,45 @@ def test_too_many_threads_of_children_that_train_are_named_with_what_fits(tmp_pa
     with pytest.raises(TrialFailed, match=r"4 train in learner.*take turns.*set_num_threads") as failed:
         look.look(10.0 + SETTLED_S)
     assert failed.value.failure.where == "train.py:9"
+
+
+WILL = [{**each, "trains": True, "opens": 8, "chooses": True} for each in STARTED]
+
+
+def test_a_program_that_waits_for_children_that_will_train_is_told_before_they_do(tmp_path: Path) -> None:
+    look = told(tmp_path, *WILL, {"waits": [os.getppid()]})
+    look.look(10.0)
+    with pytest.raises(TrialFailed, match=r"of which 4 train .*, each with 8 threads unless it sets fewer"):
+        look.look(10.0 + WAITED_S)
+
+
+def test_one_that_goes_on_beside_children_that_will_train_is_followed(tmp_path: Path) -> None:
+    look = told(tmp_path, *WILL, {"waits": [2**22 + 1]})  # it has waited, for one that has ended
+    for seconds in range(100):
+        look.look(float(seconds))
+
+
+SPAWNED = """
+import time
+import torch, torch.multiprocessing as mp
+
+class Worker:
+    def run(self):
+        for part in [0]:
+            time.sleep(100)
+            torch.zeros(1, requires_grad=True).sum().backward()
+            self.optimizer.step()
+
+def main_worker(rank, world):
+    Worker().run()
+
+if __name__ == "__main__":
+    mp.spawn(main_worker, args=(2,), nprocs=2)
+"""
+
+
+@pytest.mark.slow
+def test_children_of_spawn_are_known_to_train_by_their_code(tmp_path: Path) -> None:
+    launcher = a_launcher(tmp_path, SPAWNED)
+    with pytest.raises(TrialFailed, match=r"2 processes .*, of which 2 train in main_worker\(\), each with"):
+        launcher.start(1, {}, {}).first_step()

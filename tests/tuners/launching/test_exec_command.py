@@ -106,32 +106,42 @@ def test_a_command_on_one_machine_without_restarts_passes(command: str, project:
 
 
 @pytest.mark.parametrize(
-    ("command", "moved"),
+    ("command", "moved", "host"),
     [
         (
             "srun torchrun --nnodes=2:2 --rdzv-endpoint head:29500 train.py",
             "srun torchrun --nnodes=2:2 --rdzv-endpoint head:7 train.py",
+            "head",
         ),
         (
             "torchrun --nnodes 2 --rdzv_endpoint=head train.py --rdzv_endpoint=mine:1",
             "torchrun --nnodes 2 --rdzv_endpoint=head:7 train.py --rdzv_endpoint=mine:1",
+            "head",
         ),
         (
             "torchrun --nnodes 2 --master-addr 10.0.0.1 --master-port 29500 -m pkg.train",
             "torchrun --nnodes 2 --master-addr 10.0.0.1 --master-port 7 -m pkg.train",
+            "10.0.0.1",
+        ),
+        (
+            "torchrun --nnodes 2 --rdzv-endpoint [::1]:1 x",
+            "torchrun --nnodes 2 --rdzv-endpoint [::1]:7 x",
+            "::1",
         ),
         (
             "accelerate launch --num_machines 2 --main_process_ip head --main_process_port=1 train.py",
             "accelerate launch --num_machines 2 --main_process_ip head --main_process_port=7 train.py",
+            "head",
         ),
     ],
 )
 def test_each_start_on_several_machines_meets_at_a_port_of_its_own(
-    command: str, moved: str, project: Path
+    command: str, moved: str, host: str, project: Path
 ) -> None:
     machines = several_machines(command.split(), project)
     assert machines is not None
     assert machines.with_port(command.split(), 7) == tuple(moved.split())
+    assert machines.host == host
 
 
 def test_a_shell_script_takes_the_port_from_its_environment(project: Path) -> None:
@@ -139,6 +149,20 @@ def test_a_shell_script_takes_the_port_from_its_environment(project: Path) -> No
     machines = several_machines(["bash", "-c", text], project)
     assert machines is not None
     assert machines.with_port(["bash", "-c", text], 7) == ("bash", "-c", text)
+    assert machines.host == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torchrun --rdzv-endpoint node0:$ADVISOR_PORT train.py",
+        'torchrun "--rdzv-endpoint=node0:${ADVISOR_PORT}" train.py',
+        "torchrun --master-addr node0 --master-port $ADVISOR_PORT train.py",
+    ],
+)
+def test_a_shell_script_says_on_which_machine_ranks_meet(text: str, project: Path) -> None:
+    machines = several_machines(["bash", "-c", text], project)
+    assert machines is not None and machines.host == "node0"
 
 
 @pytest.mark.parametrize(

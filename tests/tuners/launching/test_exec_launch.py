@@ -12,13 +12,14 @@ from launched_commands import Owner, a_launch, a_program, failure_of, sessions_o
 from supervised import until
 
 from advisor.base.errors import UsageError
-from advisor.tuners.launching.exec_launch import ARMING, NO_PROGRAM, ExecLaunch, port_was_taken
+from advisor.tuners.launching.exec_launch import ARMING, NO_PROGRAM
 from advisor.tuners.launching.launch import Launcher
+from advisor.tuners.launching.meeting import port_was_taken
 from advisor.tuners.launching.rank_group import RankGroup
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
-from advisor.tuners.trial.spec import Target, TrialSpec
+from advisor.tuners.trial.spec import Target
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
@@ -117,7 +118,7 @@ def test_a_program_before_the_target_of_a_shell_script_is_left_alone(tmp_path: P
     assert (tmp_path / "prepared").read_text() == "at its end"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_rank_that_is_killed_ends_the_others(tmp_path: Path) -> None:
     a_program(tmp_path)
     with a_launch(tmp_path, *RANKS, "train.py") as launch:
@@ -133,7 +134,7 @@ def test_a_rank_that_is_killed_ends_the_others(tmp_path: Path) -> None:
         assert not any(psutil.pid_exists(rank.pid) for rank in ranks)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_session_that_is_killed_ends_the_whole_command(tmp_path: Path) -> None:
     a_program(tmp_path)
     with a_launch(tmp_path, *RANKS, "train.py") as launch:
@@ -173,17 +174,8 @@ def test_of_several_machines_the_ranks_of_this_one_are_measured(tmp_path: Path) 
         assert group.stop().state == "stopped"
 
 
-def test_no_setting_is_tried_on_ranks_of_this_machine_alone(tmp_path: Path) -> None:
-    command = ("torchrun", "--nnodes", "2", "--rdzv-endpoint", "head:1", "train.py")
-    spec = TrialSpec(
-        1, Target("exec", command[0], command[1:], str(tmp_path)), str(tmp_path), config={"amp": "bf16"}
-    )
-    with pytest.raises(UsageError, match="settings reach ranks of this machine alone"):
-        ExecLaunch(command, spec, {})
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("starts", [1, 3])
+@pytest.mark.parametrize("starts", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_port_that_is_taken_is_another_one_at_the_next_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: int
 ) -> None:

@@ -124,7 +124,13 @@ def test_two_ranks_run_slots_together_and_stop(launcher: Launcher) -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["ddp", "zero", "fsdp", "parameter_server", "pipeline", "tensor_parallel"]
+    "strategy",
+    [
+        "ddp",
+        "parameter_server",
+        "pipeline",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("zero", "fsdp", "tensor_parallel")),
+    ],
 )
 def test_losses_of_two_ranks_are_those_of_one_process(
     launcher: Launcher, losses_alone: tuple[float, ...], strategy: str
@@ -235,6 +241,12 @@ def test_slots_of_ranks_add_up() -> None:
     whole = merged([a_message(), a_message(other_cpu_s=1.4, own_cpu_s=1.1)], splits_batch=True)
     assert whole.wall_ns == (100, 100) and whole.loader_samples == 16 and whole.cpu_ns == 300
     assert whole.other_cpu_s == pytest.approx(0.4)  # 2.5 of the machine, 2.1 of the two ranks
+
+
+def test_other_load_is_that_of_the_machine_with_most_of_it() -> None:
+    quiet, busy = a_message(other_cpu_s=0.0, own_cpu_s=1.0), a_message(other_cpu_s=0.5, own_cpu_s=1.0)
+    whole = merged([quiet, busy], splits_batch=True, hosts=["", "far"])
+    assert (whole.other_cpu_s, whole.own_cpu_s) == (0.5, 2.0)
 
 
 def test_ranks_at_their_own_pace_give_the_rate_of_both() -> None:

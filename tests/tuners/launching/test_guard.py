@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from advisor.base.errors import UsageError
-from advisor.stages.baseline import target_error
+from advisor.stages.target_failures import target_error
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Session
 from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.supervision.isolation import Coverage
 from advisor.tuners.trial.spec import Guard, Target
 
-pytestmark = pytest.mark.usefixtures("no_process_remains")
+pytestmark = pytest.mark.usefixtures("warm_trials")
 WORKLOAD = """
 import os
 from pathlib import Path

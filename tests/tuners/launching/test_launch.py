@@ -13,7 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 from supervised import marked, until
+from warm import Warm
+from warm_trials import WarmSubprocess
 
+from advisor.tuners.launching import zygote
 from advisor.tuners.launching.launch import Launcher, StuckProcess
 from advisor.tuners.launching.session import Session, SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -94,6 +97,7 @@ def failure_of(target: Target, folder: Path, *, steps: int = 5) -> tuple[Failure
         return raised.value.failure, session.folder
 
 
+@pytest.mark.usefixtures("warm_trials")
 @pytest.mark.parametrize("make", [a_script, a_workload])
 def test_a_session_runs_slots_until_it_is_stopped(make: Make, tmp_path: Path) -> None:
     with a_launcher(make(tmp_path), tmp_path) as launcher:
@@ -107,6 +111,7 @@ def test_a_session_runs_slots_until_it_is_stopped(make: Make, tmp_path: Path) ->
         assert not session.alive and launcher.launches == 1
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_program_that_comes_to_its_end_says_so(tmp_path: Path) -> None:
     with a_launcher(a_script(tmp_path, steps=3), tmp_path) as launcher:
         session = launcher.start(1, {}, {})
@@ -116,6 +121,7 @@ def test_a_program_that_comes_to_its_end_says_so(tmp_path: Path) -> None:
         assert (ended.value.outcome.state, ended.value.outcome.steps) == ("ended", 3)
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_an_exception_is_told_with_the_users_frames_alone(tmp_path: Path) -> None:
     failure, _ = failure_of(a_script(tmp_path, "if step == 2: raise ValueError('no such label')"), tmp_path)
     file = tmp_path / "train.py"
@@ -127,6 +133,7 @@ def test_an_exception_is_told_with_the_users_frames_alone(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.usefixtures("warm_trials")
 @pytest.mark.parametrize("make", [a_script, a_workload])
 def test_a_program_that_leaves_without_a_word_has_ended_without_a_result(make: Make, tmp_path: Path) -> None:
     body = "if step == 2: os._exit(0)" if make is a_script else "if index == 7: os._exit(0)"
@@ -134,6 +141,7 @@ def test_a_program_that_leaves_without_a_word_has_ended_without_a_result(make: M
     assert failure == Failure("user_error", "ended without a result, exit status 0")
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_workload_that_ends_its_process_while_it_is_read_has_no_result(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text("import os\nos._exit(3)\n")
     launcher = a_launcher(Target("workload", str(tmp_path / "small.py"), cwd=str(tmp_path)), tmp_path)
@@ -143,11 +151,13 @@ def test_a_workload_that_ends_its_process_while_it_is_read_has_no_result(tmp_pat
     assert not is_subreaper()
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_crash_is_named_by_its_signal(tmp_path: Path) -> None:
     failure, _ = failure_of(a_script(tmp_path, "if step == 2: import ctypes; ctypes.string_at(0)"), tmp_path)
     assert failure == Failure("crash_signal", "ended by SIGSEGV")
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_hanging_program_is_ended_and_its_stacks_are_kept(tmp_path: Path) -> None:
     with a_launcher(a_script(tmp_path, "time.sleep(60 if step == 1 else 0)"), tmp_path) as launcher:
         launcher.limits.for_steps = lambda steps: 1.0  # type: ignore[method-assign]  # one minute is the least
@@ -160,6 +170,7 @@ def test_a_hanging_program_is_ended_and_its_stacks_are_kept(tmp_path: Path) -> N
         assert "in at_step" in (session.folder / "stacks.txt").read_text()
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_program_that_does_not_start_in_time_is_ended_with_stacks(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ndef waits(): time.sleep(60)\nwaits()\n")
     with a_launcher(Target("script", str(tmp_path / "train.py"), cwd=str(tmp_path)), tmp_path) as launcher:
@@ -172,6 +183,7 @@ def test_a_program_that_does_not_start_in_time_is_ended_with_stacks(tmp_path: Pa
         assert "in waits" in (session.folder / "stacks.txt").read_text()
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_what_fails_before_the_program_begins_is_ours(tmp_path: Path) -> None:
     with a_launcher(a_script(tmp_path), tmp_path) as launcher:
         session = launcher.start(1, {}, {})
@@ -184,6 +196,7 @@ def test_what_fails_before_the_program_begins_is_ours(tmp_path: Path) -> None:
     assert "in serve" in failure.trace
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_trial_that_cannot_be_isolated_is_no_fault_of_the_program(tmp_path: Path) -> None:
     launcher = a_launcher(a_script(tmp_path), tmp_path)
     launcher.coverage, launcher.scratch = Coverage(("/proc",)), tmp_path / "scratch"
@@ -204,6 +217,7 @@ def remembers():
 """
 
 
+@pytest.mark.usefixtures("warm_trials")
 @pytest.mark.parametrize("make", [a_script, a_workload])
 def test_each_trial_starts_from_the_same_files_and_leaves_nothing(make: Make, tmp_path: Path) -> None:
     coverage = probe(tmp_path)
@@ -229,6 +243,7 @@ def test_each_trial_starts_from_the_same_files_and_leaves_nothing(make: Make, tm
     assert not elsewhere.exists()
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_knob_that_neither_acts_nor_refuses_is_not_applied(tmp_path: Path) -> None:
     with a_launcher(a_script(tmp_path), tmp_path) as launcher:
         session = launcher.start(1, {"num_workers": 2}, {"num_workers": 0})
@@ -238,6 +253,7 @@ def test_a_knob_that_neither_acts_nor_refuses_is_not_applied(tmp_path: Path) -> 
     assert raised.value.failure == Failure("not_applied", "neither applied nor refused: num_workers")
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_a_refused_knob_is_told_with_its_reason(tmp_path: Path) -> None:
     asked = {"optimizer_implementation": "fused"}
     target = a_script(tmp_path)
@@ -254,7 +270,10 @@ def test_a_refused_knob_is_told_with_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [a_script, a_workload])
-def test_a_setting_of_the_environment_reaches_every_process_that_has_it(make: Make, tmp_path: Path) -> None:
+def test_a_setting_of_the_environment_reaches_every_process_that_has_it(
+    make: Make, tmp_path: Path, warm: Warm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zygote, "subprocess", WarmSubprocess(warm))
     with a_launcher(make(tmp_path), tmp_path) as launcher:
         session = launcher.start(0, {"malloc": "libc-tuned"}, {})
         session.first_step()
@@ -274,8 +293,11 @@ LEAVES_A_CHILD = """
 
 @pytest.mark.parametrize(
     "make",
-    [a_script, a_workload, partial(a_workload, workers=2)],
-    ids=["script", "forked", "forked with workers"],
+    [
+        pytest.param(a_script, id="script"),
+        pytest.param(a_workload, id="forked", marks=pytest.mark.long),
+        pytest.param(partial(a_workload, workers=2), id="forked with workers"),
+    ],
 )
 def test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on(
     make: Make, tmp_path: Path, no_process_remains: str
@@ -334,7 +356,11 @@ with Launcher(Target(kind, name, cwd='.'), Path('study').absolute(), device='cpu
 
 
 @pytest.mark.parametrize(
-    ("make", "fewest"), [(a_script, 3), (partial(a_workload, workers=2), 7)], ids=["script", "forked"]
+    ("make", "fewest"),
+    [
+        pytest.param(a_script, 3, id="script", marks=pytest.mark.long),
+        pytest.param(partial(a_workload, workers=2), 7, id="forked"),
+    ],
 )
 def test_a_killed_tuner_leaves_no_process(
     make: Make, fewest: int, tmp_path: Path, no_process_remains: str

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 VARIABLE = "ADVISOR_ARMING"  # holds the folder with `WANTED` and `MEETING`
 WANTED, MEETING = "wanted.json", "tuner"
+DISTANT = "ADVISOR_MEETING"  # where the tuner is met from other machines
+CONNECT_S = 10.0
 OUR_FOLDER = os.path.dirname(os.path.realpath(__file__))
 ANSWER_S = 60.0  # the tuner may be waiting for another rank
 LIBRARIES = ("site-packages", "dist-packages")
@@ -23,13 +25,17 @@ TOLD = (
 
 def hand_over() -> None:
     """Find out what this process is, ask the tuner, and run the target under its hooks if it says so."""
-    folder, program = os.environ.get(VARIABLE), _program()
-    if folder and program is not None:
-        wanted = _wanted_of(folder)
+    folder, distant = os.environ.get(VARIABLE), _distant()
+    program = _program()
+    if (folder or distant) and program is not None:
+        here = _wanted_of(folder) if folder else None
+        wanted = here or distant.get("wanted")
         if wanted and _is_wanted(wanted, *program):
-            connection = _connect(folder)
+            connection = _connect(folder) if folder and here else None
             if connection is not None:
                 _meet(connection, *program)
+            elif distant and not here:
+                _meet_from_afar(distant, *program)
     sys.path[:] = [entry for entry in sys.path if not _is_our_folder(entry)]
 
 
@@ -70,8 +76,23 @@ def _module_file(name: str) -> str:
     return ""
 
 
+def _distant() -> dict[str, Any]:
+    """Address, token and target of a tuner that measures ranks on several machines; empty without one."""
+    text = os.environ.get(DISTANT)
+    if not text:
+        return {}
+    import base64
+    import json
+
+    try:
+        told = json.loads(base64.urlsafe_b64decode(text))
+    except ValueError:  # not ours
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
 def _wanted_of(folder: str) -> dict[str, str] | None:
-    """What the tuner looks for; ``None``: it waits for nobody any more, or runs on another machine."""
+    """What the tuner of this machine looks for; ``None``: it is on another, or waits for nobody any more."""
     import json
 
     try:
@@ -115,11 +136,35 @@ def _connect(folder: str) -> Any:
     return connection
 
 
-def _meet(connection: Any, kind: str, name: str, file: str) -> None:
-    """Tell the tuner who is here; returns where it does not want this process."""
+def _meet_from_afar(distant: dict[str, Any], kind: str, name: str, file: str) -> None:
+    """Tell a tuner on another machine; what this rank writes for it stays in a folder of its own."""
+    import shutil
+    import socket
+    import tempfile
+
+    host = socket.gethostname() or "another machine"
+    try:
+        connection = socket.create_connection(tuple(distant["at"]), CONNECT_S)
+    except OSError as error:
+        at = "{}, port {}".format(*distant["at"])
+        sys.stderr.write(f"advisor: {host} does not reach the tuner at {at}: {error}\n")
+        if isinstance(error, ConnectionRefusedError):  # all ranks have come
+            return
+        os._exit(1)
+    connection.settimeout(ANSWER_S)
+    folder = tempfile.mkdtemp(prefix="advisor-rank-")
+    more = {"token": distant["token"], "host": host, "folder": folder}
+    is_answered = _meet(connection, kind, name, file, **more)
+    shutil.rmtree(folder, ignore_errors=True)
+    if not is_answered:  # the tuner has given up, and nobody else ends what runs here
+        os._exit(1)
+
+
+def _meet(connection: Any, kind: str, name: str, file: str, **more: str) -> bool:
+    """Tell the tuner who is here; returns where it does not want this process, and whether it said so."""
     import json
 
-    told = {"message": "Hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file}
+    told = {"message": "Hello", "pid": os.getpid(), "kind": kind, "name": name, "file": file, **more}
     told.update(args=sys.argv[1:], cwd=os.getcwd(), variables={key: os.environ.get(key) for key in TOLD})
     line = b""
     try:
@@ -133,32 +178,43 @@ def _meet(connection: Any, kind: str, name: str, file: str) -> None:
     except (OSError, ValueError):
         answer = {}
     if answer.get("message") == "Arm":
-        _take_over(connection, answer)
+        _take_over(connection, answer, **more)
     connection.close()
+    return bool(answer)
 
 
-def _take_over(connection: Any, answer: dict[str, Any]) -> None:
-    """Run the target as a trial. Never returns."""
+def _take_over(
+    connection: Any, answer: dict[str, Any], host: str = "", folder: str = "", token: str = ""
+) -> None:
+    """Run the target as a trial; ``host`` names this machine where it is not the tuner's. Never returns."""
     import time
 
     started = time.perf_counter() - answer["age_s"]
     connection.settimeout(None)
+    missing = [name for name, value in answer["environment"].items() if os.environ.get(name) != value]
+    if missing:
+        message = f"the launcher does not hand on {', '.join(missing)} to {host}"
+        _complain(connection, message, folder, "not_applied")
     _leave_no_trace()
     try:
         from importlib.util import find_spec
 
         if find_spec("advisor") is None:
             sys.path.extend(answer["paths"])
-        from pathlib import Path
-
         from advisor.profiles.hooks.surroundings import program
         from advisor.tuners.trial.spec import TrialSpec
         from advisor.tuners.trial.trial import serve
 
         program.forget_our_folder()
-        spec = TrialSpec.read(Path(answer["spec"]))
+        spec = TrialSpec.of(answer["spec"])
+        if host:
+            from advisor.tuners.trial.caretaker import attend
+
+            attend(connection, spec)
     except BaseException as error:  # another Python may lack what we need
-        _complain(connection, f"{sys.executable} cannot load advisor: {type(error).__name__}: {error}")
+        _complain(
+            connection, f"{sys.executable} cannot load advisor: {type(error).__name__}: {error}", folder
+        )
     try:
         serve(spec, connection, started)
     finally:
@@ -172,7 +228,8 @@ def _leave_no_trace() -> None:
     """As if Python had come this far without us: nothing of ours for children, nothing half imported."""
     import site
 
-    os.environ.pop(VARIABLE, None)
+    for name in (VARIABLE, DISTANT):
+        os.environ.pop(name, None)
     kept = [
         entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not _is_our_folder(entry)
     ]
@@ -193,11 +250,14 @@ def _leave_no_trace() -> None:
         sys.path.insert(0, OUR_FOLDER)  # in the place of the one that `forget_our_folder` takes away
 
 
-def _complain(connection: Any, message: str) -> NoReturn:
+def _complain(connection: Any, message: str, folder: str, cause: str = "environment") -> NoReturn:
     """Say that this trial cannot be, and end."""
     import json
+    import shutil
 
-    failed = {"message": "Failed", "failure": {"cause": "environment", "message": message}}
+    failed = {"message": "Failed", "failure": {"cause": cause, "message": message}}
+    if folder:  # first: who hears it may end us
+        shutil.rmtree(folder, ignore_errors=True)
     connection.sendall(json.dumps(failed).encode() + b"\n")
     os._exit(1)
 

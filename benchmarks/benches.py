@@ -1,0 +1,157 @@
+"""What several benches bring, on paper: time to the verdict, and whether the answer is as good.
+
+    python -m benchmarks.benches --programs 20
+    python -m benchmarks.benches --placebo 200 --benches 2
+
+Whole runs of ``tune`` over programs whose settings have known effects, drawn by chance, with further benches
+whose time runs beside the tuner's (``tests/replayed_benches.py``). *Of the best* is the speed of what is
+recommended over that of the best configuration of the searched values, by the known effects. In a placebo no
+setting does anything, but on each node every value seems to, by a spread of ``--node-effect``.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from replayed_benches import ReplayedEngine
+from replayed_program import Effect, Program, where
+from replaying import replayed
+
+from advisor.tuners.comparing.measure import median
+from advisor.tuners.knob import Value
+
+RESULTS = Path(__file__).parent / "results" / "benches.json"
+SETTINGS: Mapping[str, tuple[Value, ...]] = {
+    "num_threads": (1, 2, 4), "gc_freeze": ("off", "freeze", "manual"), "malloc": ("libc", "libc-tuned"),
+    "cpu_affinity": ("none", "cores"),
+}  # fmt: skip
+NAMES = "bcdefgh"
+EFFECT = 0.12  # spread of what a value makes of a step, in logarithms
+BUDGET_S = 7200.0  # that no run uses up
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run; ``seconds`` are simulated, to the end of the run."""
+
+    program: int
+    benches: int
+    startup_s: float
+    seconds: float
+    trials: int
+    verdict: str
+    of_best: float
+
+
+def effects_of(seed: int, node_effect: float, node: int, *, placebo: bool) -> dict[tuple[str, Value], float]:
+    """Log ratio of the time of a step for each value but the present one."""
+    shared, own = random.Random(seed), random.Random(1000 * seed + node)
+    found = {}
+    for name, values in SETTINGS.items():
+        for value in values[1:]:
+            common = 0.0 if placebo else shared.gauss(0.0, EFFECT)
+            found[name, value] = common + own.gauss(0.0, node_effect)
+    return found
+
+
+def program_of(effects: Mapping[tuple[str, Value], float], seed: int, startup_s: float) -> Program:
+    """The program on one node."""
+    told = [Effect(where(**{name: value}), step=math.exp(of)) for (name, value), of in effects.items()]
+    return Program(told, step_s=0.05, startup_s=startup_s, seed=seed)
+
+
+def speed(config: Mapping[str, Value], effects: Mapping[tuple[str, Value], float]) -> float:
+    """Of a configuration over the program as it is, without what nodes add."""
+    return math.exp(-sum(effects.get((name, value), 0.0) for name, value in config.items()))
+
+
+def one_run(
+    seed: int, benches: int, startup_s: float, node_effect: float = 0.0, *, placebo: bool = False
+) -> Row:
+    """Tune one program on so many benches."""
+    known = effects_of(seed, 0.0, 0, placebo=placebo)
+    nodes = [effects_of(seed, node_effect, node, placebo=placebo) for node in range(benches)]
+    programs = [program_of(each, 100 * seed + node, startup_s) for node, each in enumerate(nodes)]
+    with _own_folder() as folder:
+        others = dict(zip(NAMES, programs[1:], strict=False))
+        engine = ReplayedEngine(others, folder) if others else None
+        run = replayed(programs[0], folder, engine=engine, budget_s=BUDGET_S, keep_batch=True)
+    found = run.result.recommendation
+    all_of_them = (dict(zip(SETTINGS, values, strict=True)) for values in product(*SETTINGS.values()))
+    best = max(speed(config, known) for config in all_of_them)
+    return Row(
+        seed, benches, startup_s, run.launcher.now, run.result.budget.trials, found.verdict,
+        speed(found.config, known) / best,
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _own_folder() -> Iterator[Path]:
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            yield Path(folder)
+        finally:
+            os.chdir(before)
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Speed-up over one bench and what is found, by start and number of benches."""
+    alone = {(row.program, row.startup_s): row for row in rows if row.benches == 1}
+    lines = ["start s | benches | speed-up (median) | of the best (median, worst) | worse than alone"]
+    for startup_s, benches in sorted({(row.startup_s, row.benches) for row in rows}):
+        of = [row for row in rows if (row.startup_s, row.benches) == (startup_s, benches)]
+        pairs = [(row, alone[key]) for row in of if (key := (row.program, startup_s)) in alone]
+        gain = median([one.seconds / row.seconds for row, one in pairs]) if pairs else math.nan
+        best = [row.of_best for row in of]
+        worse = sum(row.of_best < 0.98 * one.of_best for row, one in pairs)
+        quality = f"{median(best):.3f}, {min(best):.3f} | {worse} of {len(pairs)}"
+        lines.append(f"{startup_s:g} | {benches} | {gain:.2f} | {quality}")
+    return lines
+
+
+def main() -> None:
+    """Run, print, and keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--programs", type=int, default=0)
+    parser.add_argument("--placebo", type=int, default=0)
+    parser.add_argument("--benches", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--starts", type=float, nargs="+", default=[20.0])
+    parser.add_argument("--node-effect", type=float, default=0.03, help="of a placebo")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    rows = [
+        one_run(seed, benches, startup_s)
+        for seed in range(given.programs)
+        for startup_s in given.starts
+        for benches in given.benches
+    ]
+    print("\n".join(table(rows)) if rows else "", flush=True)
+    placebos = [
+        one_run(seed, benches, 2.0, given.node_effect, placebo=True)
+        for seed in range(given.placebo)
+        for benches in given.benches
+    ]
+    for benches in given.benches if placebos else ():
+        false = [row for row in placebos if row.benches == benches and row.verdict == "change"]
+        told = f"placebo, {benches} benches, nodes differ by {given.node_effect:g}"
+        print(f"{told}: {len(false)} of {given.placebo}")
+    before = json.loads(given.out.read_text()) if given.out.exists() else {}
+    new = {"runs": [asdict(row) for row in rows], "placebos": [asdict(row) for row in placebos]}
+    given.out.write_text(json.dumps({**before, **{k: v for k, v in new.items() if v}}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

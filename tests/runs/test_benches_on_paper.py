@@ -1,0 +1,147 @@
+"""A whole run on several benches: the same answer in less time, also where nodes differ or are lost."""
+
+from pathlib import Path
+
+import pytest
+from replayed_benches import ReplayedEngine
+from replayed_program import Effect, Program, where
+from replaying import Replay, replayed
+
+from advisor.report.files import render_html, render_markdown, render_text
+from advisor.result import benches
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+EFFECTS = [
+    Effect(where(num_threads=2), step=0.8),
+    Effect(where(num_threads=4), step=1.3),
+    Effect(where(malloc="libc-tuned"), step=0.85),
+    Effect(where(cpu_affinity="cores"), step=1.1),
+]
+STARTUP_S = 20.0
+
+
+def program(seed: int, step_s: float = 0.05, startup_s: float = STARTUP_S) -> Program:
+    return Program(EFFECTS, step_s=step_s, startup_s=startup_s, seed=seed)
+
+
+def engine(folder: Path, benches: int, **lost_at: float) -> ReplayedEngine:
+    """Further benches beside the tuner's own: b, c, d and so on."""
+    names = "bcdefgh"[: benches - 1]
+    programs = {name: program(100 + place) for place, name in enumerate(names)}
+    return ReplayedEngine(programs, folder, lost_at)
+
+
+def run(folder: Path, others: ReplayedEngine | None, seed: int = 0) -> Replay:
+    return replayed(program(seed), folder, engine=others, budget_s=3600.0, keep_batch=True)
+
+
+def changes(of: Replay) -> dict[str, object]:
+    found = of.result.recommendation
+    assert found.verdict == "change", found.reason
+    return {change.knob: found.config[change.knob] for change in found.changes}
+
+
+@pytest.mark.parametrize("benches", [2, 4])
+def test_several_benches_find_the_same_in_less_time(benches: int, tmp_path: Path) -> None:
+    alone = run(tmp_path, None)
+    others = engine(tmp_path, benches)
+    together = run(tmp_path, others)
+    assert changes(together) == changes(alone) == {"num_threads": 2, "malloc": "libc-tuned"}
+    assert together.launcher.now < 0.9 * alone.launcher.now
+    assert all("RunRace" in line.asked for line in others.lines.values())
+    numbers = [trial.number for trial in together.result.trials]
+    assert numbers == sorted(set(numbers)), "each trial counts once"
+
+
+def test_the_same_run_on_the_same_benches_says_the_same_again(tmp_path: Path) -> None:
+    folders = tmp_path / "first", tmp_path / "second"
+    for folder in folders:
+        folder.mkdir()
+    first, again = (run(folder, engine(folder, 3)) for folder in folders)
+    assert first.said == again.said and first.launcher.now == again.launcher.now
+
+
+def test_what_was_lost_with_a_bench_is_measured_by_another_one(tmp_path: Path) -> None:
+    others = engine(tmp_path, 3, b=60.0)
+    found = run(tmp_path, others)
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+    assert "warning: the bench on b is left out: lost: its node is gone" in found.said
+    failed = [trial for trial in found.result.trials if trial.state == "failed"]
+    assert not failed, "the loss of a node says nothing of a configuration"
+
+
+def test_all_others_may_be_lost(tmp_path: Path) -> None:
+    found = run(tmp_path, engine(tmp_path, 3, b=55.0, c=70.0))
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+
+
+def test_a_like_node_that_is_slower_is_named_and_left_out(tmp_path: Path) -> None:
+    others = engine(tmp_path, 3)
+    others.programs = {"b": program(1, step_s=0.07), "c": program(2)}
+    found = run(tmp_path, others)
+    (told,) = [line for line in found.said if "left out" in line]
+    assert "on b" in told and "times slower than here" in told
+    assert "RunRace" not in others.lines["b"].asked and "RunRace" in others.lines["c"].asked
+
+
+def test_a_program_that_does_not_run_on_a_node_does_not_end_the_run(tmp_path: Path) -> None:
+    others = engine(tmp_path, 2)
+    others.programs = {"b": Program(steps=0, startup_s=STARTUP_S)}
+    found = run(tmp_path, others)
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+    assert any("on b is left out: the program does not run there" in line for line in found.said)
+
+
+def test_a_confirmation_takes_both_orders_on_every_node(tmp_path: Path) -> None:
+    others = engine(tmp_path, 2)
+    found = run(tmp_path, others)
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+    speedup = found.result.recommendation.speedup
+    assert speedup.instances == 4 and speedup.low < 1 / (0.8 * 0.85) < speedup.high
+    assert others.lines["b"].asked.count("RunInstances") >= 1
+
+
+def test_what_each_node_gives_is_no_more_where_nodes_differ(tmp_path: Path) -> None:
+    """The change helps on one node and hurts on the other: neither is what it brings."""
+    others = engine(tmp_path, 2)
+    own = Program([Effect(where(num_threads=2), step=0.9)], step_s=0.05, startup_s=STARTUP_S)
+    others.programs = {"b": Program([Effect(where(num_threads=2), step=1.2)], step_s=0.05, seed=5)}
+    knobs: dict[str, list[int | str] | None] = {"num_threads": [1, 2]}
+    alone = replayed(own, tmp_path, budget_s=3600.0, keep_batch=True, knobs=knobs)
+    assert alone.result.recommendation.verdict == "change"
+    together = replayed(own, tmp_path, engine=others, budget_s=3600.0, keep_batch=True, knobs=knobs)
+    assert together.result.recommendation.verdict == "keep"
+
+
+def test_pairs_that_were_lost_with_a_node_are_measured_again_and_count_once(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    first = engine(tmp_path / "whole", 2)
+    whole = run(tmp_path, first)
+    line = first.lines["b"]
+    assert line.asked[-1] == "RunInstances", "the last that it is asked are pairs"
+    (tmp_path / "cut").mkdir()
+    others = engine(tmp_path / "cut", 2, b=line.asked_at[-1] + 1.0)
+    found = run(tmp_path, others)
+    assert changes(found) == changes(whole)
+    assert any("on b is left out: lost" in line for line in found.said)
+    assert found.result.recommendation.speedup.instances == 4
+
+
+def test_the_result_says_what_each_node_did_and_which_was_left_out(tmp_path: Path) -> None:
+    others = engine(tmp_path, 3)
+    others.programs = {"b": program(1), "c": program(2, step_s=0.08)}
+    result = run(tmp_path, others).result
+    own, used, slower = result.benches
+    assert [each.node for each in result.benches] == ["a", "b", "c"]
+    assert own.here and own.measured and not used.here and not used.left_out
+    measured = sum(each.startswith("Run") for each in others.lines["b"].asked)
+    assert used.measured == measured and used.busy_seconds > STARTUP_S
+    assert own.fingerprint == used.fingerprint and own.group == used.group != ""
+    assert "times slower" in slower.left_out and slower.measured == 0
+    told = "\n".join(benches.lines(result.benches))
+    assert "Bench c: " in told and told.count("left out") == 1
+    assert "Bench b: " in render_text(result, 100) and "Bench b" in render_markdown(result)
+    assert "Bench b" in render_html(result)
+    alone = run(tmp_path, None).result
+    assert alone.benches == [] and "Bench " not in render_text(alone, 100)

@@ -1,0 +1,85 @@
+"""Pairs of several nodes: one interval where nodes agree, a wider one where they do not."""
+
+import random
+
+import pytest
+
+from advisor.tuners.comparing.measure import LOOKS, confirm, decided, moderated
+from advisor.tuners.comparing.where import Where, nodes_of, within_wave
+from advisor.tuners.search.measured import Measured
+from advisor.tuners.space.configuration import Configuration
+
+NODES = ["a", "a", "b", "b", "c", "c", "d", "d"]
+
+
+def pairs(source: random.Random, effects: dict[str, float], gain: float = 0.0) -> list[list[float]]:
+    """Three quads of each pair: a gain, what its node adds, and noise."""
+    found = []
+    for node in NODES:
+        centre = gain + effects.get(node, 0.0) + source.gauss(0.0, 0.003)
+        found.append([centre + source.gauss(0.0, 0.005) for _ in range(3)])
+    return found
+
+
+def test_where_nodes_agree_the_interval_is_that_of_all_pairs() -> None:
+    found = pairs(random.Random(1), {}, 0.1)
+    assert moderated(found, 0.99, "live", NODES) == moderated(found, 0.99, "live")
+
+
+def test_where_nodes_differ_the_interval_is_wider_and_about_the_mean_of_nodes() -> None:
+    found = pairs(random.Random(1), {"a": 0.08, "b": -0.08}, 0.1)
+    plain, apart = moderated(found, 0.99, "live"), moderated(found, 0.99, "live", NODES)
+    assert apart.estimate == pytest.approx(0.1, abs=0.01)
+    assert apart.high - apart.low > 1.3 * (plain.high - plain.low)
+    uneven = moderated([[0.0]] * 2 + [[0.1]] * 6, 0.99, "", ["a"] * 2 + ["b"] * 6)
+    assert uneven.estimate == pytest.approx(0.05), "each node counts once, however many pairs it has"
+
+
+def test_nodes_that_differ_by_three_percent_confirm_nothing_that_is_not_there() -> None:
+    source, confirmed = random.Random(7), 0
+    for _ in range(200):
+        effects = {node: source.gauss(0.0, 0.03) for node in "abcd"}
+        found, where = pairs(source, effects), [Where(node, 8) for node in NODES]
+        decision = decided(found, min_gain=0.02, level=0.99, how="live", where=where)
+        confirmed += decision is not None and decision.verdict == "confirmed"
+    assert confirmed <= 2
+    alone = 0
+    for _ in range(200):
+        one = decided([[source.gauss(0.0, 0.03) + 0.02] * 3] * 8, min_gain=0.02, level=0.99)
+        alone += one is not None and one.verdict == "confirmed"
+    assert alone > 10, "what one node says of itself alone would be taken for a gain"
+
+
+def test_no_look_is_taken_within_a_wave() -> None:
+    where: list[Where] = []
+    asked: list[int] = []
+
+    def instance(index: int) -> list[float]:
+        asked.append(index)
+        where.append(Where("ab"[index // 2], 4))
+        return [0.5, 0.5, 0.5]
+
+    decision, found = confirm(instance, min_gain=0.02, level=0.99, where=where)
+    assert decision.verdict == "confirmed" and len(found) == 4
+    assert decided(found, min_gain=0.02, level=0.99, where=where) == decision
+    assert decided(found[:2], min_gain=0.02, level=0.99, where=where[:2]) is None
+    assert within_wave(where, LOOKS[0]) and not within_wave(where, LOOKS[1])
+
+
+def test_pairs_of_which_no_node_is_known_lie_on_this_one() -> None:
+    assert nodes_of([], 2) == ["", ""] and nodes_of([Where("a", 2)] * 3, 2) == ["a", "a"]
+
+
+def test_what_a_study_knows_of_pairs_says_where_they_were_measured() -> None:
+    config, measured = Configuration({"a": 1}), Measured()
+    measured.add_instance(config, [0.5, 0.5, 0.5])
+    measured.add_instance(config, [0.5, 0.5, 0.5], Where("b", 4))
+    assert measured.where[config] == [Where(), Where("b", 4)]
+    assert measured.confirmed(config, min_gain=0.02, level=0.99) is None, "its wave is not through"
+    for _ in range(2):
+        measured.add_instance(config, [0.5, 0.5, 0.5], Where("b", 4))
+    assert measured.confirmed(config, min_gain=0.02, level=0.99) is not None
+    alone = Measured()
+    for _ in range(2):
+        alone.add_instance(config, [0.5, 0.5, 0.5])
+    assert not alone.where and alone.confirmed(config, min_gain=0.02, level=0.99) is not None

@@ -1,0 +1,252 @@
+"""Looks at several configurations at once, each on a bench of its own, all against one incumbent.
+
+What gained is put together and has to prove itself in one more look; else it comes in one by one. Results
+count by their place in the wave, never by who was done first.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from advisor.tuners.benches.crew import Came, Task
+from advisor.tuners.benches.messages import Answer, Raced, RunRace
+from advisor.tuners.knob import Value
+from advisor.tuners.search.asking import Proposal
+from advisor.tuners.search.curve import Curve
+from advisor.tuners.search.measuring import BudgetSpent, Looked, Measuring
+from advisor.tuners.search.ordering import serves_data
+from advisor.tuners.search.race import WORTH
+from advisor.tuners.search.record import Stage, TrialRecord
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.supervision.failures import Failure, TrialFailed
+
+PER_BENCH = 2  # looks of a wave: of one each, all would wait for the longest
+BESIDE_LOST = Failure("not_applied", "it was measured beside a setting that declined")
+
+
+class InWaves(Measuring):
+    """Measures as many configurations at once as there are benches."""
+
+    @property
+    def _wave(self) -> int:
+        """Looks of a wave at most."""
+        return PER_BENCH * self.crew.size
+
+    def _measure_all(
+        self,
+        configs: Sequence[Configuration],
+        stage: Stage,
+        scores: dict[Configuration, float | None],
+        proposals: Sequence[Proposal] = (),
+        *,
+        again: bool = False,
+    ) -> None:
+        """Measure configurations against one incumbent; what comes of each goes into ``scores``.
+
+        Where a setting of the incumbent declines meanwhile, all that came after in the wave counts nothing.
+
+        Raises:
+            BudgetSpent: No further trial can be begun, after all that was begun is kept.
+        """
+        start, spent = self.incumbent, list[BudgetSpent]()
+        begun: list[tuple[TrialRecord, int | None]] = []
+        for place, config in enumerate(configs):
+            proposal = proposals[place] if proposals else None
+            try:
+                known, score = self._answered(config, proposal, again=again)
+            except BudgetSpent as by:
+                spent.append(by)
+                break
+            if known:
+                scores[config] = score
+            else:
+                begun.append(self._begun(config, stage, proposal))
+        lost: dict[int, dict[str, str]] = {}
+        came = self.crew.run([self._task(record, lost) for record, _ in begun])
+        for (record, asked), result in zip(begun, came, strict=True):
+            try:
+                scores[record.config] = self._counted(record, asked, result, lost, start)
+            except BudgetSpent as by:
+                spent.append(by)
+        for config in scores if self.incumbent != start else ():
+            scores[config] = None
+        if spent:
+            raise spent[0]
+
+    def _counted(
+        self,
+        record: TrialRecord,
+        asked: int | None,
+        came: Came[Looked],
+        lost: dict[int, dict[str, str]],
+        start: Configuration,
+    ) -> float | None:
+        """Keep what came of one look; its score."""
+        if came.told is not None:
+            record.marks += came.told.marks
+            record.log = came.told.log
+            lost[record.number] = dict(came.told.lost)
+        if self.incumbent != start:
+            record.slots.clear()
+            record.state, record.cause, record.message = "failed", BESIDE_LOST.cause, BESIDE_LOST.message
+            self.recorder.record(record, asked=asked)
+            if asked is not None:
+                self._asking.fail(asked)
+            return None
+        if came.failure is not None:
+            self._failed_at(record, asked, came.failure, lost.get(record.number, {}))
+            return None
+        if came.value is None:
+            raise AssertionError("a look that did not fail has a value")
+        return self._took(record, asked, came.value)
+
+    def _task(self, record: TrialRecord, lost: dict[int, dict[str, str]]) -> Task[Looked]:
+        """A look at the configuration of a record, on any bench; ``lost`` is told what declined here."""
+        incumbent, until = self.incumbent, self._until
+
+        def here() -> Looked:
+            try:
+                return self._look(record)
+            except TrialFailed:
+                lost[record.number] = dict(self._race.lost)
+                raise
+
+        def asked(key: int) -> RunRace:
+            left_s = max(0.0, until - self.clock())
+            return RunRace(key, record.number, dict(incumbent), dict(record.config), 0.0, left_s)
+
+        return Task(here, asked, partial(_looked, record))
+
+    def _try_all(
+        self,
+        configs: Sequence[Configuration],
+        stage: Stage = "search",
+        proposals: Sequence[Proposal] = (),
+        told: Callable[[dict[Configuration, float | None]], None] = lambda scores: None,
+    ) -> bool:
+        """Race configurations at once; whether any took the incumbent's place, alone or put together.
+
+        Args:
+            configs: What is tried.
+            stage: For the records.
+            proposals: Of Optuna's sampler, for each configuration, where it proposed them.
+            told: Is told the scores before anything takes the incumbent's place.
+        """
+        start, score = self.incumbent, self.score
+        scores: dict[Configuration, float | None] = {}
+        better: list[tuple[float, Configuration]] = []
+        try:
+            self._measure_all(configs, stage, scores, proposals)
+        finally:  # the budget may end in between; what was found before counts
+            told(scores)
+            found = [(gain, each) for each, gain in scores.items() if gain is not None]
+            better = sorted((each for each in found if each[0] > score + WORTH), key=lambda each: -each[0])
+            if better and self.incumbent == start:
+                self._adopt(*better[0])
+        if len(better) > 1 and self.incumbent == better[0][1]:
+            self._put_together(start, [config for _, config in better[1:]])
+        return bool(better)
+
+    def _put_together(self, start: Configuration, others: Sequence[Configuration]) -> None:
+        """Add to the incumbent what others changed of ``start``: all at once, else what still gains alone.
+
+        What two of them set differently stays as the better one has it.
+        """
+        joint = self.incumbent
+        beside: list[Configuration] = []
+        for other in others:
+            mine = joint.changed(start)
+            more = {name: value for name, value in other.changed(start).items() if name not in mine}
+            if not more:
+                continue
+            candidate = self.space.complete(joint.with_(more))
+            if self._may_be_tried(candidate):
+                joint = candidate
+                beside.append(self.space.complete(self.incumbent.with_(more)))
+        if joint == self.incumbent:
+            return
+        alone, score = self.incumbent, self._measure(joint, "search")
+        if self.incumbent != alone:  # part of it declined
+            return
+        if score is not None and score > self.score + WORTH:
+            self._adopt(score, joint)
+        elif len(beside) > 1:
+            self._try_all([each for each in beside if self._may_be_tried(each)])
+
+    def _may_be_tried(self, config: Configuration) -> bool:
+        """Whether nothing speaks against a configuration, and it was not seen yet."""
+        allowed = self.space.check(config) is None and not self._is_ruled_out(config, self.incumbent)
+        return allowed and config not in self._seen
+
+    def _values(self, name: str, start: Configuration, *, hopeful: bool | None = None) -> Iterator[Value]:
+        """Values other than the start's that are not ruled out.
+
+        Args:
+            name: Of the knob.
+            start: What they are raced against.
+            hopeful: Those of which something is expected; or others of which nothing is.
+        """
+        for value in self._expectations.ordered(name, start):
+            if hopeful is not None:
+                nothing = self._expectations.gain(name, value) == 0
+                if hopeful == nothing or (nothing and value == self.space.present[name]):
+                    continue
+            if not self._is_ruled_out(start.with_({name: value}), start):
+                yield value
+
+    def _screen_at_once(self, names: Sequence[str], hopeful: bool | None = None) -> None:
+        """Race values of several knobs in waves, in the order of what to expect, as their curves ask for.
+
+        Args:
+            names: Of the knobs.
+            hopeful: As of ``_values``.
+        """
+        curves: dict[str, Curve] = {}
+        left = set(names)
+        while left:
+            start = self.incumbent
+            wave: dict[Configuration, tuple[str, Curve]] = {}
+            for name in self._expectations.order(start, self._waits.get(start)):
+                if name not in left:
+                    continue
+                if name not in curves:
+                    curves[name] = Curve(list(self._values(name, start, hopeful=hopeful)))
+                while len(wave) < self._wave:
+                    if (value := curves[name].next()) is None:
+                        left.discard(name)
+                        break
+                    config = self.space.complete(start.with_({name: value}))
+                    if not self._is_ruled_out(config, start):
+                        wave[config] = name, curves[name]
+                if len(wave) == self._wave:
+                    break
+            if wave:
+                self._try_all(list(wave), "screen", told=partial(self._told, wave, self.score))
+
+    def _told(
+        self,
+        wave: dict[Configuration, tuple[str, Curve]],
+        score: float,
+        scores: dict[Configuration, float | None],
+    ) -> None:
+        """Tell curves what came of their values."""
+        best: dict[str, float] = {}
+        for config, (name, curve) in wave.items():
+            gained = scores.get(config)
+            if gained is None:
+                continue
+            better = gained > best.get(name, score) + WORTH
+            best[name] = max(gained, best.get(name, score))
+            for_data = serves_data(self.arena.knobs[name])
+            curve.told(config[name], better=better, waits=self._waits.get(config) if for_data else None)
+
+
+def _looked(record: TrialRecord, answer: Answer) -> Looked:
+    """What a race on another node gave; its record is filled in."""
+    if not isinstance(answer, Raced):
+        raise AssertionError("a race is answered by what came of it")
+    record.process = "shared" if answer.process == "shared" else "own"
+    record.slots, record.marks = list(answer.slots), list(answer.marks)
+    record.outcome, record.startup_s = answer.outcome, answer.startup_s
+    record.applied, record.refused = list(answer.applied), dict(answer.refused)
+    record.log = answer.log
+    return Looked(answer.estimate, answer.input_wait, answer.pairs)
