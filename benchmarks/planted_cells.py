@@ -39,6 +39,8 @@ USUAL = (
     "loader/2/0.02", "loader/20/0.5", "loader/60/2", "live/2/0.02", "live/20/0.5", "live/60/2",
     "restart/2/0.02", "restart/20/0.5", "restart/60/0.5", "small/2/0.02", "small/20/0.5", SLOW_START,
 )  # fmt: skip
+SHORT = tuple(f"{kind}/{where}" for where in ("2/0.02", "20/0.5") for kind in ("loader", "live", "restart"))
+LEAST_BUDGET_S = 90  # of a short run: half a dozen starts of torch itself
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,19 @@ class Cell:
     def kind(self) -> Kind:
         """What brings its gain."""
         return FIELD if self.name == SLOW_START else KINDS[self.name.split("/")[0]]
+
+    @property
+    def asked_s(self) -> float:
+        """Seconds in which a verdict is asked for, by the planned start and step."""
+        if self.name == SLOW_START:
+            return FIELD_SECONDS
+        start, step = (float(word) for word in self.name.split("/")[1:])
+        return STARTUPS * start + STEPS * step
+
+    @property
+    def short_budget_s(self) -> float:
+        """Seconds granted to a run of which the planned start and step are known: twice what is asked."""
+        return max(LEAST_BUDGET_S, 2 * self.asked_s)
 
     def arguments(self, cost: Cost) -> list[str]:
         """Of the program.
@@ -91,7 +106,7 @@ def portions(option: str, cost: Cost, gain: float, step_s: float) -> tuple[int, 
 
 
 def chosen(patterns: Sequence[str]) -> list[Cell]:
-    """The cells that the patterns name, each once.
+    """The cells that the patterns name, each once, the quickest first.
 
     Raises:
         SystemExit: A pattern names none.
@@ -101,4 +116,5 @@ def chosen(patterns: Sequence[str]) -> list[Cell]:
     for pattern in patterns:
         if not any(fnmatch(name, pattern) for name in every):
             raise SystemExit(f"no cell is called {pattern}; there are {', '.join(every)}")
-    return [Cell(name) for name in every if any(fnmatch(name, pattern) for pattern in patterns)]
+    named = [Cell(name) for name in every if any(fnmatch(name, pattern) for pattern in patterns)]
+    return sorted(named, key=lambda cell: cell.asked_s)

@@ -8,7 +8,9 @@ from typing import Any
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
 from advisor.advice.rule import Rule, percent
 from advisor.profiles.derived.disturbance import disturbances
+from advisor.profiles.derived.eligibility import clean_step_ms
 from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import DeviceTime
 
 CLEAN_STEPS = 10  # fewer say too little about time
 TRACED_STEPS = 3  # of a trace made elsewhere; with fewer the interval is wide
@@ -18,6 +20,7 @@ recorded run lie within 5 % of their mean (``benchmarks/gpu_traces.py``), but a 
 
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
 EXPLAINED = 0.5  # of what a fallback found: then the known cause is told alone
+TOO_SMALL = 0.25  # of a symptom: a cause below that is none of it; set by experiment
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)
 
@@ -27,7 +30,8 @@ def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
 
     Returns:
         All findings in report order: severity, kind (correctness risk, waste, headroom, other risk), lower
-        end of the ceiling; causes before the symptom that they explain; then passed, not applicable, errors.
+        end of the ceiling; causes before the symptom that they explain, if they are large enough; passed,
+        not applicable, errors.
     """
     disturbed = disturbances(profile)
     findings = {name: _examine(rule, profile, disturbed) for name, rule in rules.items()}
@@ -46,7 +50,9 @@ def in_order(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Fin
         for cause in causes:
             places = {finding.rule: place for place, finding in enumerate(ordered) if finding.fired}
             explained = rules[cause.rule].explains if cause.rule in rules else (cause.explains,)
-            symptoms = [places[name] for name in explained if name in places]
+            symptoms = [
+                places[name] for name in explained if name in places and _covers(cause, ordered[places[name]])
+            ]
             if symptoms and places[cause.rule] > min(symptoms):
                 ordered.pop(places[cause.rule])
                 ordered.insert(min(symptoms), cause)
@@ -58,15 +64,21 @@ def summary(findings: Iterable[Finding], profile: Profile) -> str:
 
     Where there is a device it is the device that computes, whatever the host does.
     """
-    fired = [finding for finding in findings if finding.fired and finding.kind is not Kind.HEADROOM]
-    worth_telling = [finding for finding in fired if finding.severity is not Severity.LOW]
-    first = next((f for f in worth_telling), None)
+    fired = [finding for finding in findings if finding.fired and finding.severity is not Severity.LOW]
+    first = next((f for f in fired if f.kind is not Kind.HEADROOM), None)
     if first is not None:
         return first.title
-    share = _computing(profile)
-    if share >= COMPUTE_BOUND:
-        return f"{percent(share)} of the step computes: the run is compute-bound"
-    return "Nothing found that wastes more than a few percent"
+    share, device, step_ms = _computing(profile), _device_time(profile), clean_step_ms(profile)
+    if device is None and _device_unseen(profile):
+        return f"{percent(share)} of the host's step computes or launches; no event of a device was recorded"
+    if share < COMPUTE_BOUND:
+        return "Nothing found that wastes more than a few percent"
+    if device is not None and step_ms and device.total_ms < COMPUTE_BOUND * step_ms:
+        works = f"the device works for {device.total_ms:.3g} ms of the host's {step_ms:.3g} ms"
+        return f"{works}, and computes {percent(device.share('computing'))} of that"
+    headroom = next((f for f in fired if f.kind is Kind.HEADROOM and f.ceiling is not None), None)
+    computes = f"{percent(share)} of the step computes"
+    return f"{computes}: the run is compute-bound" if headroom is None else f"{computes}; {headroom.title}"
 
 
 def _computing(profile: Profile) -> float:
@@ -75,6 +87,17 @@ def _computing(profile: Profile) -> float:
     if device is not None:
         return device.busy_share if device.time is None else device.time.share("computing")
     return 0.0 if profile.phases is None else profile.phases.share("forward", "backward", "optimizer")
+
+
+def _device_time(profile: Profile) -> DeviceTime | None:
+    """What the device did, where that was recorded."""
+    device = None if profile.window is None else profile.window.device
+    return None if device is None else device.time
+
+
+def _device_unseen(profile: Profile) -> bool:
+    """Whether the machine of a trace has a device of which the trace holds nothing."""
+    return profile.target_kind == "trace" and profile.machine.cuda and not profile.device.startswith("cuda")
 
 
 def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Finding:
@@ -135,8 +158,16 @@ def _abstains(rule: Rule, finding: Finding, profile: Profile) -> tuple[str, str]
 def _explaining(finding: Finding, rule: Rule, findings: Mapping[str, Finding]) -> Finding:
     if not finding.fired:
         return finding
-    symptom = next((name for name in rule.explains if name in findings and findings[name].fired), None)
+    symptoms = (findings[name] for name in rule.explains if name in findings and findings[name].fired)
+    symptom = next((each.rule for each in symptoms if _covers(finding, each)), None)
     return dataclasses.replace(finding, explains=symptom)
+
+
+def _covers(cause: Finding, symptom: Finding) -> bool:
+    """Whether the cause is large enough for the symptom: a pause of 2 % does not explain half of a step."""
+    if cause.ceiling is None or symptom.ceiling is None:
+        return cause.severity is not Severity.LOW or symptom.severity is Severity.LOW
+    return cause.ceiling.share >= TOO_SMALL * symptom.ceiling.share
 
 
 def _unless_explained(rule: Rule, finding: Finding, findings: Iterable[Finding]) -> Finding:

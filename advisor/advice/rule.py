@@ -46,7 +46,7 @@ class Rule:
         least: Share (0 to 1) from which a ceiling is worth telling.
         timed: Its findings are about time, which other load on the machine would falsify.
         recorded: It reads the operators of the profiler's window.
-        correctness: A risk that what is learnt is wrong.
+        correctness: A risk that what is learnt or answered is wrong.
         fallback: Is told only where what other rules found explains less than half of it.
         on_traces: What it lacks, and why, where it abstains on a trace made elsewhere; without it the
             reason that ``check`` gives holds for traces as well.

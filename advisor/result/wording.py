@@ -37,7 +37,8 @@ ROUNDED = "identical numbers up to rounding"
 
 def shown(text: object, limit: int = 200) -> str:
     """One line of user text that any output can carry: no control, bidirectional or non-characters."""
-    return "".join(c for c in clean(str(text), limit) if not _is_noncharacter(c))
+    line = clean(str(text), limit)
+    return line if line.isprintable() else "".join(c for c in line if not _is_noncharacter(c))
 
 
 def shown_block(text: str, limit: int = 4000) -> str:

@@ -31,6 +31,8 @@ class BatchTooSmall(Rule):
         phases, double = profile.phases, profile.replays.double_batch
         if phases is None:
             return self.not_applicable("no steps were recorded")
+        if profile.serves:
+            return self.not_applicable("updates", "of requests the size is judged by `one_by_one`")
         if double is None:
             why = dict(profile.replays.refused).get("double_batch", "needs a replay")
             return self.not_applicable("time of twice the batch", why)

@@ -26,7 +26,7 @@ class DebugMode(Rule):
     on_traces = "debugging aids: a trace does not tell which are on"
     threshold = "any aid that costs time here is on (PyTorch tuning guide)"
     knobs = ("detect_anomaly",)
-    explains = ("idle_device",)
+    explains = ("idle_device", "unattributed_time", "unstable_steps")
 
     def check(self, profile: Profile) -> Finding:
         run = profile.run

@@ -16,15 +16,15 @@ class DenormalNumbers(Rule):
     decay, momenta of such parameters, long recurrences. One of them in an operation is enough to slow it
     down. Treat them as zero with `torch.set_flush_denormal(True)` right after importing torch, before it
     starts its threads. What they contribute to a sum is below its rounding. The ceiling is the part of
-    forward, backward and update that works on such tensors, times what a product with the worst of them
-    took more, as measured.
+    forward and backward that works on such tensors, times what a product with the worst of them took more,
+    and that of the update, times what its operations took more, as measured.
     """
 
     family = Family.NUMERICS
     kind = Kind.WASTE
     on_traces = "values of parameters: a trace does not hold them"
     threshold = (
-        f"{LEAST_SHARE:.0%} of a tensor denormal, and a product with it {SLOWER} times slower "
+        f"{LEAST_SHARE:.0%} of a tensor denormal, and a product or an update with it {SLOWER} times slower "
         "(set by experiment)"
     )
     knobs = ("flush_denormal",)
@@ -39,18 +39,23 @@ class DenormalNumbers(Rule):
         if found is None or found.share < LEAST_SHARE:
             return self.passed("0 denormal numbers were met among parameters, gradients and optimizer state")
         said = f"{percent(found.share)} of {OF[found.kind]}`{found.name}` is denormal"
-        if found.slowdown < SLOWER:
-            return self.passed(f"{said}; a product with it is {found.slowdown:.1f} times as slow")
-        parts = ("optimizer",) if found.kind == "state" else ("forward", "backward", "optimizer")
-        share = phases.share(*parts) * found.tensors_share * (1 - 1 / found.slowdown)
+        what, slower = "a product", found.slowdown
+        if found.update_slowdown > slower:
+            what, slower = "an update", found.update_slowdown
+        if slower < SLOWER:
+            return self.passed(f"{said}; {what} with it is {slower:.1f} times as slow")
+        share = phases.share("optimizer") * (1 - 1 / found.update_slowdown)
+        if found.kind != "state":
+            share += phases.share("forward", "backward") * (1 - 1 / found.slowdown)
         return self.opportunity(
-            f"{said}: a product with it is {found.slowdown:.1f} times as slow",
-            self.modelled(share),
+            f"{said}: {what} with it is {slower:.1f} times as slow",
+            self.modelled(share * found.tensors_share),
             advice="Treat them as zero: `torch.set_flush_denormal(True)` right after importing torch; "
             "results change below their rounding.",
             evidence={
                 "denormal_share": round(found.share, 4),
                 "slowdown": round(found.slowdown, 2),
+                "update_slowdown": round(found.update_slowdown, 2),
                 "share_of_parameters": round(found.tensors_share, 4),
             },
         )

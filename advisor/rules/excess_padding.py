@@ -5,6 +5,7 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 
 THRESHOLD = 0.50  # of the tokens (SageMaker Debugger, NLPSequenceRatio)
+SORTED = 0.10  # of what a model that answers is given, which sorting by length leaves out (set by experiment)
 
 
 class ExcessPadding(Rule):
@@ -18,11 +19,14 @@ class ExcessPadding(Rule):
 
     family = Family.INPUT
     kind = Kind.WASTE
+    knobs = ("length_bucketing",)
     on_traces = "token ids of batches: a trace does not hold them"
     threshold = f"padding more than {THRESHOLD:.0%} of the tokens (SageMaker Debugger, NLPSequenceRatio)"
 
     def check(self, profile: Profile) -> Finding:
         loader, phases = profile.loader, profile.phases
+        if profile.run is not None and profile.run.requests_padding is not None:
+            return self._of_requests(profile.run.requests_padding, profile)
         if loader is None or loader.padding_share is None:
             return self.not_applicable("padding", "needs batches of token ids from a DataLoader")
         if phases is None:
@@ -42,6 +46,19 @@ class ExcessPadding(Rule):
                 "share_of_step_that_grows_with_tokens": round(compute, 4),
                 "shapes": loader.shapes,
             },
+            knobs=(),
+        )
+
+    def _of_requests(self, saved: float, profile: Profile) -> Finding:
+        title = f"{percent(saved)} of what the model is given is padding that sorting by length leaves out"
+        if saved < SORTED or profile.phases is None:
+            return self.passed(title)
+        return self.opportunity(
+            title,
+            self.modelled(saved * profile.phases.share("forward")),
+            advice="Put requests of like length into one call of the model, which changes their order.",
+            evidence={"padding_share": round(saved, 4)},
+            knobs=("length_bucketing",),
         )
 
 

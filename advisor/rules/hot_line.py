@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.asking_lines import asks
 from advisor.profiles.derived.eligibility import share_of_step
 from advisor.profiles.facts.observed import LineCalls, Location
 from advisor.profiles.facts.profile import Profile, StepPhases
@@ -47,6 +48,10 @@ class HotLine(Rule):
         if place is None or lines[place] < THRESHOLD:
             most = lines[place] if place is not None else 0.0
             return self.passed(f"{percent(most)} of each step is at one line beside large operators")
+        if asks(profile, place):
+            return self.passed(
+                f"{percent(lines[place])} of each request is the model, beside large operators"
+            )
         ops = [op for op in window.ops if op.location is not None and _same(op.location, place)]
         small = share_of_step(profile, sum(op.self_ms for op in ops if not _is_plain(op.self_ms, op.calls)))
         calls = sum(op.calls for op in ops)
@@ -54,8 +59,9 @@ class HotLine(Rule):
         line = _calls_of(profile, place)
         what = f"{calls:.0f} operators are called there" if calls else "no operator is called there"
         name = f"{PurePath(place.file).name}:{place.line}"
+        within = ", called by backward" * any(s.inner and s.location == place for s in profile.hotspots)
         return self.opportunity(
-            f"{percent(lines[place])} of each step is at {name}, beside large operators: {what}",
+            f"{percent(lines[place])} of each step is at {name}{within}, beside large operators: {what}",
             self.timeline(lines[place], NEEDED),
             kind=Kind.HEADROOM if in_calls else self.kind,
             advice=f"Look at what {name} does in each step: do it less often, "
@@ -77,10 +83,18 @@ def self_shares(profile: Profile, phases: StepPhases) -> dict[Location, float]:
     """Share (0 to 1) of the step at each line that was met, without what large operators take there."""
     met: dict[Location, float] = defaultdict(float)
     waits = profile.loader is not None and profile.loader.num_workers > 0
+    started = _met_in(profile, "backward") | _met_in(profile, "optimizer")  # of the rest they hold nothing
+    called = {spot.location for spot in profile.hotspots if spot.inner}
     whole = _met_in(profile, "forward") & _met_in(profile, "optimizer")  # whole steps run there
     for spot in profile.hotspots:
-        is_part = hasattr(phases, f"{spot.phase}_ms") and spot.phase not in BY_ENGINE
-        if is_part and spot.location not in whole and not (waits and spot.phase == "input_wait"):
+        is_part = hasattr(phases, f"{spot.phase}_ms") and (spot.inner or spot.phase not in BY_ENGINE)
+        around = spot.phase == "other" and spot.location in started
+        if (
+            is_part
+            and not around
+            and spot.location not in whole
+            and not (waits and spot.phase == "input_wait")
+        ):
             met[spot.location] += spot.share * phases.share(spot.phase)
     ops = profile.window.ops if profile.window is not None else ()
     for place in met:
@@ -88,7 +102,7 @@ def self_shares(profile: Profile, phases: StepPhases) -> dict[Location, float]:
             op.self_ms
             for op in ops
             if op.location is not None
-            and op.phase not in BY_ENGINE
+            and (place in called or op.phase not in BY_ENGINE)
             and _same(op.location, place)
             and _is_plain(op.self_ms, op.calls)
         )
@@ -97,7 +111,7 @@ def self_shares(profile: Profile, phases: StepPhases) -> dict[Location, float]:
 
 
 def _met_in(profile: Profile, phase: str) -> set[Location]:
-    return {spot.location for spot in profile.hotspots if spot.phase == phase}
+    return {spot.location for spot in profile.hotspots if spot.phase == phase and not spot.inner}
 
 
 def _is_plain(self_ms: float, calls: float) -> bool:

@@ -104,6 +104,11 @@ def _advice(profile: Profile, window: Window, *, on_gpu: bool) -> str:
             'Replay launches at once: `model = torch.compile(model, mode="reduce-overhead")`, '
             "which needs constant shapes and more memory."
         )
+    if profile.serves:
+        return (
+            "Have fewer calls do the same: `torch.jit.freeze(torch.jit.trace(model, inputs))`, which fixes "
+            "weights and sizes; or answer several requests in one call."
+        )
     return (
         "Give each call more to do: raise `batch_size`, which takes more memory and changes convergence "
         "unless the learning rate follows."

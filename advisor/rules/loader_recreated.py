@@ -25,6 +25,8 @@ class LoaderRecreated(Rule):
         "(set by experiment), or which pin memory with persistent workers (Lightning)"
     )
 
+    explains = ("input_bound",)  # each starts with nothing prepared
+
     def check(self, profile: Profile) -> Finding:
         loader = profile.loader
         if loader is None:

@@ -64,9 +64,23 @@ class OptimizerBound(Rule):
 
 
 def update_share(profile: Profile, phases: StepPhases) -> float:
-    """Share of the step that goes to updates: of host time, or what a replay is sure of if that is more."""
+    """Share of the step that goes to updates: of host time, or what a replay is sure of if that is more.
+
+    Where there is a device it is at most what the device updates and waits for launches: a host that is
+    ahead of it costs nothing.
+    """
     off = profile.replays.optimizer_off
-    return max(phases.share("optimizer"), off.low if off is not None else 0.0)
+    return max(_timed_share(profile, phases), off.low if off is not None else 0.0)
+
+
+def _timed_share(profile: Profile, phases: StepPhases) -> float:
+    share, device = phases.share("optimizer"), None if profile.window is None else profile.window.device
+    if device is None or device.time is None or device.time.total_ms <= 0:
+        return share
+    waiting = dict(device.time.idle)
+    spent = dict(device.kernels_ms).get("optimizer", 0.0)
+    spent += waiting.get("launch", 0.0) + waiting.get("other", 0.0)
+    return min(share, spent / device.time.total_ms)
 
 
 def update_ceiling(rule: Rule, profile: Profile, phases: StepPhases) -> Ceiling:
@@ -74,7 +88,7 @@ def update_ceiling(rule: Rule, profile: Profile, phases: StepPhases) -> Ceiling:
     needed = (floor_ms(profile) or 0.0) / phases.step_ms if phases.step_ms > 0 else 0.0
     off = profile.replays.optimizer_off
     if off is None:
-        return rule.timeline(phases.share("optimizer") - needed)
+        return rule.timeline(_timed_share(profile, phases) - needed)
     share, low, high = (max(0.0, bound - needed) for bound in (off.share, off.low, off.high))
     return rule.measured(Share(share, low, high))
 

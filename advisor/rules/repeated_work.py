@@ -5,10 +5,12 @@ from collections.abc import Iterable
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.asking_lines import asks
 from advisor.profiles.facts.observed import LineCalls
 from advisor.profiles.facts.profile import Profile, StepPhases
 
 THRESHOLD = 0.05  # of the step; set by experiment
+FEW = 2  # times that the same is computed in a step, where it is no loop that does
 LEAST_SHARE = 0.02  # of its phase, of a line that is counted
 
 
@@ -38,7 +40,11 @@ class RepeatedWork(Rule):
             return self.not_applicable(
                 "values that lines compute", "need two steps that torch's modes can follow"
             )
-        lines = [line for line in profile.line_calls if line.repeated_share >= LEAST_SHARE]
+        lines = [
+            line
+            for line in profile.line_calls
+            if line.repeated_share >= LEAST_SHARE and not asks(profile, line.location)
+        ]
         share = _share(lines, phases)
         said = f"{percent(share)} of each step computes again what it has"
         if share < THRESHOLD or not lines:
@@ -84,7 +90,9 @@ def _advice(line: LineCalls, within: int) -> str:
             "Compute the weight once a step: put forward and loss into "
             "`with torch.nn.utils.parametrize.cached():`."
         )
-    if within >= line.repeated_across:
+    if line.repeated_across == 0 and line.calls <= FEW * (line.calls - line.repeated):
+        return f"Keep what the first call gives, and use it again: {line.location} makes it twice in a step."
+    if within >= line.repeated_across and line.repeated < line.calls:  # else nothing of it is ever new
         return (
             f"Compute it once in front of the loop around {line.location}, and use the result in each turn."
         )

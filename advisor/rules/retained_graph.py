@@ -21,7 +21,7 @@ class RetainedGraph(Rule):
     kind = Kind.WASTE
     on_traces = "graph nodes alive between steps: a trace does not hold them"
     threshold = "at least one graph node more after each step (by definition)"
-    explains = ("memory_growth",)
+    explains = ("memory_growth", "rising_step_time", "launch_bound")
     timed = False
 
     def check(self, profile: Profile) -> Finding:

@@ -17,7 +17,8 @@ class RolloutBound(Rule):
     model is called for one state at a time: each call takes as long as one for many states. Step several
     environments together and give all their states to one forward, use `torch.inference_mode()`, draw
     actions for all of them at once, or let processes play while the updates run. What else the rollout
-    spends its time in is named by line.
+    spends its time in is named by line. What has a loader, is named after an evaluation, or comes every
+    so many steps only, is no rollout.
     """
 
     family = Family.HOST
@@ -68,6 +69,7 @@ def is_rollout(run: RunFacts) -> bool:
     """Whether forwards without gradients are what updates learn from, rather than an evaluation."""
     return (
         run.evaluation_in_training_mode is True
+        and not run.evaluation_judges
         and run.evaluation_every is not None
         and run.evaluation_every <= OFTEN
         and (run.evaluation_forwards or 0) >= FORWARDS

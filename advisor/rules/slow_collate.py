@@ -5,7 +5,7 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.demand import feeding
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.rules.input_bound import THRESHOLD
-from advisor.rules.slow_item import in_ms, wait_ceiling
+from advisor.rules.slow_item import at_once, in_ms, wait_ceiling
 
 COLLATE = 0.30  # of making a batch; set by experiment
 
@@ -69,7 +69,4 @@ def _advice(loader: LoaderFacts) -> str:
             "Return tensors from the dataset and join them in one operation, "
             "`torch.stack(rows)` or `torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)`."
         )
-    return (
-        "Fetch a batch with one index: `def __getitems__(self, indices): return self.x[indices], "
-        "self.y[indices]`, with `DataLoader(..., collate_fn=torch.utils.data.default_convert)`."
-    )
+    return at_once(loader)

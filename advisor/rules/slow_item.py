@@ -2,13 +2,17 @@
 
 from advisor.advice.finding import Ceiling, Finding, Kind
 from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
-from advisor.profiles.derived.demand import WAITS, Feeding, feeding
+from advisor.profiles.derived.copies import against_workers
+from advisor.profiles.derived.demand import FILE_BYTES, WAITS, Feeding, feeding
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.profiles.facts.replayed import Share
 from advisor.rules.input_bound import THRESHOLD, without_wait
 
 SLOW_END = 10  # times the median, which one in a hundred items exceeds; set by experiment
 ONE_IN = 100
+TINY_MS = (
+    0.1  # of an item, up to which the calls around it cost most: one index takes some 0.01 (by experiment)
+)
 ONCE = 2.0  # times the wait that slow items would cost, from where they were slow once; set by experiment
 
 
@@ -20,8 +24,9 @@ class SlowItem(Rule):
     a request, a lock, a queue. A few items that are far slower than the others stop the loader just as well,
     since batches are handed over in order.
     Do once what every epoch repeats and store the result, work on a whole batch at a time in
-    `__getitems__(self, indices)`, or decode less: smaller images, a faster library. Items that wait for
-    files are the matter of `slow_storage`, joining them that of `slow_collate`.
+    `__getitems__(self, indices)`, or decode less: smaller images, a faster library. Items that lie in memory
+    and take microseconds each cost more to fetch one by one than all of a batch with one index. Items that
+    wait for files are the matter of `slow_storage`, joining them that of `slow_collate`.
     """
 
     family = Family.INPUT
@@ -51,6 +56,8 @@ class SlowItem(Rule):
             return self.passed(f"{title}; joining them takes longer")
         if fed.share_of_storage > 0:
             return self.passed(f"{title}; they wait for files")
+        if loader.item_told_bytes >= FILE_BYTES:
+            return self.passed(f"{title}; they come from another process")
         slow = fed.items_ms > fed.rest_ms * max(1, fed.workers)
         if not slow and not _stalls(fed, loader):
             return self.passed(title)
@@ -110,12 +117,39 @@ def _advice(fed: Feeding, loader: LoaderFacts) -> str:
     place = f" at {line}" if line is not None else f" in `{loader.dataset_type}`"
     if fed.waiting is not None and fed.waiting > WAITS:
         method = "`__iter__(self)`" if loader.iterable else "`__getitems__(self, indices)`"
-        return f"Ask for a whole batch at once{place}, in {method}: it then waits once, not once per item."
+        once = f"sk for a whole batch at once{place}, in {method}: it then waits once, not once per item."
+        workers = _hiding(fed)
+        if loader.num_workers or against_workers(loader, workers) is not None:
+            return f"A{once}"
+        return (
+            f"Let workers wait: `DataLoader(..., num_workers={workers})`, also more than there are CPUs, "
+            f"as items wait and do not compute. Or a{once}"
+        )
+    if 0 < (loader.item_ms or 0.0) <= TINY_MS and not loader.iterable and not loader.shapes_vary:
+        return at_once(loader)
     what = f"the work of `{line.function}`" if line is not None and line.function else "the work"
     return (
         f"Do {what}{place} once, offline, and store the result; "
         "a random augmentation stays in the item, since stored it would be the same in every epoch."
     )
+
+
+def at_once(loader: LoaderFacts) -> str:
+    """How a batch of items that lie in memory is taken with one index."""
+    if loader.dataset_type == "TensorDataset":
+        return (
+            "Take a batch with one index: `DataLoader(data, sampler=BatchSampler(RandomSampler(data), "
+            "batch_size, drop_last=False), batch_size=None)`."
+        )
+    return (
+        "Fetch a batch with one index: `def __getitems__(self, indices): return self.x[indices], "
+        "self.y[indices]`, with `DataLoader(..., collate_fn=torch.utils.data.default_convert)`."
+    )
+
+
+def _hiding(fed: Feeding) -> int:
+    """Workers that make the items of a step while it trains; a power of two up to 8."""
+    return next((count for count in (1, 2, 4) if fed.items_ms <= count * fed.rest_ms), 8)
 
 
 def _advice_on_stalls(loader: LoaderFacts) -> str:

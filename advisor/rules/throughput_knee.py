@@ -35,9 +35,8 @@ class ThroughputKnee(Rule):
         if half is not None:
             evidence["time_of_half_the_batch"] = round(half.share, 3)
         if half is not None and 2 * half.share - 1 < THRESHOLD:
-            advice = (
-                "Keep the batch, or halve it to free memory: half the batch gives as many samples/s, "
-                "but changes training, so compare the loss."
+            advice = "Keep the batch, or halve it to free memory: half the batch gives as many samples/s" + (
+                "." if profile.serves else ", but changes training, so compare the loss."
             )
         else:
             advice = "Keep the batch: a larger one costs memory and gives nothing."

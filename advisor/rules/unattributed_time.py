@@ -4,11 +4,14 @@ from pathlib import PurePath
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.asking_lines import asks
 from advisor.profiles.facts.observed import HotSpot
 from advisor.profiles.facts.profile import Profile
 
 THRESHOLD = 0.10  # of the step; TraceML warns at 10 %, and at 20 % again
 LOOP_MS = 0.1  # per step of Python loop and schedule around the parts; more matters only beyond it
+LEAST_MET = 0.1  # of the samples in no part, for a line to be named; set by experiment
+BY_ENGINE = ("backward", "optimizer")  # a line that starts these is not where the rest of the time is
 NEEDED = 0.5  # relative error of the ceiling: part of such code is needed, so medium begins at 20 %
 
 
@@ -41,20 +44,23 @@ class UnattributedTime(Rule):
                 f"{percent(phases.share('other'))} of the step is in no known part: "
                 f"{percent(share)} beside the loop itself"
             )
-        hottest = max(
-            (spot for spot in profile.hotspots if spot.phase == "other"),
-            key=lambda spot: spot.share,
-            default=None,
-        )
+        hottest = _hottest(profile)
         if hottest is None and profile.loader is None:
             return self.not_applicable(
                 f"{percent(phases.share('other'))} of the step is in no known part",
                 "without a DataLoader it may be the data, and no line was met in it",
             )
+        if hottest is not None and asks(profile, hottest.location):
+            return self.passed(
+                f"{percent(phases.share('other'))} of the step is what a library does around the model at "
+                f"{_place(hottest)}"
+            )
         return self.opportunity(
             f"{percent(phases.share('other'))} of each step is in no known part{_named(hottest)}",
             self.timeline(share, NEEDED),
-            advice=_advice(hottest),
+            advice=_advice(
+                hottest, profile.loader is None or _of_model(profile, hottest), serves=profile.serves
+            ),
             location=hottest.location if hottest is not None else None,
             evidence={
                 "other_ms": round(phases.other_ms, 4),
@@ -64,15 +70,41 @@ class UnattributedTime(Rule):
         )
 
 
+def _hottest(profile: Profile) -> HotSpot | None:
+    """The line that was met most, beside those that only start the update or backward."""
+    started = {spot.location for spot in profile.hotspots if spot.phase in BY_ENGINE and not spot.inner}
+    spots = [
+        spot
+        for spot in profile.hotspots
+        if spot.phase == "other" and spot.location not in started and spot.share >= LEAST_MET
+    ]
+    return max(spots, key=lambda spot: spot.share, default=None)
+
+
 def _named(hottest: HotSpot | None) -> str:
     return f", {percent(hottest.share)} of it at {_place(hottest)}" if hottest is not None else ""
 
 
-def _advice(hottest: HotSpot | None) -> str:
+def _of_model(profile: Profile, hottest: HotSpot | None) -> bool:
+    """Whether the line works with weights or with what the model answers, which workers do not have."""
+    if hottest is None:
+        return False
+    at = (hottest.location.file, hottest.location.line)
+    return any(
+        (line.graphed or line.weights > 0 or line.frozen > 0)
+        and (line.location.file, line.location.line) == at
+        for line in profile.line_calls
+    )
+
+
+def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool) -> str:
+    if hottest is not None and serves:
+        return f"Move what {_place(hottest)} does in front of the first request, or make it cheaper."
     if hottest is None:
         return "Look at what the loop does between `next(loader)`, the model and `optimizer.step()`."
     inside = f" in `{hottest.location.function}`" if hottest.location.function else ""
-    return f"Move what {_place(hottest)}{inside} does out of the loop, or into the loader's workers."
+    instead = "do it every few steps" if stays else "into the loader's workers"
+    return f"Move what {_place(hottest)}{inside} does out of the loop, or {instead}."
 
 
 def _place(spot: HotSpot) -> str:

@@ -5,12 +5,14 @@ Missing is not zero: a fact that was not observed is ``None``.
 
 from dataclasses import dataclass, field
 
+from advisor.base.unit import Unit
 from advisor.profiles.facts.growing import Growth
 from advisor.profiles.facts.inherited import Inherited
 from advisor.profiles.facts.machine import Machine
 from advisor.profiles.facts.observed import (
     CompileFacts,
     Denormals,
+    GradientFacts,
     HostFacts,
     HotSpot,
     LineCalls,
@@ -23,6 +25,7 @@ from advisor.profiles.facts.observed import (
 from advisor.profiles.facts.rates import Rates
 from advisor.profiles.facts.recorded import Collective, Window
 from advisor.profiles.facts.replayed import Replays
+from advisor.profiles.facts.served import ServedFacts
 
 __all__ = [
     "EmbeddingFacts",
@@ -80,7 +83,8 @@ class LoaderFacts:
     of construction: a second loader built over the same dataset has the same ordinal.
     ``item_ms`` and ``collate_ms`` are medians per item and per batch, of the first batches where items
     are fetched in the main process, else of a few items fetched there for the purpose; ``cpu_share`` is
-    the CPU share of that time. ``item_p99_ms`` is their slow end.
+    the share of that time in which the process was at work, or ready for a CPU. ``item_p99_ms`` is
+    their slow end.
 
     ``transport_ms`` is what passing one batch between processes costs. ``construct_ms`` is the mean time
     of constructing one, ``constructed`` how many the same line made over the same dataset and iterated.
@@ -88,12 +92,15 @@ class LoaderFacts:
     and of ending its workers; ``first_step_ms`` how much longer than the later ones the first step of an
     epoch usually works, without waits; ``epoch_wall_s`` the mean time between two epochs, ``epoch_wait_ms``
     the mean wait per batch, by epoch.
-    ``item_read_bytes`` are bytes read from files per item, ``network_filesystem`` the type of the file
+    ``item_read_bytes`` are bytes read from files per item, ``item_told_bytes`` those that another process
+    sent through a connection of ``multiprocessing``, ``network_filesystem`` the type of the file
     system where it is one. ``duplicate_share`` is the share of samples that several workers delivered.
     ``padding_share`` is the share of padding among the tokens of integer batches. ``shapes`` counts
     different batch shapes. ``slow_line`` is where sampling met the making of items most.
     ``dataset_changes`` names an attribute of the dataset, or of the function that joins its items, that the
     program changed between two epochs, ``inherited`` is what they hold that workers should not get a copy of.
+    ``items_change`` names one that the making of items changes, ``items_cached`` is whether it gets more
+    entries, as a cache does.
     ``draw_ms`` is the time per step in which the main process draws the
     numbers of items, where a sampler is the program's own, and ``draw_line`` where. ``fixed`` is why its
     iterator cannot be made anew within an epoch; ``None`` where it can.
@@ -129,6 +136,7 @@ class LoaderFacts:
     epoch_wall_s: float | None = None
     epoch_wait_ms: tuple[float, ...] = ()
     item_read_bytes: int | None = None
+    item_told_bytes: int = 0
     network_filesystem: str | None = None
     duplicate_share: float | None = None
     padding_share: float | None = None
@@ -139,6 +147,8 @@ class LoaderFacts:
     fixed: str | None = None
     draw_ms: float | None = None
     draw_line: Location | None = None
+    items_change: str | None = None
+    items_cached: bool = False
 
 
 @dataclass(frozen=True)
@@ -228,18 +238,25 @@ class RunFacts:
     """How the loop runs: what ticks, in which order, under which flags, and for how long.
 
     Seconds of ``evaluation_s``, ``save_s`` and ``gc_s`` are those since the first step,
-    as is ``wall_s``, the time that the program itself ran since then. ``*_every`` are steps between two
+    as is ``wall_s``, the time that the program itself ran since then; ``gc_asked_s`` of them are collections
+    that ``gc_location`` asks for. ``*_every`` are steps between two
     of a kind, ``None`` before two were seen. ``steps_total`` is the planned length where it is known,
     ``launch_steps`` how many one launch of the program makes, where that came to its own end.
     ``evaluation_records_graph`` is whether outputs in evaluation carry a graph, ``evaluation_forwards`` how
     many forwards one has, ``evaluation_rows`` the mean size of their first dimension, and
     ``evaluation_in_training_mode`` whether the model was in training mode in all of them, without
-    gradients. ``debug`` names debugging aids left on (``anomaly``, ``profiler``, ``launch_blocking``,
+    gradients. ``evaluation_judges`` is whether it has a loader, or its lines say that it only looks at the
+    model. ``debug`` names debugging aids left on (``anomaly``, ``profiler``, ``launch_blocking``,
     ``gradcheck``, ``distributed_debug``). ``nonfinite`` names what was NaN or infinite first (``loss`` or
     ``gradient``); ``finite_checks`` counts the steps in which that was looked for. Updates of a gradient
     scaler, and those that it skipped, are counted after the first 100 of a longer run; ``scaler_ms`` is its
     time per update. ``conv_fp32_precision`` is cuDNN's for float32 convolutions: ``tf32``, torch's default,
-    or ``ieee``.
+    or ``ieee``. ``own_profiler`` is where the program started a torch.profiler that goes on. Of a run
+    counted in requests, ``requests_in_training_mode`` is whether a model was in any of them,
+    ``requests_mode`` how much was recorded at most (``grad``, ``no_grad`` or ``inference_mode``), and
+    ``requests_whole`` whether the time between them counts. ``requests_batch`` are samples of a request where
+    a workload's are put together, ``requests_padding`` the share of these that is padding which sorting by
+    length leaves out.
     """
 
     clock: str = "optimizer"
@@ -251,6 +268,7 @@ class RunFacts:
     own_scaler: bool = False
     own_compile: bool = False
     own_backward_transforms: bool = False
+    own_profiler: Location | None = None
     deterministic: bool = False
     matmul_precision: str = "highest"
     conv_fp32_precision: str | None = None
@@ -271,6 +289,7 @@ class RunFacts:
     evaluation_forwards: float | None = None
     evaluation_rows: float | None = None
     evaluation_in_training_mode: bool | None = None
+    evaluation_judges: bool | None = None
     saves: int = 0
     save_every: float | None = None
     save_location: Location | None = None
@@ -278,6 +297,8 @@ class RunFacts:
     log_location: Location | None = None
     gc_s: float = 0.0
     gc_collections: int = 0
+    gc_asked_s: float = 0.0
+    gc_location: Location | None = None
     debug: tuple[str, ...] = ()
     debug_location: Location | None = None
     mkldnn_enabled: bool | None = None
@@ -290,6 +311,16 @@ class RunFacts:
     scaler_skipped: int = 0
     scaler_on_bf16: bool | None = None
     scaler_ms: float | None = None
+    requests_in_training_mode: bool | None = None
+    requests_mode: str | None = None
+    requests_whole: bool = False
+    requests_batch: int | None = None
+    requests_padding: float | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether a trained model answers requests."""
+        return self.clock == "request"
 
     @property
     def training_steps(self) -> int | None:
@@ -306,7 +337,8 @@ class Profile:
     ``ranks`` are the processes of a distributed run, ``None`` for a single one, ``collectives`` what they
     exchanged as far as traces tell.
     ``line_calls`` are the lines of the program that take the most time in calls of torch, or repeat the
-    most. ``denormals`` are those of a model on the CPU, where they are not flushed.
+    most, ``gradients`` what a few backwards bring. ``denormals`` are those of a model on the CPU, where they
+    are not flushed. ``served`` is how a run that is counted in requests answers them.
     """
 
     machine: Machine
@@ -324,6 +356,7 @@ class Profile:
     rates: Rates | None = None
     hotspots: tuple[HotSpot, ...] = ()
     line_calls: tuple[LineCalls, ...] = ()
+    gradients: GradientFacts | None = None
     syncs: tuple[SyncPoint, ...] | None = None
     compile: CompileFacts | None = None
     host: HostFacts | None = None
@@ -332,6 +365,17 @@ class Profile:
     watching: float | None = None
     growth: Growth | None = None
     denormals: Denormals | None = None
+    served: ServedFacts | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether a trained model answers requests."""
+        return self.run is not None and self.run.serves
+
+    @property
+    def unit(self) -> Unit:
+        """What the run is counted in."""
+        return Unit.REQUEST if self.serves else Unit.STEP
 
     @property
     def peak_bytes(self) -> int:

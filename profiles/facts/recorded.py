@@ -162,7 +162,8 @@ class Collective:
     ``ms`` is their time on this rank, ``wait_ms`` the part of it before the last rank came; ``None`` where
     no traces of other ranks tell. ``bytes`` is the whole tensor of one exchange, ``bus_bytes_per_s`` its bus
     bandwidth as nccl-tests define it, without the waiting. ``overlapped`` is the share of ``ms`` in which the
-    rank computed.
+    rank computed, ``overlapped_in_turn`` that of the first, the second, ... of a step, as of the buckets of
+    gradients; empty where steps differ in their number, or have one or very many.
     """
 
     kind: str
@@ -173,6 +174,7 @@ class Collective:
     wait_ms: float | None = None
     bus_bytes_per_s: float | None = None
     overlapped: float = 0.0
+    overlapped_in_turn: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Replacing an attribute of a module or class for a while, and putting back exactly what was there."""
 
 import functools
+import inspect
 import os
 import weakref
 from _thread import get_ident
@@ -30,7 +31,7 @@ class Patch:
     def install(self) -> None:
         """Put the wrapper in place."""
         self._own = self._name in vars(self._owner)
-        self.original = vars(self._owner)[self._name] if self._own else getattr(self._owner, self._name)
+        self.original = vars(self._owner)[self._name] if self._own else _inherited(self._owner, self._name)
         self.replacement = functools.update_wrapper(self._make(self.original), self.original)
         setattr(self._owner, self._name, self.replacement)
         self.installed = True
@@ -43,6 +44,13 @@ class Patch:
             else:
                 delattr(self._owner, self._name)
         self.installed = False
+
+
+def _inherited(owner: Any, name: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:  # of a class of TorchScript, where only instances know
+        return inspect.getattr_static(owner, name)
 
 
 class Scope:
@@ -92,12 +100,16 @@ class Scope:
             self._thread = self.watched = get_ident()
 
 
-def untraced(function: Any) -> Callable[..., Any]:
-    """Keep dynamo from compiling a wrapper of ours; the functions it calls are compiled as ever."""
+def untraced(function: Any, *, below: bool = False) -> Callable[..., Any]:
+    """Keep dynamo from compiling a wrapper of ours; the functions it calls are compiled as ever.
+
+    Args:
+        below: Whether those are left out as well, for a hook that calls nothing of the program's.
+    """
     # from C: torch._dynamo itself takes seconds to import, and most programs never need it
     from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
-    skip_this_alone = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.DEFAULT)
-    set_code_exec_strategy(function.__code__, skip_this_alone)
+    called = _FrameAction.SKIP if below else _FrameAction.DEFAULT
+    set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, called))
     wrapper: Callable[..., Any] = function
     return wrapper

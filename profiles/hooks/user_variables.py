@@ -62,6 +62,7 @@ def filled_at(variable: Variable) -> Location:
     frame, name = variable.frame, variable.name.rpartition(".")[2]
     spaces = (frame.f_globals, vars(variable.owner))
     functions = [each for space in spaces for each in list(space.values()) if isinstance(each, FunctionType)]
+    name = "addHandler" if variable.owner.__module__ == "logging" else name
     codes = [frame.f_code, *(each.__code__ for each in functions)]
     for code in codes:
         if code.co_filename == frame.f_code.co_filename and (line := _adding_line(code, name)):
@@ -78,8 +79,9 @@ def _parts(name: str, value: Any, frame: FrameType) -> Iterator[Variable]:
 
 
 def _adding_line(code: CodeType, name: str) -> int | None:
-    """The line of a ``name += ...`` or a ``name.append(...)``."""
+    """The line of ``name += ...``, ``name.append(...)``, ``name = cat([name])``, ``x.addHandler(...)``."""
     line = code.co_firstlineno
+    loaded = 0  # the last line that read it
     before: list[dis.Instruction] = []
     for instruction in dis.get_instructions(code):
         # from Python 3.13 on ``starts_line`` is a flag
@@ -87,8 +89,12 @@ def _adding_line(code: CodeType, name: str) -> int | None:
         recent = before[-4:]
         is_stored = instruction.argval == name and instruction.opname.startswith("STORE")
         operators = [each.argrepr for each in recent[-2:] if each.opname == "BINARY_OP"]
-        if is_stored and any(operator.endswith("=") for operator in operators):
+        if is_stored and (loaded == line or any(operator.endswith("=") for operator in operators)):
             return line
+        if instruction.argval == name and instruction.opname.startswith("LOAD"):
+            loaded = line
+            if name == "addHandler":
+                return line
         if instruction.argval in ADDING and any(each.argval == name for each in recent):
             return line
         before.append(instruction)

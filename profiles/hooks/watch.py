@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from advisor.base.unit import Unit
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import Machine, with_torch
 from advisor.profiles.facts.observed import Denormals, HotSpot, SyncPoint
@@ -15,6 +16,7 @@ from advisor.profiles.hooks.loading.recorded_batches import RecordedBatches
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.model.discovery import dynamo_at_work
 from advisor.profiles.hooks.model.registered_hooks import RegisteredHooks
+from advisor.profiles.hooks.model.requests import Requests, Trains
 from advisor.profiles.hooks.model.roots import Roots
 from advisor.profiles.hooks.omission import Anomalies, Backwards, Graphs, Omissions, Part, Reductions, Updates
 from advisor.profiles.hooks.optimizer.denormals import denormals
@@ -34,14 +36,13 @@ from advisor.profiles.hooks.surroundings.garbage import Garbage
 from advisor.profiles.hooks.surroundings.growing import GrowthWatch
 from advisor.profiles.hooks.surroundings.logs import Logs
 from advisor.profiles.hooks.surroundings.memory import MemoryWatch
+from advisor.profiles.hooks.surroundings.precisions import conv_precision, matmul_precision
 from advisor.profiles.hooks.surroundings.seeds import Seeds
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
     from torch.optim import Optimizer
-
-PRECISION_OF_BACKEND = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
 
 
 class Watch:
@@ -55,6 +56,8 @@ class Watch:
         seed: Seeds Python, numpy and torch at ``install``.
         seed_offset: Added to every seed that the program sets.
         loss_limit: How many losses to keep.
+        unit: Whether its steps or its requests are watched.
+        between: Of requests: what happens between them counts, too.
         compiling: Watches dynamo, if somebody has armed it.
 
     Attributes:
@@ -74,13 +77,20 @@ class Watch:
         seed_offset: int = 0,
         loss_limit: int = 64,
         compiling: Compiling | None = None,
+        unit: Unit = Unit.STEP,
+        between: bool = False,
     ) -> None:
         self.num_norms = 0
         self._run = run
         self._clock = clock
         self._scope = Scope()
         self._seeds = Seeds(self._scope, seed, seed_offset)
-        self._roots = Roots(run, clock, self._scope)
+        self._requests: Requests | None = None
+        if unit is Unit.REQUEST:
+            self._requests = Requests(
+                run, clock, self._scope, between=between, settle=lambda: self._roots.settle()
+            )
+        self._roots = Roots(run, clock, self._scope, self._requests)
         self._loaders = Loaders(run, clock, self._scope)
         self._losses = Losses(
             run, clock, self._scope, began=self._roots.settle, done=self._loaders.credit, limit=loss_limit
@@ -95,10 +105,11 @@ class Watch:
         self._taps = (
             self._seeds, self._roots, self._loaders, self._losses, self._optimizers, self._saves,
             self._logs, self._garbage, self._debugging, self._transfers, self._hooks,
+            *((self._requests,) if self._requests is not None else ()),
         )  # fmt: skip
         self._compiling = compiling
         self._syncs = Syncs(clock, self._scope)
-        self._sampler = Sampler(clock)
+        self._sampler = Sampler(clock, unless=self._losses.gradients.at_work)
         self._drawing = Drawing(clock, self._scope)
         self.lineage = Lineage(clock)
         self._denormals: Denormals | None = None
@@ -154,6 +165,8 @@ class Watch:
         self._losses.inspect(on)
         self._optimizers.inspect(on)
         self.memory.inspect(on)
+        if self._requests is not None:
+            self._requests.served.inspect(on)
 
     def probe(self) -> None:
         """Cost out the training loader; at a step border of a process that only times count of."""
@@ -183,6 +196,12 @@ class Watch:
             ValueError: It cannot be left out; the message is the reason.
         """
         self._omissions.omit(part)
+
+    @property
+    def requests(self) -> Requests:
+        """Those of a run that is counted in them."""
+        assert self._requests is not None  # asked of such a run alone
+        return self._requests
 
     def follow(self) -> None:
         """Take note of who subscribes after a configuration: some taps are installed only when needed."""
@@ -261,9 +280,11 @@ class Watch:
             syncs=self._synced,
             hotspots=self._hotspots,
             line_calls=self.lineage.facts(),
+            gradients=self._losses.gradients.facts(self._roots.modules()),
             watching=self._watching(),
             growth=self.growth.facts(),
             denormals=self._denormals,
+            served=None if self._requests is None else self._requests.served.facts(),
         )
 
     def _parameters(self) -> "list[Tensor]":
@@ -301,6 +322,8 @@ class Watch:
         return watching_s(phases) / ((spent - first) / 1e9 / steps)
 
     def _before_first_update(self, optimizer: "Optimizer") -> None:
+        if self._requests is not None:
+            raise Trains
         self._losses.done = None  # from now on a step ends with an update
         self._roots.own(optimizer)
 
@@ -316,6 +339,8 @@ class Watch:
         import torch
 
         steps = self._optimizers.updates if self._optimizers.seen else self._losses.backwards
+        if self._requests is not None:
+            steps = self._clock.steps
         loader = self._loaders.training()
         samples, source = self._samples(loader, steps)
         return RunFacts(
@@ -331,7 +356,7 @@ class Watch:
             deterministic=torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic,
             matmul_precision=matmul_precision(),
             num_threads=torch.get_num_threads(),
-            conv_fp32_precision=_conv_precision(),
+            conv_fp32_precision=conv_precision(),
             sum_reduced_loss=self._losses.sum_reduced,
             steps_seen=self._clock.steps,
             epoch_s=None if loader is None else loader.epoch_s,
@@ -343,6 +368,7 @@ class Watch:
             **self._garbage.facts(),
             **self._debugging.facts(),
             **self._losses.scaler.facts(self._roots.autocast_types),
+            **({} if self._requests is None else self._requests.facts()),
             **nonfinite_facts(self._losses, self._optimizers, self._roots),
         )
 
@@ -367,25 +393,6 @@ def period_of(sequence: list[int]) -> int:
     """
     length = next((n for n in range(1, len(sequence)) if sequence[n:] == sequence[:-n]), len(sequence))
     return max(1, sequence[:length].count(0))
-
-
-def _conv_precision() -> str:
-    """torch's own word for how convolutions of float32 are computed on CUDA: ``tf32`` or ``ieee``."""
-    import torch
-
-    found = torch._C._get_fp32_precision_getter("cuda", "conv")
-    return "tf32" if found == "tf32" else "ieee"
-
-
-def matmul_precision() -> str:
-    """``highest``, ``high`` or ``medium``, whichever of torch's two interfaces set it."""
-    import torch
-
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:  # the program uses the newer interface, which the older one refuses to mix with
-        precision = torch.backends.cuda.matmul.fp32_precision
-        return PRECISION_OF_BACKEND.get(precision, "highest")
 
 
 def _device(roots: tuple[RootFacts, ...]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_device, a_gpu_profile, a_profile, a_rich_profile, a_share, a_window
+from builders import a_device, a_gpu_profile, a_machine, a_profile, a_rich_profile, a_share, a_window
 
 from advisor.advice.advise import CLEAN_STEPS, advise, in_order, summary
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
@@ -125,9 +125,15 @@ def test_an_interrupt_is_no_failure_of_a_rule() -> None:
 
 def test_a_cause_stands_directly_before_a_symptom_that_it_explains() -> None:
     symptom, other = a_rule("symptom", 0.5), a_rule("other", 0.4)
-    cause = a_rule("cause", 0.05, explains=("symptom",))
+    cause = a_rule("cause", 0.15, explains=("symptom",))
     assert order(symptom, other, cause) == ["cause", "symptom", "other"]
     assert said(a_profile(), symptom, cause)["cause"].explains == "symptom"
+
+
+def test_a_small_cause_explains_no_large_symptom() -> None:
+    symptom, cause = a_rule("symptom", 0.5), a_rule("cause", 0.05, explains=("symptom",))
+    assert order(symptom, cause) == ["symptom", "cause"]
+    assert said(a_profile(), symptom, cause)["cause"].explains is None
 
 
 def test_a_cause_of_what_was_not_found_explains_nothing() -> None:
@@ -311,6 +317,29 @@ def test_a_step_with_a_device_is_compute_bound_only_where_the_device_computes() 
     computing = a_gpu_profile(window=a_window(device=a_device(time=busy)), phases=host)
     assert summary([], waiting) == "Nothing found that wastes more than a few percent"
     assert summary([], computing) == "94 % of the step computes: the run is compute-bound"
+
+
+def test_a_trace_without_events_of_its_device_is_not_called_compute_bound() -> None:
+    host = a_profile(phases_ms={"forward": 9.6}).phases
+    trace = a_profile(a_machine(cuda=True), target_kind="trace", phases=host)
+    assert summary([], trace).endswith("no event of a device was recorded")
+    on_cpu = a_profile(a_machine(cuda=False), target_kind="trace", phases=host)
+    assert summary([], on_cpu).endswith("the run is compute-bound")
+
+
+def test_a_device_that_works_for_a_part_of_the_hosts_step_is_not_called_busy() -> None:
+    works = DeviceTime(
+        total_ms=4.0, computing_ms=3.9, exposed_communication_ms=0.0, exposed_copies_ms=0.0, idle_ms=0.1
+    )
+    host = a_profile(phases_ms={"forward": 9.6}).phases
+    short = a_gpu_profile(window=a_window(device=a_device(time=works)), phases=host)
+    assert summary([], short) == "the device works for 4 ms of the host's 10 ms, and computes 98 % of that"
+
+
+def test_what_a_compute_bound_run_could_gain_stands_in_the_summary() -> None:
+    computing = a_profile(phases_ms={"forward": 9.1})
+    findings = advise(a_profile(), {"b": a_rule("b", 0.4, kind=Kind.HEADROOM)})
+    assert summary(findings, computing) == "91 % of the step computes; b"
 
 
 def test_parts_that_sum_to_more_than_the_step_do_not_compute_more_than_all_of_it() -> None:

@@ -11,7 +11,7 @@ from programs import LIMIT_S, failed, fired, told
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
 RECORDED = HERE / "recorded"
-OPTIONS = ("--quiet", "--format", "json", "--budget", "40s", "--steps-planned", "1000")
+OPTIONS = ("--quiet", "--format", "json", "--budget", "40s", "--steps-planned")
 TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
 REPAIRED = "--repaired"
 A_FIFTH = 0.2  # of the step, below which what is told of a repaired program may be the busy machine's
@@ -33,6 +33,7 @@ class Situation:
         unless: Expression for the passed check of a rule among the answers that tells why nothing is wrong
         here:
             not every processor has every fault.
+        planned: Steps of the whole training.
         ranks: Whether it is started by torchrun.
         quick: Whether `make test` runs it live.
     """
@@ -44,6 +45,7 @@ class Situation:
     never: tuple[str, ...] = ()
     among: int = 1
     unless: str = ""
+    planned: int = 1000
     ranks: bool = False
     quick: bool = False
 
@@ -75,7 +77,6 @@ SITUATIONS = (
         says=(r"\d calls at",),
         place="self.head(features[row])",
         never=(r"fused=True",),
-        quick=True,
     ),
     Situation(
         "parametrized_cell",
@@ -89,7 +90,6 @@ SITUATIONS = (
         "bursts_of_workers",
         ("input_bound", "slow_item"),
         says=(r"waits for (data|items)",),
-        quick=True,
     ),
     Situation(
         "counted_calls",
@@ -110,7 +110,6 @@ SITUATIONS = (
         says=(r"\d+ groups", r"one group"),
         place="AdamW",
         never=(r"fused=True",),
-        quick=True,
     ),
     Situation(
         "reading_thread",
@@ -158,6 +157,182 @@ SITUATIONS = (
         place="choice",
         never=(r"more than \d workers", r"num_workers=[1-9]", r"prefetch_factor", r"[Mm]ake items cheaper"),
     ),
+    Situation(
+        "averaged_weights",
+        ("tensor_loop",),
+        says=(r"_foreach",),
+        place="value.mul_(DECAY)",
+        never=(r"fused=True", r"torch\.compile"),
+    ),
+    Situation(
+        "predictions_joined",
+        ("rising_step_time",),
+        says=(r"more in each step than in the last", r"answers"),
+        place="torch.cat",
+    ),
+    Situation(
+        "state_with_history",
+        ("rising_step_time", "retained_graph"),
+        says=(r"detach\(\)",),
+        never=(r"[Oo]ther programs on", r"torch\.compile"),
+    ),
+    Situation(
+        "graph_scaled_anew",
+        ("repeated_work",),
+        says=(r"`unique|`torch\.unique", r"keep the result"),
+        place="torch.unique",
+    ),
+    Situation(
+        "batch_of_lists",
+        ("tensors_from_lists",),
+        says=(r"numbers, one by one", r"stack"),
+        place="list(each) for each in",
+        never=(r"fused=True",),
+    ),
+    Situation(
+        "copied_memory",
+        ("rising_step_time", "hot_line", "unattributed_time"),
+        place=".copy()",
+    ),
+    Situation(
+        "generator_of_module",
+        ("copied_generators",),
+        says=(r"draw the same numbers, .* `RNG`",),
+        place="RNG = np.random",
+    ),
+    Situation(
+        "database_kept_open",
+        ("shared_handles",),
+        says=(r"share one open sqlite3\.Connection, `dataset\.base`", r"[Oo]pen it in each worker"),
+        place="self.base = None if",
+        never=(r"num_workers=[2-9]",),
+    ),
+    Situation(
+        "cache_in_workers",
+        ("lost_state",),
+        says=(r"`dataset\.decoded`", r"persistent_workers=True"),
+    ),
+    Situation(
+        "handlers_pile_up",
+        ("rising_step_time", "piling_hooks"),
+        says=(r"more in each step than in the last", r"handler"),
+        place="addHandler",
+        never=(r"[Oo]ther programs on",),
+    ),
+    Situation(
+        "loss_over_samples",
+        ("piecewise_calls",),
+        says=(r"computes for one piece after the other", r"over a dimension of the whole tensor"),
+        never=(r"loader's workers", r"fused=True"),
+    ),
+    Situation(
+        "gradients_checked",
+        ("tensor_loop",),
+        says=(r"tensors one after the other", r"clip_grad_norm_"),
+        place="torch.isnan(parameter.grad)",
+        never=(r"fused=True", r"AveragedModel"),
+    ),
+    Situation(
+        "matched_in_python",
+        ("hot_line",),
+        says=(r"matched_in_python\.py:\d+",),
+        place="sum((a - b) ** 2",
+        never=(r"fused=True",),
+    ),
+    Situation(
+        "labels_of_workers",
+        ("limit_ahead",),
+        says=(r"the limit of 4,096 is met at step", r"`labels`.*\.clone\(\)"),
+        place="labels.append",
+        planned=5000,
+    ),
+    Situation(
+        "averaged_by_copies",
+        ("copied_weights",),
+        says=(r"copies tensors one after the other", r"AveragedModel"),
+        place="copy.deepcopy(student)",
+        never=(r"fused=True",),
+    ),
+    Situation(
+        "losses_kept_short",
+        ("retained_graph",),
+        says=(r"held by `(curve|answers)`", r"\.detach\(\)"),
+        place=".append(",
+    ),
+    Situation(
+        "loader_each_epoch",
+        ("loader_recreated",),
+        says=(r"builds a new loader", r"persistent_workers=True"),
+        place="return DataLoader",
+    ),
+    Situation(
+        "scoring_thread",
+        ("busy_thread",),
+        says=(r"`counting`", r"take turns"),
+    ),
+    Situation(
+        "unrolled_gates",
+        ("unrolled_recurrence",),
+        says=(r"moment by moment", r"torch\.nn\.LSTM"),
+        never=(r"fused=True", r"batch_size"),
+    ),
+    Situation(
+        "looked_at_in_training",
+        ("evaluation_bound",),
+        says=(r"Evaluate every",),
+        place="law(places[-1]",
+        never=(r"environments", r"plays"),
+    ),
+    Situation(
+        "rows_of_tensors",
+        ("slow_item", "slow_collate"),
+        says=(r"with one index", r"BatchSampler"),
+        never=(r"Let workers wait", r"offline"),
+    ),
+    Situation(
+        "filter_each_item",
+        ("slow_item",),
+        says=(r"`bank`.* once",),
+        never=(r"wait and do not compute",),
+    ),
+    Situation(
+        "losses_apart",
+        ("separate_backwards",),
+        says=(r"backwards before each update", r"sum\(losses\)\.backward\(\)"),
+        place="retain_graph=True",
+    ),
+    Situation(
+        "fake_with_graph",
+        ("unused_gradients",),
+        says=(r"no update uses", r"detach\(\)"),
+        place="loss.backward()",
+    ),
+    Situation(
+        "collected_each_step",
+        ("garbage_collection",),
+        says=(r"gc\.collect\(\).* asks for", r"out of the step"),
+        place="gc.collect()",
+        never=(r"gc\.freeze",),
+    ),
+    Situation(
+        "shared_through_manager",
+        ("piped_items",),
+        says=(r"through a pipe", r"share_memory_\(\)"),
+        never=(r"more than \d workers", r"num_workers=[2-9]"),
+    ),
+    Situation(
+        "evaluator_beside",
+        ("busy_child",),
+        says=(r"`scorer`", r"fewer threads"),
+    ),
+    Situation(
+        "features_frozen",
+        ("frozen_features",),
+        says=(r"learn nothing", r"compute once"),
+        place="backbone(batch)",
+        never=(r"loader's workers",),
+        among=2,
+    ),
 )
 
 
@@ -167,10 +342,10 @@ def command(situation: Situation, *arguments: str) -> list[str]:
     Args:
         arguments: Of the program.
     """
-    path = str(situation.path)
+    path, options = str(situation.path), (*OPTIONS, str(situation.planned))
     if situation.ranks:
-        return ["profile", *OPTIONS, "--exec", "--", *TORCHRUN, path, *arguments]
-    return ["profile", path, *OPTIONS, *(("--", *arguments) if arguments else ())]
+        return ["profile", *options, "--exec", "--", *TORCHRUN, path, *arguments]
+    return ["profile", path, *options, *(("--", *arguments) if arguments else ())]
 
 
 def complaint(situation: Situation, result: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Of situations from public reports the true cause is told first, and nothing that does not fit.
 
-`make test` judges recorded profiles of all of them, with the fault and without, and runs the quick ones live;
+`make test` judges recorded profiles of all of them, with the fault and without, and runs one live;
 `make planted` runs all of them live.
 """
 

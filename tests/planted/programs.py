@@ -8,7 +8,7 @@ FAULTS = sorted((HERE / "faults").glob("*.py"))
 CLEAN = sorted((HERE / "clean").glob("*.py"))
 HEADROOM = frozenset({
     "fp32_matmul", "amp_unused", "contiguous_conv", "unfused_pointwise", "launch_bound", "batch_too_small",
-    "throughput_knee", "optimizer_bound", "single_tensor_optimizer",
+    "throughput_knee", "optimizer_bound", "single_tensor_optimizer", "one_by_one",
 })  # fmt: skip
 """Rules whose findings are no waste: that the fault is found is enough."""
 DISTURBED = frozenset({"other_load", "throttled"})  # findings about the machine at this moment
@@ -19,6 +19,20 @@ LOOKS = (1, 2)  # on shared machines other load hides or feigns
 OPTIONS = ("--quiet", "--format", "json", "--budget", "30s", "--steps-planned", "1000")
 """Of ``advisor profile``. What comes once, such as a cold cache, is weighed against the planned steps."""
 LIMIT_S = 240.0  # for one run
+OF_REQUESTS = frozenset({
+    "calibration_is_validation", "cold_request", "gradients_in_inference", "int8_saturation",
+    "int8_without_vnni", "kv_cache_off", "masked_pruning", "one_by_one", "preprocessing_bound",
+    "repeated_model_load", "retraced", "runtime_threads", "spinning_runtime", "train_mode_inference",
+    "unfolded_batch_norm",
+})  # fmt: skip
+"""Rules that judge requests to a trained model."""
+SERVING = "serves_"  # begins the name of a clean program that answers requests
+
+
+def options_of(path: Path) -> tuple[str, ...]:
+    """Options of ``advisor profile`` for a program."""
+    serves = rule_of(path) in OF_REQUESTS or path.stem.startswith(SERVING)
+    return (*OPTIONS, "--objective", "latency") if serves else OPTIONS
 
 
 def rule_of(path: Path) -> str:

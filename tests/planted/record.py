@@ -14,7 +14,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from programs import CLEAN, FAULTS, HEADROOM, HERE, LIMIT_S, LOOKS, OPTIONS, complaint, rule_of, told_before
+from programs import (
+    CLEAN,
+    FAULTS,
+    HEADROOM,
+    HERE,
+    LIMIT_S,
+    LOOKS,
+    complaint,
+    options_of,
+    rule_of,
+    told_before,
+)
 from recordings import recorded_profile, recording, recording_of, said_of
 
 from advisor.profiles.derived.disturbance import disturbances
@@ -38,7 +49,14 @@ def look_at(path: Path) -> Profile:
     """
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder, "profile.json")
-        command = [sys.executable, str(HERE / "profile_kept.py"), str(kept), "profile", str(path), *OPTIONS]
+        command = [
+            sys.executable,
+            str(HERE / "profile_kept.py"),
+            str(kept),
+            "profile",
+            str(path),
+            *options_of(path),
+        ]
         here = Path(folder, "here")
         here.mkdir()
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=here)

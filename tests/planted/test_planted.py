@@ -1,7 +1,7 @@
 """Every planted fault is found, and nothing is found in programs that are clean, when they are really run.
 
 Each script is run by `advisor profile` as a user would. The name of a faulty one begins with the id of the
-rule that must name its fault. `make test` runs three of them, and judges recorded profiles of all
+rule that must name its fault. `make test` runs two of them, and judges recorded profiles of all
 (`test_recorded.py`); `make planted` runs all of them.
 """
 
@@ -22,22 +22,22 @@ from programs import (
     HEADROOM,
     LIMIT_S,
     LOOKS,
-    OPTIONS,
     complaint,
     failed,
+    options_of,
     rule_of,
     told,
     told_before,
 )
 
-ALWAYS = ("debug_mode__anomaly_detection_everywhere", "slow_item__decodes_images", "lstm_forecaster")
-"""Quick ones with a different loop each: a fault by replay, one of the loader, and none."""
+ALWAYS = ("debug_mode__anomaly_detection_everywhere", "lstm_forecaster")
+"""Quick ones: a fault by replay, and none; one of the loader is in `tests/runs/test_profiling.py`."""
 
 
 @cache
 def profiled(path: Path, look: int = 1) -> dict[str, Any]:
     """What ``advisor profile`` says of a script; each look is a run of its own."""
-    command = [sys.executable, "-m", "advisor", "profile", str(path), *OPTIONS]
+    command = [sys.executable, "-m", "advisor", "profile", str(path), *options_of(path)]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=folder

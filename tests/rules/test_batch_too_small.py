@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_share
+from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_served_profile, a_share
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import MemoryUse
@@ -110,3 +110,8 @@ def test_a_refused_replay_says_why() -> None:
 )
 def test_without_the_facts_nothing_is_said(profile: Profile) -> None:
     assert BatchTooSmall().check(profile).state is State.NOT_APPLICABLE
+
+
+def test_the_size_of_requests_is_judged_by_a_rule_of_its_own() -> None:
+    finding = BatchTooSmall().check(replace(a_served_profile(), replays=Replays(double_batch=a_share(1.0))))
+    assert finding.state is State.NOT_APPLICABLE and "one_by_one" in finding.title

@@ -12,7 +12,8 @@ from advisor.rules.denormal_numbers import DenormalNumbers
 
 def some(**facts: Any) -> Denormals:
     return Denormals(**{
-        "name": "2.weight", "share": 0.6, "kind": "parameter", "tensors_share": 0.9, "slowdown": 20.0, **facts
+        "name": "2.weight", "share": 0.6, "kind": "parameter", "tensors_share": 0.9, "slowdown": 20.0,
+        "update_slowdown": 20.0, **facts
     })  # fmt: skip
 
 
@@ -40,11 +41,17 @@ def test_of_momenta_only_the_update_is_slow() -> None:
 
 
 def test_a_processor_that_does_not_mind_passes() -> None:
-    finding = check(some(slowdown=1.1))
+    finding = check(some(slowdown=1.1, update_slowdown=1.0))
     assert (finding.state, finding.title) == (
         State.PASSED,
         "60 % of `2.weight` is denormal; a product with it is 1.1 times as slow",
     )
+
+
+def test_a_processor_that_minds_them_in_updates_alone_is_told_so() -> None:
+    finding = check(some(slowdown=1.0, update_slowdown=4.0))
+    assert finding.title == "60 % of `2.weight` is denormal: an update with it is 4.0 times as slow"
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(2 / 10 * 0.9 * 0.75)
 
 
 def test_a_few_or_none_pass() -> None:

@@ -1,7 +1,8 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_loader, a_profile
+from builders import a_gpu_profile, a_loader, a_profile, a_served_profile
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.profile import StepPhases
@@ -44,3 +45,15 @@ def test_on_a_gpu_the_host_waits_while_tokens_are_computed() -> None:
 def test_missing_facts_are_named() -> None:
     assert check(None).title.startswith("padding: needs batches of token ids")
     assert ExcessPadding().check(a_profile(loader=a_loader(padding_share=0.7))).state is State.NOT_APPLICABLE
+
+
+def test_requests_of_unlike_length_are_to_be_sorted() -> None:
+    def of_requests(saved: float) -> Finding:
+        profile = a_served_profile()
+        assert profile.run is not None
+        return ExcessPadding().check(replace(profile, run=replace(profile.run, requests_padding=saved)))
+
+    finding = of_requests(0.3)
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.3)
+    assert finding.knobs == ("length_bucketing",) and "like length" in finding.advice
+    assert of_requests(0.05).state is State.PASSED

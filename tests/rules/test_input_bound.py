@@ -3,6 +3,7 @@ from typing import Any
 from builders import a_loader, a_profile, a_share, a_window
 
 from advisor.advice.finding import Severity, State
+from advisor.profiles.facts.inherited import Inherited
 from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.profiles.facts.replayed import Replays, Share
 from advisor.rules.input_bound import InputBound
@@ -79,3 +80,24 @@ def test_workers_that_deliver_in_bursts_make_a_step_wait_whatever_a_short_replay
     assert (bursts.state, bursts.severity) == (State.OPPORTUNITY, Severity.HIGH)
     ahead = InputBound().check(a_profile(loader=a_loader(num_workers=2), device="cuda:0", **facts))
     assert ahead.state is State.PASSED and "while other work goes on" in ahead.title
+
+
+def test_no_more_workers_are_advised_than_read_and_draw_as_the_program_does() -> None:
+    handle = Inherited("handle", "dataset.archive", "zipfile.ZipFile", drawn=None)
+    generator = Inherited("generator", "dataset.rng", "numpy.Generator", drawn=True)
+    phases = {"input_wait": 5.0, "forward": 5.0}
+    one = InputBound().check(a_profile(phases_ms=phases, loader=a_loader(inherited=(handle,))))
+    assert "num_workers=1" in one.advice and "num_workers=2" not in one.advice
+    none = InputBound().check(a_profile(phases_ms=phases, loader=a_loader(inherited=(generator,))))
+    assert "num_workers=" not in none.advice and "dataset.rng" in none.advice
+
+
+def test_a_wait_that_a_disturbed_replay_cannot_tell_is_certain_where_the_program_makes_its_items() -> None:
+    replays = Replays(loader_free=Share(0.6, -0.4, 0.99))
+    finding = InputBound().check(
+        a_profile(phases_ms={"input_wait": 99.0, "forward": 1.0}, replays=replays, loader=a_loader())
+    )
+    assert finding.fired and finding.ceiling is not None and finding.ceiling.low > 0.7
+    sure = Replays(loader_free=Share(0.01, 0.0, 0.02))
+    other = a_profile(phases_ms={"input_wait": 9.0, "forward": 1.0}, replays=sure, loader=a_loader())
+    assert not InputBound().check(other).fired

@@ -1,7 +1,8 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_device, a_gpu_profile, a_rich_profile, a_window
+from builders import a_device, a_gpu_profile, a_rich_profile, a_served_profile, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.profile import Profile
@@ -90,3 +91,10 @@ def test_short_kernels_make_a_shorter_wait_worth_telling(device: dict[str, float
 def test_waits_and_calls_just_above_their_thresholds_are_reported() -> None:
     assert LaunchBound().check(on_gpu(launch_share=0.031)).fired
     assert LaunchBound().check(on_cpu(760)).fired
+
+
+def test_requests_are_told_nothing_of_convergence() -> None:
+    window = a_window(an_op("aten::add", 5.0), dispatches=1000.0)
+    profile = replace(a_served_profile(), window=window, rates=Rates(dispatch_us=5.0))
+    finding = LaunchBound().check(profile)
+    assert finding.fired and "torch.jit.freeze" in finding.advice and "convergence" not in finding.advice

@@ -1,12 +1,13 @@
 from typing import Any
 
 import pytest
-from builders import a_gpu_profile, a_machine, a_profile, a_share, an_optimizer
+from builders import a_device, a_gpu_profile, a_machine, a_profile, a_share, a_window, an_optimizer
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
 from advisor.profiles.facts.profile import OptimizerFacts, Profile
 from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.recorded import DeviceTime
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.optimizer_bound import OptimizerBound, floor_ms
 
@@ -103,3 +104,15 @@ def test_an_update_that_the_host_only_starts_is_found_by_replay() -> None:
 @pytest.mark.parametrize("profile", [Profile(a_machine()), a_profile(phases_ms={"other": 9.0})])
 def test_without_steps_or_an_optimizer_nothing_is_said(profile: Profile) -> None:
     assert OptimizerBound().check(profile).state is State.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(("waits_ms", "share"), [(0.0, None), (1.5, 0.16)])
+def test_a_host_that_is_ahead_of_its_device_updates_for_nothing(waits_ms: float, share: float | None) -> None:
+    time = DeviceTime(10.0, 9.9 - waits_ms, 0.0, 0.0, waits_ms, idle=(("launch", waits_ms),))
+    device = a_device(time=time, kernels_ms=(("gemm", 8.0), ("optimizer", 0.1)))
+    host = updating(2.4).phases
+    finding = OptimizerBound().check(
+        a_gpu_profile(window=a_window(device=device), phases=host, optimizers=(an_optimizer(),))
+    )
+    assert finding.fired == (share is not None)
+    assert share is None or (finding.ceiling is not None and finding.ceiling.share == pytest.approx(share))

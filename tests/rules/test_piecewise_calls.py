@@ -33,7 +33,15 @@ def test_a_recurrence_over_time_passes() -> None:
 
 def test_heads_with_weights_of_their_own_pass() -> None:
     assert check(weights=128).state is State.PASSED
-    assert check(weights=0).state is State.PASSED  # sums over many tensors: no layer
+    assert check(weights=0, graphed=False).state is State.PASSED  # what is done to weights themselves
+
+
+def test_a_loss_over_pairs_is_named_without_a_word_of_layers() -> None:
+    finding = check(weights=0, phase="other", functions=("__getitem__", "mean"))
+    assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.24)
+    assert "layer" not in finding.title + finding.advice
+    assert "`__getitem__`, `mean` over a dimension" in finding.advice
+    assert check(weights=0, turns=12).state is State.PASSED  # scales of a loss
 
 
 def test_a_few_turns_or_little_time_pass() -> None:

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_profile
+from builders import a_profile, a_served_profile
 
 from advisor.advice.finding import Finding, Kind, Severity, State
-from advisor.profiles.facts.observed import LineCalls, Location
+from advisor.profiles.facts.observed import HotSpot, LineCalls, Location
 from advisor.rules.repeated_work import RepeatedWork
 
 LINE = Location("/home/me/net.py", 22, "forward")
@@ -33,6 +34,11 @@ def test_what_a_loop_computes_again_is_named_with_how_often() -> None:
     assert "in front of the loop" in finding.advice
 
 
+def test_what_is_called_twice_needs_no_loop() -> None:
+    advice = check(a_line(0.5, calls=10, repeated=5)).advice
+    assert "use it again" in advice and "loop" not in advice
+
+
 def test_what_records_a_graph_is_paid_in_backward_as_well() -> None:
     finding = check(a_line(0.8, graphed=True))
     assert finding.ceiling is not None and finding.ceiling.share == pytest.approx(0.64)
@@ -57,3 +63,10 @@ def test_a_little_is_no_finding() -> None:
     assert check(a_line(0.1)).state is State.PASSED
     assert check(a_line(0.0, repeated=0)).title == "0.0 % of each step computes again what it has"
     assert check().state is State.NOT_APPLICABLE
+
+
+def test_what_a_library_repeats_where_a_trained_model_is_asked_is_not_the_programs() -> None:
+    profile = replace(a_served_profile(), line_calls=(a_line(0.5),))
+    assert RepeatedWork().check(profile).fired
+    asked = replace(profile, hotspots=(HotSpot("forward", LINE, 0.9),))
+    assert RepeatedWork().check(asked).state is State.PASSED

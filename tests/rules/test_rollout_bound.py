@@ -38,7 +38,8 @@ def test_a_short_rollout_passes() -> None:
 
 def test_an_evaluation_is_none() -> None:
     for other in (
-        {"evaluation_in_training_mode": False}, {"evaluation_every": 500.0}, {"evaluation_forwards": 1.0}
+        {"evaluation_in_training_mode": False}, {"evaluation_every": 500.0}, {"evaluation_forwards": 1.0},
+        {"evaluation_judges": True},
     ):  # fmt: skip
         assert check(**other).title == "0 rollouts without gradients between updates"
 
@@ -50,3 +51,8 @@ def test_nobody_says_that_a_rollout_should_come_less_often() -> None:
         .check(a_profile(run=RunFacts(**{**PLAYS, "evaluation_in_training_mode": False})))
         .fired
     )
+
+
+def test_a_look_every_so_many_steps_is_to_come_less_often() -> None:
+    finding = EvaluationBound().check(a_profile(run=RunFacts(**{**PLAYS, "evaluation_judges": True})))
+    assert finding.fired and "instead of every 8" in finding.advice

@@ -47,6 +47,13 @@ def test_items_that_one_worker_could_make_beside_the_step_pass() -> None:
     assert check(a_slow_loader(item_ms=0.19)).fired
 
 
+@pytest.mark.parametrize(("dataset", "how"), [("Rows", "__getitems__"), ("TensorDataset", "BatchSampler(")])
+def test_items_of_microseconds_are_taken_with_one_index(dataset: str, how: str) -> None:
+    finding = check(a_slow_loader(item_ms=0.02, collate_ms=0.1, batch_size=512, dataset_type=dataset))
+    assert finding.fired
+    assert how in finding.advice and "offline" not in finding.advice and "workers" not in finding.advice
+
+
 def test_every_worker_makes_its_share_of_the_batches() -> None:
     assert check(a_slow_loader(item_ms=0.7, num_workers=4)).state is State.PASSED
     assert check(a_slow_loader(item_ms=0.8, num_workers=4)).fired
@@ -56,6 +63,12 @@ def test_items_that_wait_for_something_else_than_files_are_told_to_wait_once() -
     finding = check(a_slow_loader(cpu_share=0.1))
     assert finding.fired
     assert "waits once" in finding.advice and "`__getitems__(self, indices)`" in finding.advice
+
+
+def test_items_that_wait_are_first_told_to_wait_in_as_many_workers_as_hide_them() -> None:
+    advice = check(a_slow_loader(cpu_share=0.1, item_ms=0.6)).advice
+    assert "num_workers=4" in advice and advice.index("num_workers") < advice.index("__getitems__")
+    assert "num_workers" not in check(a_slow_loader(cpu_share=0.1, item_ms=0.8, num_workers=4)).advice
 
 
 def test_an_iterable_dataset_waits_once_in_its_iterator() -> None:

@@ -1,9 +1,10 @@
+from dataclasses import replace
 from typing import Any
 
-from builders import a_loader, a_profile
+from builders import a_loader, a_profile, a_served_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.observed import HotSpot, Location
+from advisor.profiles.facts.observed import HotSpot, LineCalls, Location
 from advisor.profiles.facts.profile import StepPhases
 from advisor.rules.unattributed_time import UnattributedTime
 
@@ -25,6 +26,20 @@ def test_the_line_met_most_is_named_with_its_part() -> None:
         finding.advice
         == "Move what train.py:33 in `accuracy` does out of the loop, or into the loader's workers."
     )
+
+
+def test_what_the_model_answers_is_not_sent_to_workers_that_do_not_have_it() -> None:
+    facts = ("norm",), 60, 1.0, 0, 0, 0.0, 60, 1
+    loss = LineCalls(METRICS.location, "other", *facts, graphed=True)
+    weights = LineCalls(METRICS.location, "other", *facts, weights=60)
+    for line in (loss, weights):
+        assert check(3.0, METRICS, line_calls=(line,)).advice.endswith("the loop, or do it every few steps.")
+    elsewhere = LineCalls(Location("/home/me/train.py", 34), "other", *facts, graphed=True)
+    assert "workers" in check(3.0, METRICS, line_calls=(elsewhere,)).advice
+
+
+def test_without_a_loader_there_are_no_workers_to_send_it_to() -> None:
+    assert check(3.0, METRICS, loader=None).advice.endswith("the loop, or do it every few steps.")
 
 
 def test_from_a_tenth_of_the_step_it_is_a_small_thing_and_from_a_fifth_more() -> None:
@@ -56,3 +71,22 @@ def test_without_a_loader_the_time_may_be_the_data_unless_a_line_is_known() -> N
 def test_without_a_line_the_place_to_look_is_told() -> None:
     finding = check(3.0)
     assert finding.location is None and "`next(loader)`" in finding.advice
+
+
+def test_a_line_that_starts_the_update_is_not_where_the_rest_is() -> None:
+    update = HotSpot("optimizer", Location("train.py", 20), 1.0)
+    beside = HotSpot("other", update.location, 0.8)
+    assert check(3.0, update, beside, HotSpot("other", Location("train.py", 22), 0.2)).location == Location(
+        "train.py", 22
+    )
+    assert check(3.0, update, beside).location is None
+    assert check(3.0, update, beside, loader=None).state is State.NOT_APPLICABLE
+
+
+def test_what_a_library_does_around_a_trained_model_is_not_a_line_of_the_loop() -> None:
+    place = Location("serve.py", 16)
+    spots = HotSpot("other", place, 1.0), HotSpot("forward", place, 0.9)
+    profile = replace(a_served_profile(phases_ms={"forward": 6.0, "other": 4.0}), hotspots=spots)
+    assert UnattributedTime().check(profile).state is State.PASSED
+    own = UnattributedTime().check(replace(profile, hotspots=spots[:1]))
+    assert own.fired and "first request" in own.advice and "worker" not in own.advice

@@ -1,4 +1,4 @@
-"""Handles and random generators that a dataset holds before its first item, which workers would copy."""
+"""Handles and random generators that items are made with, of which workers would get copies."""
 
 import dis
 import io
@@ -11,6 +11,7 @@ from typing import Any
 from advisor.profiles.facts.inherited import Inherited
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.hooks.loading.dataset_state import PLAIN, parts_of
+from advisor.profiles.hooks.loading.reached import names_in, reached
 from advisor.profiles.hooks.tensors import tensor_type
 
 DEPTH = 5  # of attributes in attributes: dataset.dataset.transform.transforms[0].rng
@@ -37,6 +38,7 @@ class Inheritance:
     def look(self, dataset: Any, collate: Any) -> None:
         """Walk what the two hold; no code of the program is run. Takes about a millisecond at most."""
         seen: set[int] = set()
+        whole: list[Any] = []  # objects of the program that may make items
         pending = deque([("dataset", dataset, None, 0), ("collate_fn", collate, None, 1)])
         while pending and len(seen) < MOST:
             path, thing, owner, depth = pending.popleft()
@@ -45,21 +47,37 @@ class Inheritance:
             seen.add(id(thing))
             kind = _kind(thing)
             if kind is not None:
-                name = f"{type(thing).__module__.partition('.')[0].lstrip('_')}.{type(thing).__name__}"
-                place = set_at(owner, path.rpartition(".")[2])
-                self._found.append((Inherited(kind, path, name, place), thing, _state(thing, kind)))
+                self._keep(kind, path, thing, set_at(owner, path.rpartition(".")[2]))
             elif depth < DEPTH and not isinstance(thing, tensor_type()):
                 inside: Iterable[tuple[str, Any]] = parts_of(thing)
                 owner = owner if type(thing) in (list, tuple, dict) else thing
                 pending.extend((f"{path}.{part}", value, owner, depth + 1) for part, value in inside)
+                whole.append(thing)
+        for each in reached(whole):
+            kind = _kind(each.value)
+            written = isinstance(each.value, io.IOBase) and not each.value.closed and each.value.writable()
+            if kind is not None and id(each.value) not in seen and not written:  # else a log
+                seen.add(id(each.value))
+                self._keep(kind, each.name, each.value, each.location)
 
-    def found(self, *, made_here: bool) -> tuple[Inherited, ...]:
-        """What was met; ``made_here``: items have been made in this process since."""
+    def _keep(self, kind: str, path: str, thing: Any, place: Location | None) -> None:
+        name = f"{type(thing).__module__.partition('.')[0].lstrip('_')}.{type(thing).__name__}"
+        self._found.append((Inherited(kind, path, name, place), thing, _state(thing, kind)))
+
+    def found(self, *, made_here: bool, worker_init: Any = None) -> tuple[Inherited, ...]:
+        """What was met.
+
+        Args:
+            made_here: Whether items have been made in this process since: it is known what they draw from.
+            worker_init: Runs first in each worker; what it names is made anew there and left out.
+        """
+        anew = names_in(worker_init) if worker_init is not None else set()
         return tuple(
             replace(each, drawn=_state(thing, each.kind) != state if made_here else None)
             if each.kind == "generator"
             else each
             for each, thing, state in self._found
+            if each.name.rpartition(".")[2] not in anew
         )
 
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from advisor.profiles.hooks.busy_time import busy_ns
+
 TIMED = 20  # batches whose items are timed
 ENOUGH = 5  # batches, for a median
 
@@ -26,7 +28,7 @@ class ItemTiming:
         self._items = 1
         self._collates_ns: list[int] = []
         self._wall_ns = 0
-        self._cpu_ns = 0
+        self._busy_ns = 0
 
     @property
     def enough(self) -> bool:
@@ -45,8 +47,8 @@ class ItemTiming:
 
     @property
     def cpu_share(self) -> float | None:
-        """Share (0 to 1) of the time that is CPU time of this process."""
-        return min(1.0, self._cpu_ns / self._wall_ns) if self._wall_ns else None
+        """Share (0 to 1) of the time that is CPU time of this process, or was spent ready for a CPU."""
+        return min(1.0, self._busy_ns / self._wall_ns) if self._wall_ns else None
 
     def start(self, iterator: Any) -> None:
         """An epoch begins."""
@@ -70,7 +72,7 @@ class ItemTiming:
         """A batch is asked for."""
         self._collate_ns = 0
         self._items = 1
-        self._began = (time.perf_counter_ns(), time.process_time_ns())
+        self._began = (time.perf_counter_ns(), busy_ns())
 
     def end(self) -> None:
         """It was delivered."""
@@ -80,7 +82,7 @@ class ItemTiming:
         if self._first:  # whatever is done once is done now
             self._first = False
             return
-        self._cpu_ns += time.process_time_ns() - self._began[1]
+        self._busy_ns += busy_ns() - self._began[1]
         self._wall_ns += wall
         self.items_ms.append((wall - self._collate_ns) / self._items / 1e6)
         self._collates_ns.append(self._collate_ns)

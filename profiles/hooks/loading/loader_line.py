@@ -57,7 +57,7 @@ class LoaderLine:
         """
         records = self.in_turn
         timing = self.main.timing
-        facts = self.main.facts()
+        facts = self.main.facts(made_here=probed is not None and bool(probed.items_ms))
         items_ms = list(timing.items_ms)
         construct_ns = [record.construct_ns for record in records if record.construct_ns is not None]
         if probed is not None:
@@ -66,8 +66,11 @@ class LoaderLine:
                 facts,
                 transport_ms=probed.transport_ms,
                 item_read_bytes=probed.item_read_bytes,
+                item_told_bytes=probed.item_told_bytes,
                 network_filesystem=probed.network_filesystem,
                 slow_line=probed.slow_line,
+                items_change=probed.items_change,
+                items_cached=probed.items_cached,
             )
             if probed.items_ms and not timing.enough:
                 facts = replace(

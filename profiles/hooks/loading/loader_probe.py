@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiles.facts.observed import Location
+from advisor.profiles.hooks.busy_time import busy_ns
 from advisor.profiles.hooks.loading.batch_look import Outline
+from advisor.profiles.hooks.loading.dataset_state import State, first_difference, state_of
 from advisor.profiles.hooks.loading.opened_files import network_filesystem, opened_files
+from advisor.profiles.hooks.loading.told import told_bytes
 from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.step.hot_lines import Sampler
 
@@ -38,9 +41,12 @@ class Probed:
     collate_ms: float | None = None
     cpu_share: float | None = None
     item_read_bytes: int | None = None
+    item_told_bytes: int = 0
     network_filesystem: str | None = None
     transport_ms: float | None = None
     slow_line: Location | None = None
+    items_change: str | None = None
+    items_cached: bool = False
 
     @property
     def item_ms(self) -> float | None:
@@ -79,7 +85,9 @@ class LoaderProbe:
         """All that can be learnt within about two seconds."""
         with random_numbers_kept():
             with suppress(TheirFailure):  # what was learnt before it stands
+                before = state_of(self._dataset, None)
                 self._time_items()
+                self._compare(before)
                 self._find_line()
             self._probed.transport_ms = transport_ms(self._outline)
         return self._probed
@@ -92,8 +100,8 @@ class LoaderProbe:
         self._fetch(self._indices(0.25)[:1])  # whatever is done once is done now
         items: list[Any] = []
         deadline = time.perf_counter() + LIMIT_S
-        with opened_files() as files:
-            read, began, cpu = _bytes_read(), time.perf_counter(), time.process_time()
+        with opened_files() as files, told_bytes() as told:
+            read, began, busy = _bytes_read(), time.perf_counter(), busy_ns()
             for group in self._groups(indices):
                 start = time.perf_counter()
                 items += self._fetch(group)
@@ -101,14 +109,24 @@ class LoaderProbe:
                 probed.items_ms += [spent_ms / len(group)] * len(group)
                 if time.perf_counter() > deadline:
                     break
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - began
+            busy_s, wall = (busy_ns() - busy) / 1e9, time.perf_counter() - began
             after = _bytes_read()
-        probed.cpu_share = min(1.0, cpu / wall) if wall else None
+        probed.cpu_share = min(1.0, busy_s / wall) if wall else None
         probed.network_filesystem = network_filesystem(files)
         if read is not None and after is not None:
             own = len(Path("/proc/self/io").read_bytes())  # reading the count is counted
-            probed.item_read_bytes = max(0, after - read - own) // len(items)
+            probed.item_read_bytes = max(0, after - read - own - told[0]) // len(items)
+        probed.item_told_bytes = told[0] // len(items)
         probed.collate_ms = self._time_collate(items)
+
+    def _compare(self, before: State) -> None:
+        """Which attribute of the dataset the making of items changed, and whether it has more entries."""
+        after = state_of(self._dataset, None)
+        name = first_difference(before, after)
+        lengths = [each.get(name) for each in (before, after)] if name is not None else []
+        self._probed.items_change = name
+        one, other = lengths or (None, None)
+        self._probed.items_cached = isinstance(one, int) and isinstance(other, int) and other > one
 
     def _time_collate(self, items: list[Any]) -> float:
         """Median of joining batches; where they are larger than what was fetched, items come again."""

@@ -240,8 +240,12 @@ class LoaderRecord:
         """What was delivered since the last step served something else."""
         self._samples_before, self._batches_before = self.samples, self.batches
 
-    def facts(self) -> LoaderFacts:
-        """The loader as constructed, with what was seen of its batches."""
+    def facts(self, *, made_here: bool = False) -> LoaderFacts:
+        """The loader as constructed, with what was seen of its batches.
+
+        Args:
+            made_here: Whether items were made in this process for a look, although there are workers.
+        """
         look, timing = self.look, self.timing
         return LoaderFacts(
             **self._constructed,
@@ -257,7 +261,10 @@ class LoaderRecord:
             cpu_share=timing.cpu_share,
             epochs_started=self.epochs,
             dataset_changes=self.dataset_changes,
-            inherited=self._inheritance.found(made_here=not self.effective["num_workers"]),
+            inherited=self._inheritance.found(
+                made_here=made_here or not self.effective["num_workers"],
+                worker_init=getattr(self.loader, "worker_init_fn", None),
+            ),
             fixed=self.fixed or open_file(self.dataset),
         )
 

@@ -28,6 +28,7 @@ class Discovery:
         evaluate: Runs ``(module, function, args, kwargs)`` of a module in evaluation, or without gradients.
         busy: Whether a root is running.
         autocast: Told of the type of every enabled autocast that is entered.
+        serves: The models answer requests: what counts is every one with parameters, also in evaluation.
     """
 
     def __init__(
@@ -37,6 +38,8 @@ class Discovery:
         evaluate: Callable[["Module", Callable[..., Any], Any, Any], Any],
         busy: Callable[[], bool],
         autocast: Callable[[str], None],
+        *,
+        serves: bool = False,
     ) -> None:
         import torch
 
@@ -45,6 +48,7 @@ class Discovery:
         self._evaluate = evaluate
         self._busy = busy
         self._autocast = autocast
+        self._serves = serves
         self._call = Patch(torch.nn.Module, "__call__", self._wrap_call)
         self._enter = Patch(torch.autocast, "__enter__", self._wrap_enter)
         self._compile = Patch(torch, "compile", self._wrap_compile)
@@ -113,11 +117,11 @@ class Discovery:
                 or not self._on
                 or self._busy()
                 or not self._scope.here()
-                or not _trainable(module)
+                or not (_has_weights(module) if self._serves else _trainable(module))
             ):
                 return original(module, *args, **kwargs)
             with self._suspended():
-                if not (module.training and torch.is_grad_enabled()):
+                if not (self._serves or (module.training and torch.is_grad_enabled())):
                     return self._evaluate(module, original, (module, *args), kwargs)
                 self._found(module)
                 return original(module, *args, **kwargs)
@@ -162,6 +166,15 @@ def autocast_types() -> frozenset[str]:
 
 def _type_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def _has_weights(module: "Module") -> bool:
+    """Whether it is a model: layers of 8 bits have no parameters, frozen ones not even a state."""
+    from torch.jit import ScriptModule
+
+    if next(module.parameters(), None) is not None or isinstance(module, ScriptModule):
+        return True
+    return any(hasattr(member, "_packed_params") for member in module.modules())
 
 
 def _trainable(module: "Module") -> bool:

@@ -122,7 +122,7 @@ def _read(name: str, module: "Module", parts: _Parts) -> None:
     parts.dropout |= isinstance(module, nn.RNNBase) and module.dropout > 0
     parts.scripted |= isinstance(module, jit.ScriptModule)
     parts.compiled |= _is_compiled(module)
-    parts.checkpointed |= module.training and vars(module).get("gradient_checkpointing") is True
+    parts.checkpointed |= vars(module).get("gradient_checkpointing") is True and module.training
     if parts.parallel is None and parallel_kind(module) is not None:
         parts.parallel = module
     if isinstance(module, (nn.ModuleList, nn.Sequential)):

@@ -82,4 +82,7 @@ def _through_descriptor(original: Any) -> Callable[..., Any]:
 
 
 def _bound(original: Any, module: Any) -> Any:
-    return original.__get__(module, type(module))
+    try:
+        return original.__get__(module, type(module))
+    except AttributeError:  # of TorchScript; asked for it, the instance would keep it in our place
+        return module._c._get_method("forward")

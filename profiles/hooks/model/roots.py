@@ -6,8 +6,8 @@ modules that own what an optimizer updates. Only the outermost root of a call em
 
 import weakref
 from _thread import get_ident
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from advisor.profiles.hooks.model.embeddings import Touched, is_table
 from advisor.profiles.hooks.model.model_facts import inner, own_name, root_facts
 from advisor.profiles.hooks.model.owners import member_ids, owner
 from advisor.profiles.hooks.model.passage import Passage
+from advisor.profiles.hooks.model.requests import Requests
 from advisor.profiles.hooks.model.root_class import class_wrap
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.step.clock import FORWARD, Clock
@@ -53,13 +54,15 @@ class Roots:
     """Finds roots and emits ``model``, ``call``, ``forward``, ``output`` and ``evaluation`` for them.
 
     The classes of roots have their ``forward`` wrapped; the wrapper acts for roots alone, so that
-    pickling, ``deepcopy``, signatures and scripting see nothing of it.
+    pickling, ``deepcopy``, signatures and scripting see nothing of it. Where models answer ``requests``,
+    those in evaluation and without gradients are roots as well, and meet the same events and ``serve``.
     """
 
-    def __init__(self, run: Run, clock: Clock, scope: Scope) -> None:
+    def __init__(self, run: Run, clock: Clock, scope: Scope, requests: Requests | None = None) -> None:
         import torch
 
         self._is_grad_enabled = torch.is_grad_enabled
+        self._requests = requests
         self._run = run
         self._clock = clock
         self._scope = scope
@@ -75,12 +78,16 @@ class Roots:
         self._checks = AUTOCAST_CHECKS
         self._slots: list[Passage] = []
         self.classes: dict[type, Patch] = {}
-        self.discovery = Discovery(scope, self._found, self._evaluate, lambda: self.busy, self._autocast)
+        self.discovery = Discovery(
+            scope, self._found, self._evaluate, lambda: self.busy, self._autocast, serves=requests is not None
+        )
         self.checkpointing = Checkpointing(self._checkpoint)
         self.evaluations = Evaluations(clock)
         self.graphed: GraphedEvaluation | None = None  # the last forward in evaluation with gradients on
         self.autocast_types: frozenset[str] = frozenset()
         self.samples = 0
+        if requests is not None:
+            requests.quiet = self.quiet
 
     @property
     def own_autocast(self) -> bool:
@@ -137,6 +144,15 @@ class Roots:
                 each.settled = False
         if not root.prepared:
             self._prepare(root, module)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Models that run meanwhile are not met."""
+        before, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = before
 
     def modules(self) -> "list[Module]":
         """All roots that are still alive, inner ones too."""
@@ -224,6 +240,11 @@ class Roots:
             weakref.ref(module, lambda _: self.known.pop(key, None)), root_facts(module), members, related
         )
         self.known[key] = root
+        if self._requests is not None:
+            self._requests.found()
+            self._seen = [each for each in self._seen if each.module() is not None]  # it may go on for ever
+            if self._sampled not in self._seen:
+                self._sampled = None
         self._seen.append(root)
         if wrapped:
             self._wrap(root, module)
@@ -252,8 +273,19 @@ class Roots:
         self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
         """A root is called from outside every other one."""
+        if self._requests is not None:
+            if self._requests.served.calibrates(module, (args, kwargs)):
+                return function(*args, **kwargs)
+            self._requests.look(module, args, kwargs)
+            enter = partial(self._enter, root, module, function)
+            return self._requests.answered(lambda *a, **k: enter(a, k), args, kwargs, args, module)
         if not (module.training and self._is_grad_enabled()):
             return self._evaluate(module, root.function or function, args, kwargs)
+        return self._enter(root, module, function, args, kwargs)
+
+    def _enter(
+        self, root: Root, module: "Module", function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
         clock = self._clock
         self.busy = True
         self.running = root
@@ -275,7 +307,7 @@ class Roots:
         if self._sampled is None:
             self._sampled = root
             root.sampled = self.evaluations.ever_trained = True
-        if root.sampled:
+        if root.sampled and not (self._requests and clock.root_samples):  # of a request the first forward
             samples = leading_size((args, kwargs))
             self.samples += samples
             clock.root_samples += samples
@@ -329,9 +361,10 @@ class Roots:
         root.takes_4d = any(tensor.ndim == 4 for tensor in each_tensor((args, kwargs)))
         if not root.prepared:
             self._prepare(root, module)
-        if root.function is None and "call" not in self._run.events:
-            return
-        changed = self._run.call(root.function or function, module)
+        run, own = self._run, root.function or function
+        changed = run.call(own, module) if root.function is not None or "call" in run.events else own
+        if self._requests is not None:
+            changed = run.serve(changed, module, args, kwargs)
         root.function = None if changed is function else changed
 
     def _prepare(self, root: Root, module: "Module") -> None:

@@ -1,7 +1,7 @@
 """Denormal numbers in parameters, gradients and optimizer state, and what they cost on this processor."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from advisor.profiles.facts.observed import Denormals
@@ -41,8 +41,16 @@ def denormals(modules: Iterable["Module"], optimizers: Iterable["Optimizer"]) ->
     if not found or _flushed():
         return None
     share, name, kind, tensor = max(found, key=lambda each: each[0])
+    updated = [each for each in found if each[2] != "gradient"]
     with torch.no_grad():
-        return Denormals(name, share, kind, touched / whole, _slowdown(tensor))
+        slower = max((_slowdown(each[3], _update) for each in _worst_of_kinds(updated)), default=1.0)
+        return Denormals(name, share, kind, touched / whole, _slowdown(tensor, _product), slower)
+
+
+def _worst_of_kinds(
+    found: list[tuple[float, str, str, "Tensor"]],
+) -> Iterable[tuple[float, str, str, "Tensor"]]:
+    return {each[2]: each for each in sorted(found, key=lambda each: each[0])}.values()
 
 
 def _tensors(parameter: "Tensor", state: object) -> Iterator[tuple[str, "Tensor"]]:
@@ -76,18 +84,29 @@ def _flushed() -> bool:
     return not bool((small * 0.25).any())
 
 
-def _slowdown(tensor: "Tensor") -> float:
-    """Time of a product with elements of the tensor over that with zeros for those that are denormal."""
+def _product(part: "Tensor") -> Callable[["Tensor"], object]:
+    other = part.new_ones(SIDE, SIDE)
+    return lambda factor: factor @ other
+
+
+def _update(part: "Tensor") -> Callable[["Tensor"], object]:
+    """What optimizers do: decay, and of what is a mean of squares a root."""
+    rooted = bool((part >= 0).all())
+    return lambda state: (state * 0.9).sqrt() if rooted else state * 0.9
+
+
+def _slowdown(tensor: "Tensor", kind: Callable[["Tensor"], Callable[["Tensor"], object]]) -> float:
+    """Time of some work with elements of the tensor over that with zeros for those that are denormal."""
     import torch
 
     flat = tensor.detach().reshape(-1)
     part = flat[torch.arange(SIDE * SIDE) % len(flat)].reshape(SIDE, SIDE).clone()
     clean = torch.where(part.abs() < torch.finfo(part.dtype).tiny, torch.zeros_like(part), part)
-    other = torch.ones_like(part)
+    work = kind(clean)
     times: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(TURNS):
         for is_clean, factor in ((True, clean), (False, part)):
             began = time.perf_counter()
-            torch.mm(factor, other)
+            work(factor)
             times[is_clean].append(time.perf_counter() - began)
     return max(1.0, min(times[False]) / min(times[True]))

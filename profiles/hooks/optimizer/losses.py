@@ -2,11 +2,13 @@
 
 from _thread import get_ident
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.events import Run
 from advisor.profiles.hooks.model.discovery import autocast_types
+from advisor.profiles.hooks.optimizer.gradients import Gradients
 from advisor.profiles.hooks.optimizer.reduction import is_sum_reduced
 from advisor.profiles.hooks.optimizer.scaler import Scaler
 from advisor.profiles.hooks.patches import Patch, Scope
@@ -15,6 +17,7 @@ from advisor.profiles.hooks.tensors import scalar
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.optim import Optimizer
 
 Record = tuple[list[list["Tensor"]], list["Tensor"], int]
 """Losses of each update, of each backward where there are none, and how many to keep."""
@@ -39,6 +42,7 @@ class Losses:
         settled: Whether a backward is only timed and counted.
         inspecting: While set, every loss is read from the device.
         inspected: Losses read so.
+        gradients: What was seen of gradients meanwhile.
         nonfinite: Step of the first loss that was found not finite by that.
         sampled: Called in the first backwards.
     """
@@ -71,6 +75,7 @@ class Losses:
         self.settled = False
         self._omitted = False
         self.inspecting = False
+        self.gradients = Gradients(lambda: clock.updates)
         self.inspected = 0
         self.nonfinite: int | None = None
         self.sampled: Callable[[], None] = _nothing
@@ -125,6 +130,7 @@ class Losses:
     def inspect(self, on: bool) -> None:
         """Begin or end reading every loss."""
         self.inspecting = on
+        self.gradients.inspect(on)
         self.recording = True
         self.settled = False
 
@@ -133,12 +139,13 @@ class Losses:
         self._omitted = on
         self.settled = False
 
-    def close(self, optimizer: object) -> None:
+    def close(self, optimizer: "Optimizer") -> None:
         """An update has ended: what was seen since the last one belongs to it."""
         if self._first is None:
             self._first = id(optimizer)
         if not self.recording:
             return
+        self.gradients.updated(optimizer)
         if id(optimizer) == self._first and len(self._filed) < self._limit:
             group = [*self._outside, *self._inside[:1]]
             if group:
@@ -188,9 +195,11 @@ class Losses:
             if run.events and grad_tensors is None and "backward" in run.events:
                 tensors = _changed(run, tensors)
             self._depth = 1
+            plain = not (create_graph or inputs or clock.in_update)
             clock.push("backward")
             try:
-                function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
+                with self.gradients.backward(tensors) if plain else nullcontext():
+                    function(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs)
             finally:
                 self._depth = 0
                 clock.pop()

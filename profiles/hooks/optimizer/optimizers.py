@@ -252,7 +252,7 @@ class Optimizers:
                 clock.in_update = 1
                 stack.append(["optimizer", wall_ns(), 0])
 
-        return before
+        return untraced(before, below=True)
 
     def _begin(self, optimizer: "Optimizer", record: Known | None, args: Any, kwargs: Any) -> None:
         if not self.seen:
@@ -296,7 +296,7 @@ class Optimizers:
                 sequence.append(record.position)
             clock.end_plain_update()
 
-        return after
+        return untraced(after, below=True)
 
     def _end(
         self, optimizer: "Optimizer", record: Known, context: AbstractContextManager[Any] | None

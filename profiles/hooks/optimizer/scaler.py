@@ -10,6 +10,7 @@ from advisor.profiles.hooks.tensors import scalar
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.optim import Optimizer
 
     from advisor.profiles.hooks.optimizer.optimizers import Optimizers
 
@@ -27,7 +28,7 @@ class Scaler:
         used: Whether a loss has been scaled.
     """
 
-    def __init__(self, clock: Clock, scope: Scope, close: Callable[[object], None]) -> None:
+    def __init__(self, clock: Clock, scope: Scope, close: Callable[["Optimizer"], None]) -> None:
         from torch.amp.grad_scaler import GradScaler
 
         self._clock = clock

@@ -1,9 +1,9 @@
 """The clock of a run: what one step is, how long it took, and where its time went.
 
-Five kinds of tick, strongest first: optimizer, backward, root forward, loader, and the program's own
-mark (``manual``). The highest kind ever seen closes steps; the count starts over when a higher one
-appears. Phases nest, and each is charged its self time, so that LBFGS or Lightning, which run forward and
-backward inside ``optimizer.step()``, do not turn the whole step into "optimizer".
+Six kinds of tick, strongest first: request (to a trained model), optimizer, backward, root forward, loader,
+and the program's own mark (``manual``). The highest kind ever seen closes steps; the count starts over when
+a higher one appears. Phases nest, and each is charged its self time, so that LBFGS or Lightning, which run
+forward and backward inside ``optimizer.step()``, do not turn the whole step into "optimizer".
 """
 
 import os
@@ -12,8 +12,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-KINDS = ("manual", "loader", "forward", "backward", "optimizer")
-MANUAL, LOADER, FORWARD, BACKWARD, OPTIMIZER = range(len(KINDS))
+from advisor.base.unit import Unit
+
+KINDS = ("manual", "loader", "forward", "backward", "optimizer", "request")
+MANUAL, LOADER, FORWARD, BACKWARD, OPTIMIZER, REQUEST = range(len(KINDS))
 PATIENCE = 500  # weaker ticks without the expected stronger one, before they count after all
 
 
@@ -69,6 +71,7 @@ class Clock:
             next step's time starts when it returns.
         training_only: Forward and loader ticks never close a step (inference must be asked for, by this
             or by the program's own marks).
+        unit: Of a run counted in requests nothing else closes a step.
 
     Attributes:
         annotator: Is told of phases, while somebody records.
@@ -93,11 +96,14 @@ class Clock:
         on_step: Callable[[Step], None],
         *,
         training_only: bool = True,
+        unit: Unit = Unit.STEP,
         wall_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._on_step = on_step
         self.wall_ns = wall_ns
         self._weakest = BACKWARD if training_only else 0
+        if unit is Unit.REQUEST:
+            self._weakest = REQUEST
         self.rank = -1
         self._kind = ""
         self.plain = False
@@ -248,6 +254,14 @@ class Clock:
         if self.rank <= LOADER:
             self._tick(LOADER, self.wall_ns())
 
+    def request_done(self) -> None:
+        """A request was answered."""
+        self._tick(REQUEST, self.wall_ns())
+
+    def elapsed_ns(self) -> int:
+        """Nanoseconds of the present step so far."""
+        return self.wall_ns() - self._step_start
+
     def mark(self) -> None:
         """The program itself says that a step is over; it counts as long as nothing stronger was seen."""
         self._tick(MANUAL, self.wall_ns())
@@ -319,7 +333,7 @@ class Clock:
             now = began
 
     def _out_of_patience(self, rank: int) -> bool:
-        if rank != BACKWARD:
+        if rank != BACKWARD or self._weakest == REQUEST:
             return False
         self._suppressed += 1
         return self._suppressed > PATIENCE

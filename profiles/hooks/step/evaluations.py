@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.hooks.step.clock import Clock
+from advisor.profiles.hooks.step.purpose import judges
 from advisor.profiles.hooks.tensors import each_tensor, leading_sizes
 from advisor.profiles.hooks.user_lines import user_location
 
@@ -47,6 +48,8 @@ class Evaluations:
         self._in_training = True
         self._graph: bool | None = None
         self._location: Location | None = None
+        self._judges: bool | None = None
+        self._delivered = 0
         self.trained_at = -1
         self.ever_trained = False
         self.count = 0
@@ -67,6 +70,8 @@ class Evaluations:
         if self.count:
             self._forwards += 1
             self._in_training &= module.training
+            if self._judges is None:
+                self._judges = judges()
         if self._rows_looks:
             self._rows_looks -= 1
             self._rows += next(iter(leading_sizes(output)), 0)
@@ -91,6 +96,8 @@ class Evaluations:
             spent = spent_ns
         else:
             spent = now - self._last_ns + self._lead_ns - self._left_out()
+            if clock.loader_samples > self._delivered:  # between two of its forwards: it has a loader
+                self._judges = True
             self._lead_ns = self._left_out_ns = 0
         self._last_ns = now
         self.seconds += spent / 1e9
@@ -111,10 +118,12 @@ class Evaluations:
             "evaluation_forwards": self._forwards / self.count if self.count else None,
             "evaluation_rows": self._rows / looked if (looked := LOOKED_AT - self._rows_looks) else None,
             "evaluation_in_training_mode": self._in_training if self._forwards else None,
+            "evaluation_judges": self._judges,
         }
 
     def _begin_group(self, began_ns: int) -> None:
         self._group = self._clock.steps
+        self._delivered = self._clock.loader_samples
         if not self.count:
             self._first_step = self._group
         self.count += 1

@@ -20,6 +20,13 @@ NODES = 200_000  # of one walk
 APART = 10  # steps between two looks, at least
 DEPTH = 2  # of containers in a variable
 INSIDE = 10_000  # elements of one container that are looked at
+AT_ONCE = (
+    50  # steps after which one look tells of a variable that holds as many tensors; chosen, not measured
+)
+OUTLIVED = (
+    0.5  # of the nodes made before the first look, that must be there at the second; chosen, not measured
+)
+CLOSE = 0.02  # of the steps, by which their number may differ: it is kept before or after the border
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class _Look:
     step: int
     nodes: int
     holders: "dict[_Key, _Holder]" = field(default_factory=dict)
+    mark: int = 0  # nodes made later have higher numbers; torch counts them in each thread
+    made: int = 0  # of its nodes, those up to the mark: not the leaves that weights have
 
 
 @dataclass(frozen=True)
@@ -47,10 +56,17 @@ class _Holder:
 
     nodes: int
     location: Location
+    tensors: int = 0
+    replaced: bool = False  # it holds nothing of what it held at the look before
 
 
 class RetainedGraphs:
     """Compares the graphs alive at two borders of steps: what belongs to the present step is in both.
+
+    Graphs of single steps differ in size, as those of adaptive solvers or of sentences do: growth counts only
+    where a graph of the first look is part of one of the second.
+
+    A program may end before the second: then a variable is told that holds as many tensors as it made steps.
 
     All objects known to the garbage collector are looked at, twice (0.1 to 1 s each).
     """
@@ -64,13 +80,24 @@ class RetainedGraphs:
         before = self._before
         if before is not None and step - before.step < APART:
             return
-        now = _Look(step, count_nodes(_live_tensors()))
-        now.holders = dict(_holders(sys._getframe(1)))
-        self._before = now
-        if before is None or before.nodes >= NODES:
+        mark = 0 if before is None else before.mark
+        nodes = reachable(_live_tensors())
+        holders, latest = dict(_holders(sys._getframe(1), mark)), _made_so_far()
+        now = _Look(step, len(nodes), holders, latest, _up_to(latest, nodes))
+        if before is None:
+            self._before, self.found = now, _kept_in_each(now) or self.found
             return
-        rate = max(0.0, (now.nodes - before.nodes) / (step - before.step))
-        holder = _growing(before.holders, now.holders) if rate else None
+        self._before = None
+        if before.nodes >= NODES:
+            return
+        rate = 0.0
+        if _up_to(mark, nodes) >= OUTLIVED * before.made:
+            larger = (
+                held.nodes - _nodes(before, name) for name, held in now.holders.items() if held.replaced
+            )
+            grown = now.nodes - before.nodes - sum(max(0, each) for each in larger)
+            rate = max(0.0, grown / (step - before.step))
+        holder = _growing(before, now) if rate else None
         if holder is None:
             self.found = Retained(rate)
         else:
@@ -79,6 +106,11 @@ class RetainedGraphs:
 
 def count_nodes(tensors: "Iterable[Tensor]") -> int:
     """Distinct autograd nodes reachable from tensors, up to a limit."""
+    return len(reachable(tensors))
+
+
+def reachable(tensors: "Iterable[Tensor]") -> set[Any]:
+    """The autograd nodes reachable from tensors, up to a limit."""
     waiting = [tensor.grad_fn for tensor in tensors]
     met: set[Any] = set()  # holds the nodes: torch makes a new object for one that nobody holds
     while waiting and len(met) < NODES:
@@ -87,7 +119,7 @@ def count_nodes(tensors: "Iterable[Tensor]") -> int:
             continue
         met.add(node)
         waiting.extend(following for following, _ in node.next_functions)
-    return len(met)
+    return met
 
 
 def _live_tensors() -> "list[Tensor]":
@@ -96,18 +128,54 @@ def _live_tensors() -> "list[Tensor]":
     return [tensor for tensor in found if tensor.grad_fn is not None]
 
 
-def _growing(before: dict[_Key, _Holder], now: dict[_Key, _Holder]) -> _Key | None:
-    growth = {name: held.nodes - (before[name].nodes if name in before else 0) for name, held in now.items()}
+def _kept_in_each(look: _Look) -> Retained | None:
+    """What one look tells: a variable that holds one tensor with a graph, or a few, of each step so far."""
+    if look.step < AT_ONCE:
+        return None
+    for (name, _, _), held in look.holders.items():
+        times = round(held.tensors / look.step)
+        if times and abs(held.tensors - times * look.step) <= max(2.0, CLOSE * look.step):
+            return Retained(held.nodes / look.step, name, held.location)
+    return None
+
+
+def _growing(before: _Look, now: _Look) -> _Key | None:
+    growth = {
+        name: held.nodes - _nodes(before, name) for name, held in now.holders.items() if not held.replaced
+    }
     name = max(growth, key=lambda each: growth[each], default=None)
     return name if name is not None and growth[name] > 0 else None
 
 
-def _holders(frame: FrameType | None) -> Iterator[tuple[_Key, _Holder]]:
+def _nodes(look: _Look, name: _Key) -> int:
+    return look.holders[name].nodes if name in look.holders else 0
+
+
+def _holders(frame: FrameType | None, mark: int) -> Iterator[tuple[_Key, _Holder]]:
     """Variables of the program on the stack that hold a graph, directly or inside."""
     for variable in user_variables(frame):
         tensors = [each for each in _graph_tensors(variable.value) if each.grad_fn is not None]
         if tensors:
-            yield variable.key, _Holder(count_nodes(tensors), filled_at(variable))
+            nodes = reachable(tensors)
+            replaced = mark > 0 and all(number(node) > mark for node in nodes)
+            yield variable.key, _Holder(len(nodes), filled_at(variable), len(tensors), replaced)
+
+
+def number(node: Any) -> int:
+    """The number of an autograd node, by the order in which they were made; weights have the highest."""
+    found: int = node._sequence_nr()
+    return found
+
+
+def _up_to(mark: int, nodes: Iterable[Any]) -> int:
+    return sum(number(node) <= mark for node in nodes)
+
+
+def _made_so_far() -> int:
+    from torch._C import _autograd
+
+    found: int = _autograd._get_sequence_nr()  # of the next one
+    return found - 1
 
 
 def _graph_tensors(value: Any, depth: int = DEPTH) -> "list[Tensor]":

@@ -5,6 +5,7 @@ import sys
 import threading
 from _thread import get_ident
 from collections import Counter
+from collections.abc import Callable
 
 from advisor.profiles.facts.observed import HotSpot, Location
 from advisor.profiles.hooks.step.clock import Clock
@@ -13,6 +14,7 @@ from advisor.profiles.hooks.user_lines import user_location
 INTERVAL_S = 0.005
 SWITCH_S = 0.0001  # or most samples fall on calls that release the interpreter by themselves
 SHOWN = 3  # lines per phase
+BY_ENGINE = "backward"  # one call of the program's starts it, with a frame of ours around it
 OUTSIDE = "other"  # what StepPhases calls the time that no phase covers
 
 
@@ -25,13 +27,22 @@ class Sampler:
         clock: Says which phase a sample belongs to.
         interval_s: Mean seconds between two samples; they are jittered, or they would follow the steps.
         beyond_us: Whether a line of the program counts when code of ours runs on its behalf.
+        unless: Tells when no sample is to be taken.
 
     Attributes:
         samples: Taken so far.
     """
 
-    def __init__(self, clock: Clock, *, interval_s: float = INTERVAL_S, beyond_us: bool = True) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        interval_s: float = INTERVAL_S,
+        beyond_us: bool = True,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._clock = clock
+        self._unless = unless
         self._interval_s = interval_s
         self._beyond_us = beyond_us
         self.samples = 0
@@ -39,7 +50,7 @@ class Sampler:
         self._switch_s = 0.0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._counts: Counter[tuple[str, Location | None]] = Counter()
+        self._counts: Counter[tuple[str, Location | None, bool]] = Counter()
 
     def start(self) -> None:
         """Sample the calling thread from now on."""
@@ -66,13 +77,13 @@ class Sampler:
         To be asked after ``stop``.
         """
         totals: Counter[str] = Counter()
-        for (phase, _), count in self._counts.items():
+        for (phase, _, _), count in self._counts.items():
             totals[phase] += count
         shown: list[HotSpot] = []
         for phase in sorted(totals):
-            lines = Counter({place: n for (each, place), n in self._counts.items() if each == phase})
-            met = [(place, n) for place, n in lines.most_common() if place is not None]
-            shown += [HotSpot(phase, place, n / totals[phase]) for place, n in met[:SHOWN]]
+            lines = [(place, n, inner) for (each, place, inner), n in self._counts.items() if each == phase]
+            met = [(place, n, inner) for place, n, inner in sorted(lines, key=lambda one: -one[1]) if place]
+            shown += [HotSpot(phase, place, n / totals[phase], inner) for place, n, inner in met[:SHOWN]]
         return tuple(shown)
 
     def _run(self) -> None:
@@ -82,12 +93,15 @@ class Sampler:
 
     def _take(self) -> None:
         frame = sys._current_frames().get(self._sampled)
-        if frame is None or self._clock.between_steps:
+        if frame is None or self._clock.between_steps or self._unless():
             return
         try:
             phase = self._clock.phase
         except IndexError:  # the phase ended while we asked
             return
-        place = user_location(frame, beyond_us=self._beyond_us)
-        self._counts[phase or OUTSIDE, place] += 1
+        place = user_location(frame, beyond_us=False)
+        inner = place is not None and phase == BY_ENGINE
+        if place is None and self._beyond_us:
+            place = user_location(frame)
+        self._counts[phase or OUTSIDE, place, inner] += 1
         self.samples += 1

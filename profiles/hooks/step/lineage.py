@@ -31,6 +31,7 @@ LEAST_CALLS = 2  # of a line in a step, to be told for what depends on what
 RANDOM = re.compile(r"rand|drop|bernoulli|multinomial|normal(?!ize)|uniform|poisson|exponential|empty|rrelu")
 FOREIGN = ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")  # make tensors of what is none
 SKIPPED = ("backward", "optimizer")  # phases that the program's lines only start
+RUNNING = ("batch_norm", "instance_norm")  # write averages over batches, which record no graph
 PARAMETRIZE = "torch/nn/utils/parametrize.py"
 
 Site = tuple[Location, str]  # a line and a function that it calls
@@ -52,6 +53,7 @@ class Lineage:
         self._known: dict[int, Entry] = {}
         self._writes: dict[int, int] = {}
         self._deepest: dict[Site, int] = {}
+        self._first: dict[int, tuple[int, int]] = {}  # step and value in which a frozen weight was met first
         self._tallies: dict[tuple[Location, str], Tally] = {}
         self._phase_ns: dict[str, int] = {}
         self._mode: Any = None
@@ -96,6 +98,12 @@ class Lineage:
         name = getattr(function, "__name__", "")
         if _in_place(name):
             self._write(args[0] if args else None)
+        result = self._follow(function, name, phase, args, kwargs)
+        if name in RUNNING:  # only now: what they are given is what was there before
+            self._write([each for each in (*args, *kwargs.values()) if _is_plain(each)])
+        return result
+
+    def _follow(self, function: Callable[..., Any], name: str, phase: str, args: Any, kwargs: Any) -> Any:
         if self._clock.between_steps or phase in SKIPPED or self._calls > MOST_CALLS:
             return function(*args, **kwargs)
         inputs = list(_tensors((args, kwargs.values())))
@@ -110,6 +118,7 @@ class Lineage:
         if name in FOREIGN:
             for output in outputs:
                 self._foreign(output)
+            self._list(name, args, phase, spent)
             return result
         number = self._number(key)
         place = None if name == "__get__" else user_location(sys._getframe(2))
@@ -122,12 +131,33 @@ class Lineage:
             before = None if _in_place(name) else self._computed.get(number)
             tally.add(name, spent, depths[site], before, self._step)
             tally.weights.update(id(each) for each in inputs if each.is_leaf and each.requires_grad)
+            tally.frozen.update(id(each) for each in inputs if self._stays(each))
             tally.graphed |= any(output.requires_grad for output in outputs)
             tally.parametrized |= _under_parametrization()
         self._computed[number] = self._step
         for at, output in enumerate(outputs):
             self._remember(output, self._number((number, at)), depths)
         return result
+
+    def _stays(self, weight: "Tensor") -> bool:
+        """Whether this is a weight that gets no gradient, and is what it was in the step before."""
+        import torch
+
+        if weight.requires_grad or not isinstance(weight, torch.nn.Parameter):
+            return False
+        number = self._entry(weight)[2]
+        step, before = self._first.setdefault(id(weight), (self._step, number))
+        return step < self._step and before == number
+
+    def _list(self, name: str, args: Any, phase: str, spent: int) -> None:
+        """A tensor was made; count the numbers that came one by one from lists."""
+        listed = _listed(args[0]) if args else 0
+        place = user_location(sys._getframe(3)) if listed else None
+        if place is not None:
+            self._phase_ns[phase] = self._phase_ns.get(phase, 0) + spent
+            tally = self._tallies.setdefault((place, phase), Tally())
+            tally.add(name, spent, 0, None, self._step)
+            tally.listed += listed
 
     def _key(self, name: str, args: Any, kwargs: Any) -> Any:
         if RANDOM.search(name) or "generator" in kwargs:
@@ -196,6 +226,8 @@ class Tally:
         self.counts: dict[str, int] = {}
         self.spent: dict[str, int] = {}
         self.weights: set[int] = set()
+        self.frozen: set[int] = set()
+        self.listed = 0
         self.graphed = self.parametrized = False
 
     def add(self, name: str, spent: int, depth: int, computed: int | None, step: int) -> None:
@@ -227,6 +259,8 @@ class Tally:
             turns=self.counts[most],
             chain=self.depth[most],
             weights=len(self.weights),
+            frozen=len(self.frozen),
+            listed=self.listed,
             graphed=self.graphed,
             parametrized=self.parametrized,
         )
@@ -255,6 +289,15 @@ def _tensors(values: Iterable[Any]) -> Iterator["Tensor"]:
             yield from _tensors(value.values())
 
 
+def _listed(value: Any) -> int:
+    """Numbers in a list of numbers, of lists, or of small arrays; of nested ones by the first of each."""
+    if not isinstance(value, list | tuple) or not value:
+        return 0
+    first = value[0]
+    inner = _listed(first) if isinstance(first, list | tuple) else getattr(first, "size", 1)
+    return len(value) * inner if isinstance(inner, int) else 0
+
+
 def _deepest(several: Iterable[dict[Site, int]]) -> dict[Site, int]:
     joined: dict[Site, int] = {}
     for each in several:
@@ -268,6 +311,12 @@ def _deepest(several: Iterable[dict[Site, int]]) -> dict[Site, int]:
 def _in_place(name: str) -> bool:
     """Whether a function changes its first argument: that has to be done each time."""
     return (name.endswith("_") and not name.endswith("__")) or name.startswith(("__i", "__set"))
+
+
+def _is_plain(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and not value.requires_grad
 
 
 def _storage(tensor: "Tensor") -> int:
@@ -288,7 +337,7 @@ def _content(tensor: "Tensor") -> Any:
 
 
 def _under_parametrization() -> bool:
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(3)
     for _ in range(6):
         if frame is None:
             return False

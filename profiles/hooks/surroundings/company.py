@@ -1,11 +1,13 @@
 """Who else of the program runs beside the thread that trains: other threads, and processes it started."""
 
 import os
+import sys
 import threading
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 OURS = "advisor-"  # begins the names of threads of ours
+WORKER = "pt_data_worker"  # the command of a worker of a DataLoader (torch.utils.data._utils.worker)
 LITTLE = 0.02  # CPUs, below which nothing is told
 
 Seconds = dict[tuple[str, int], float]
@@ -38,10 +40,11 @@ def company(before: Seconds, after: Seconds, seconds: float) -> dict[str, tuple[
         ``training`` for the calling thread, ``threads`` for other Python threads and ``children``, by name.
     """
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    started = _started()
     found: dict[str, list[tuple[str, float]]] = {"training": [], "threads": [], "children": []}
     for (kind, number), spent in after.items():
         cpus = round((spent - before.get((kind, number), 0.0)) / max(seconds, 1e-9), 3)
-        name = names.get(number, "") if kind == "thread" else _command(number)
+        name = names.get(number, "") if kind == "thread" else _name(number, started)
         if kind == "thread" and number == threading.get_native_id():
             found["training"].append((name, cpus))
         elif cpus >= LITTLE and not name.startswith(OURS):
@@ -67,6 +70,20 @@ def _children(parent: int) -> list[int]:
         for child in direct:
             found += [child, *_children(child)]
     return found
+
+
+def _started() -> dict[int, str]:
+    """Names of the children that ``multiprocessing`` started, by process; none of them is reaped."""
+    process = sys.modules.get("multiprocessing.process")
+    children = getattr(process, "_children", ())  # `active_children()` would end those that are done
+    return {child._popen.pid: child.name for child in list(children) if child._popen is not None}
+
+
+def _name(process: int, started: dict[int, str]) -> str:
+    """The name that the program gave it; its command where it gave none, and of a loader's worker."""
+    command = _command(process)
+    given = started.get(process, "")
+    return command if command == WORKER or not given else given
 
 
 def _command(process: int) -> str:

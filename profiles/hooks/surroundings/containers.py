@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.facts.growing import GrowingVariable
 from advisor.profiles.hooks.tensors import each_tensor, tensor_type
-from advisor.profiles.hooks.user_lines import LIBRARIES
+from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours
 from advisor.profiles.hooks.user_variables import Variable, attributes, filled_at, user_variables
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 CONTAINERS = (list, dict, set, deque)
+ARRAYS = ("ndarray", "Tensor")  # by the names of their classes: numpy may not be imported
 LEAST = 0.02  # entries per step: one after fifty steps
 SHOWN = 4
 INSIDE = 2000  # entries that are looked at
@@ -25,7 +26,7 @@ _Key = tuple[str, str, str]
 
 
 class GrowingContainers:
-    """Compares the lengths of lists, dicts, sets and deques of the program at two borders of steps.
+    """Compares the lengths of lists, dicts, sets, deques and arrays of the program at two borders of steps.
 
     Variables of its frames and modules are looked at, and the attributes of its own objects in them; no code
     of the program is run. A look takes some microseconds for each.
@@ -42,7 +43,7 @@ class GrowingContainers:
     def begin(self, step: int) -> None:
         """The first look, after ``step`` steps, on the thread that trains."""
         self._step = step
-        self._before = {found.key: len(found.value) for found in _containers(sys._getframe(1))}
+        self._before = {found.key: _entries(found.value) for found in _containers(sys._getframe(1))}
 
     def found(self, step: int, frame: FrameType) -> tuple[GrowingVariable, ...]:
         """Those seen from a frame that have grown since, the fastest first."""
@@ -51,7 +52,7 @@ class GrowingContainers:
         grown: dict[_Key, tuple[float, Variable]] = {}
         for variable in _containers(frame):
             earlier = self._before.get(variable.key)
-            rate = 0.0 if earlier is None else (len(variable.value) - earlier) / (step - self._step)
+            rate = 0.0 if earlier is None else (_entries(variable.value) - earlier) / (step - self._step)
             if rate >= LEAST:
                 grown.setdefault(variable.key, (rate, variable))
         fastest = sorted(grown.values(), key=lambda each: -each[0])[:SHOWN]
@@ -62,6 +63,8 @@ class GrowingContainers:
 
     def _held(self, container: Any) -> str:
         """What the entries that came last are."""
+        if not isinstance(container, CONTAINERS):
+            return "tensors" if isinstance(container, tensor_type()) else ""
         entries = _latest(container)
         if not entries:
             return ""
@@ -80,13 +83,38 @@ class GrowingContainers:
 
 def _containers(frame: FrameType | None) -> Iterator[Variable]:
     for variable in user_variables(frame):
-        if isinstance(variable.value, CONTAINERS):
+        if _is_container(variable.value):
             yield variable
         elif _is_users(type(variable.value)):
             for name, part in list(attributes(variable.value).items()):
-                if isinstance(part, CONTAINERS):
+                if _is_container(part):
                     owner = type(variable.value)
                     yield Variable(f"{variable.name}.{name}", part, owner, variable.frame)
+    yield from _handlers(frame)
+
+
+def _handlers(frame: FrameType | None) -> Iterator[Variable]:
+    """Those of loggers: each writes every message once more."""
+    logging, users = sys.modules.get("logging"), None
+    while frame is not None:
+        if not is_ours(frame) and not frame.f_code.co_filename.startswith(LIBRARIES):
+            users = frame
+        frame = frame.f_back
+    if logging is None or users is None:
+        return
+    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+        if type(logger) is logging.Logger:
+            yield Variable(f"logging.getLogger({name!r}).handlers", logger.handlers, type(logger), users)
+
+
+def _is_container(value: Any) -> bool:
+    kind = type(value)
+    is_array = kind.__name__ in ARRAYS and kind.__module__ in ("numpy", "torch")
+    return isinstance(value, CONTAINERS) or (is_array and bool(value.shape))
+
+
+def _entries(container: Any) -> int:
+    return len(container) if isinstance(container, CONTAINERS) else int(container.shape[0])
 
 
 def _is_users(kind: type) -> bool:

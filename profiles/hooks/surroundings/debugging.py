@@ -8,9 +8,10 @@ from typing import Any
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.step.clock import Clock
-from advisor.profiles.hooks.user_lines import user_location
+from advisor.profiles.hooks.user_lines import is_ours, user_location
 
 LEAST = 4  # backwards looked at before a profiler counts as left on
+AHEAD = 100  # steps, in which a profiler of the program's own would meet ours
 VARIABLES = {
     "launch_blocking": ("CUDA_LAUNCH_BLOCKING", ("1",)),
     "distributed_debug": ("TORCH_DISTRIBUTED_DEBUG", ("INFO", "DETAIL")),
@@ -42,7 +43,10 @@ class Debugging:
             Patch(anomaly_mode.detect_anomaly, "__enter__", self._wrap_anomaly),  # __init__ warns its caller
             Patch(anomaly_mode.set_detect_anomaly, "__init__", self._wrap_anomaly),
             Patch(gradcheck, "_gradcheck_helper", self._wrap_check),
+            Patch(sys.modules["torch.profiler"].profile, "start", self._wrap_start),
+            Patch(sys.modules["torch.profiler"].profile, "stop", self._wrap_stop),
         ]
+        self._own_profilers: list[tuple[Any, Location | None]] = []  # started and not stopped
 
     @property
     def anomaly_seen(self) -> bool:
@@ -68,22 +72,35 @@ class Debugging:
         self._profilers += torch._C._autograd._profiler_enabled()
         self._mkldnn = torch._C._get_mkldnn_enabled()
 
+    @property
+    def profiler_ahead(self) -> Location | None:
+        """Where the program made a profiler of its own that records now or in one of the next steps.
+
+        Two at once end the process. One that was stopped, or whose schedule is over, is none.
+        """
+        found = (place for profiler, place in self._own_profilers if _records_soon(profiler))
+        return next(found, None)
+
     def facts(self) -> dict[str, Any]:
         """Fields of ``RunFacts``."""
         import torch
 
+        own = self.profiler_ahead
         aids = {
             "anomaly": self.anomaly_seen,
-            "profiler": self._profilers == self._looks >= LEAST,
+            "profiler": own is not None or self._profilers == self._looks >= LEAST,
             "gradcheck": self._checks > 0,
             **{aid: os.environ.get(name, "").upper() in on for aid, (name, on) in VARIABLES.items()},
         }
-        locations = {"anomaly": self._anomaly_location, "gradcheck": self._check_location}
+        locations = {
+            "anomaly": self._anomaly_location, "gradcheck": self._check_location, "profiler": own,
+        }  # fmt: skip
         found = [aid for aid, is_on in aids.items() if is_on]
         enabled = torch._C._get_mkldnn_enabled() if self._mkldnn is None else self._mkldnn
         return {
             "debug": tuple(found),
             "debug_location": next((locations[aid] for aid in found if locations.get(aid)), None),
+            "own_profiler": own,
             "mkldnn_enabled": enabled,
             "cudnn_benchmark": torch.backends.cudnn.benchmark,
         }
@@ -96,6 +113,21 @@ class Debugging:
 
         return begin
 
+    def _wrap_start(self, original: Callable[..., None]) -> Callable[..., None]:
+        def start(profiler: Any) -> None:
+            if not is_ours(sys._getframe(1)):
+                self._own_profilers.append((profiler, user_location()))
+            original(profiler)
+
+        return start
+
+    def _wrap_stop(self, original: Callable[..., None]) -> Callable[..., None]:
+        def stop(profiler: Any) -> None:
+            self._own_profilers = [each for each in self._own_profilers if each[0] is not profiler]
+            original(profiler)
+
+        return stop
+
     def _wrap_check(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def check(*args: Any, **kwargs: Any) -> Any:
             if self._scope.here() and self._clock.first_tick_ns is not None:
@@ -105,3 +137,11 @@ class Debugging:
             return original(*args, **kwargs)
 
         return check
+
+
+def _records_soon(profiler: Any) -> bool:
+    """Whether a profiler of torch records, or will within some steps by its schedule."""
+    from torch.profiler import ProfilerAction
+
+    ahead = range(profiler.step_num, profiler.step_num + AHEAD)
+    return any(profiler.schedule(step) is not ProfilerAction.NONE for step in ahead)

@@ -16,8 +16,9 @@ from advisor.profiles.hooks.model.model_facts import root_facts
 from advisor.profiles.hooks.model.owners import owner
 from advisor.profiles.hooks.optimizer.reduction import is_sum_reduced
 from advisor.profiles.hooks.step.clock import Clock, Step
+from advisor.profiles.hooks.surroundings.precisions import matmul_precision
 from advisor.profiles.hooks.tensors import inner_shapes, leading_size, total_bytes
-from advisor.profiles.hooks.watch import Watch, matmul_precision, period_of
+from advisor.profiles.hooks.watch import Watch, period_of
 
 
 @dataclass

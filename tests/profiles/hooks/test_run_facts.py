@@ -12,6 +12,8 @@ from safetensors.torch import save_file
 from taps import Program, watching
 from torch import nn
 
+from advisor.profiles.hooks.step import evaluations
+
 THIS = Path(__file__).name
 
 
@@ -37,6 +39,19 @@ def test_evaluations_between_two_steps_are_one() -> None:
     assert (facts.evaluations, facts.evaluation_every) == (2, 4.0)
     assert facts.evaluation_location is not None and Path(facts.evaluation_location.file).name == THIS
     assert facts.evaluation_records_graph is False
+
+
+def test_an_evaluation_is_known_by_its_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluations, "judges", lambda: False)
+    with watching() as taps:
+        program = Program()
+        for samples in (0, 4):
+            for _ in range(2):
+                program.step()
+                evaluate(program)
+                taps.clock.loader_samples += samples  # as a loader does that gives a batch
+                evaluate(program)
+            assert taps.run_facts().evaluation_judges is bool(samples)
 
 
 def test_what_an_evaluation_waits_for_belongs_to_it_and_a_save_does_not(tmp_path: Path) -> None:
@@ -122,6 +137,19 @@ def test_safetensors_is_left_as_it_was() -> None:
     assert safetensors.torch.save_file is before
 
 
+def test_collections_that_python_begins_are_asked_for_by_nobody() -> None:
+    with watching() as taps:
+        program = Program()
+        program.step()
+        before, thresholds = taps.run_facts(), gc.get_threshold()
+        gc.set_threshold(10, 1, 1)
+        kept = [[number] for number in range(2000)]
+        gc.set_threshold(*thresholds)
+        facts = taps.run_facts()
+    assert len(kept) == 2000 and facts.gc_collections > before.gc_collections
+    assert facts.gc_asked_s == before.gc_asked_s == 0.0
+
+
 def test_collections_are_counted_since_the_first_step() -> None:
     with watching() as taps:
         program = Program()
@@ -134,6 +162,8 @@ def test_collections_are_counted_since_the_first_step() -> None:
         gc.enable()
         facts = taps.run_facts()
     assert facts.gc_collections == before + 1 and facts.gc_s > 0
+    assert facts.gc_asked_s > 0 and facts.gc_location is not None
+    assert Path(facts.gc_location.file).name == THIS
     callbacks = len(gc.callbacks)
     with watching():
         assert len(gc.callbacks) == callbacks + 1

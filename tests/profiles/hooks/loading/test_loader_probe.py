@@ -164,3 +164,26 @@ def test_passing_a_batch_costs_more_the_larger_it_is() -> None:
 
 def test_nothing_is_passed_without_tensors_on_the_host() -> None:
     assert transport_ms(()) is None
+
+
+class Caching(Sleepy):
+    def __init__(self) -> None:
+        self.known: dict[int, torch.Tensor] = {}
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.known.setdefault(index, torch.ones(8))
+
+
+class Counting(Sleepy):
+    seen = 0
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.seen += 1
+        return torch.ones(8)
+
+
+def test_what_items_change_in_the_dataset_is_named_and_a_cache_told_from_a_counter() -> None:
+    cached, counted, neither = probed(Caching()), probed(Counting()), probed(Sleepy())
+    assert (cached.items_change, cached.items_cached) == ("dataset.known", True)
+    assert (counted.items_change, counted.items_cached) == ("dataset.seen", False)
+    assert (neither.items_change, neither.items_cached) == (None, False)

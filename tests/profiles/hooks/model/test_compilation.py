@@ -1,6 +1,7 @@
 """What torch.compile does in a process is told with reasons and places."""
 
-from collections.abc import Iterator
+from _thread import get_ident
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import counters
 
 from advisor.profiles.hooks.model.compilation import Compiling
+from advisor.profiles.hooks.patches import untraced
 
 
 @pytest.fixture
@@ -101,3 +103,38 @@ def test_skipped_cuda_graphs_are_told(compiling: Any) -> None:
 
 def test_without_dynamo_there_is_nothing_to_tell() -> None:
     assert Compiling(lambda running: None).facts() is None
+
+
+def test_what_a_hook_of_an_update_calls_is_not_compiled(compiling: Any) -> None:
+    from torch.optim import SGD
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    watched, _ = compiling
+    weights = [torch.ones(3, requires_grad=True)]
+    optimizer = SGD(weights, 0.1)
+    met: dict[int, Any] = {}
+
+    def held(parameters: list[torch.Tensor]) -> frozenset[int]:
+        return frozenset(id(each) for each in parameters)
+
+    def before(optimizer: Any, *_: Any) -> None:
+        get_ident()  # which dynamo cannot trace
+        met[len(met)] = held(optimizer.param_groups[0]["params"])
+
+    def frames(hooked: Callable[[Any], Any] | None) -> int:
+        counters.clear()
+        torch._dynamo.reset()  # which forgets what is not to be traced
+        handle = register_optimizer_step_pre_hook(hooked(before)) if hooked is not None else None
+        update = torch.compile(lambda: optimizer.step(), backend="eager")
+        for _ in range(4):
+            weights[0].grad = torch.ones(3)
+            update()
+        if handle is not None:
+            handle.remove()
+        found: int = watched.facts().frames
+        return found
+
+    alone = frames(None)
+    assert frames(lambda hook: lambda *args: hook(*args)) > alone
+    met.clear()
+    assert frames(lambda hook: untraced(hook, below=True)) <= alone and len(met) == 4

@@ -99,3 +99,47 @@ def test_afterwards_torch_is_as_before() -> None:
     followed(lambda: torch.ones(2))
     assert torch.from_numpy is before
     assert torch._C._len_torch_function_stack() == 0
+
+
+def test_averages_that_a_norm_keeps_over_batches_are_new_after_each() -> None:
+    norm = nn.BatchNorm1d(8)
+
+    def after() -> None:
+        norm(torch.randn(4, 8))
+        norm.running_mean.mul(0.5)  # type: ignore[union-attr]
+
+    def before() -> None:
+        norm.running_mean.mul(0.5)  # type: ignore[union-attr]
+        norm(torch.randn(4, 8))
+
+    assert [followed(step)["mul"].repeated for step in (after, before)] == [0, 0]
+
+
+def test_numbers_of_lists_that_become_tensors_are_counted_at_their_line() -> None:
+    rows = [[1.0] * 8 for _ in range(4)]
+    arrays = [np.zeros(8, np.float32) for _ in range(4)]
+
+    def step() -> None:
+        torch.tensor(rows)
+        torch.as_tensor(np.stack(arrays))
+
+    lines = followed(step)
+    assert lines["tensor"].listed == 32 and "as_tensor" not in lines
+
+
+def test_weights_that_stay_as_they_are_are_told_from_those_that_learn_or_follow() -> None:
+    frozen, follows, learns = (nn.Linear(8, 8) for _ in range(3))
+    frozen.requires_grad_(requires_grad=False)
+    follows.requires_grad_(requires_grad=False)
+
+    def step() -> None:
+        batch = torch.randn(4, 8)
+        torch.relu(frozen(batch))
+        torch.tanh(follows(batch))
+        torch.sigmoid(learns(batch))
+        for target, source in zip(follows.parameters(), learns.parameters(), strict=True):
+            target.data.mul_(0.9).add_(source.data, alpha=0.1)
+
+    found = followed(step)
+    counts = {name: (found[name].frozen, found[name].weights) for name in ("relu", "tanh", "sigmoid")}
+    assert counts == {"relu": (2, 0), "tanh": (0, 0), "sigmoid": (0, 2)}

@@ -6,6 +6,7 @@ import threading
 import time
 
 import torch
+from taps import watching
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.observed import HotSpot
@@ -46,6 +47,21 @@ def test_lines_are_found_in_their_phases() -> None:
     assert sampler.samples > 10 and hottest.keys() == {"input_wait", "other"}
     assert hottest["input_wait"].location.function == "sleep" and hottest["input_wait"].share > 0.8
     assert hottest["other"].location.function == "spin" and hottest["other"].location.file == __file__
+
+
+def test_a_hook_is_told_from_the_line_that_calls_backward() -> None:
+    with watching() as taps:
+        weight = torch.ones(8, requires_grad=True)
+        weight.register_hook(lambda gradient: sleep(0.02))
+        taps.clock.ask(on=True)
+        sampler = Sampler(taps.clock, interval_s=0.001)
+        sampler.start()
+        for _ in range(5):
+            weight.sum().backward()
+        sampler.stop()
+        inner = [spot for spot in sampler.hotspots() if spot.phase == "backward" and spot.inner]
+        clock_phases = {spot.phase for spot in sampler.hotspots()}
+    assert "backward" in clock_phases and [spot.location.function for spot in inner] == ["sleep"]
 
 
 def test_a_line_that_calls_a_library_is_the_one_that_is_hot() -> None:

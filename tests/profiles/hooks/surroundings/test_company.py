@@ -1,3 +1,4 @@
+import multiprocessing
 import subprocess
 import sys
 import threading
@@ -24,6 +25,8 @@ def test_busy_threads_and_children_are_told_by_name_and_idle_ones_not() -> None:
         threading.Thread(target=stopped.wait, name="idle"),
     ]
     child = subprocess.Popen([sys.executable, "-c", SPIN])
+    named = multiprocessing.get_context("fork").Process(target=spin, name="scorer", daemon=True)
+    named.start()
     try:
         for thread in threads:
             thread.start()
@@ -32,10 +35,12 @@ def test_busy_threads_and_children_are_told_by_name_and_idle_ones_not() -> None:
         found = company(before, cpu_seconds(), time.perf_counter() - began)
     finally:
         stopped.set()
+        named.kill()
         child.kill()
         child.wait()
         for thread in threads:
             thread.join()
     assert [name for name, _ in found["threads"]] == ["reader"]
+    assert any(name == "scorer" for name, _ in found["children"])
     assert any("python" in name for name, _ in found["children"])
     assert len(found["training"]) == 1

@@ -1,5 +1,6 @@
 """What a process is seen to take more of, in loops of this process."""
 
+import logging
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -126,3 +127,33 @@ def test_a_list_that_keeps_tensors_of_the_loader_is_told_from_one_of_copies() ->
             growth = watch.growth.facts()
         assert growth is not None
         assert [each.holds for each in growth.variables if each.name == "kept"] == [holds]
+
+
+class Answers:
+    def __init__(self) -> None:
+        self.all = torch.empty(0, 1)
+
+    def add(self, output: torch.Tensor) -> None:
+        self.all = torch.cat([self.all, output.detach()])
+
+
+def test_a_tensor_that_each_step_joins_with_more_is_named_with_its_line() -> None:
+    answers = Answers()
+    growth = grown(lambda model, output: answers.add(output))
+    (found,) = [each for each in growth.variables if each.name == "answers.all"]
+    assert found.per_step == pytest.approx(2.0, rel=0.1)
+    assert found.location is not None and found.location.line == Answers.add.__code__.co_firstlineno + 1
+
+
+def test_handlers_of_a_logger_that_pile_up_are_named_with_the_line_that_adds_them() -> None:
+    logger = logging.getLogger("of_this_test")
+
+    def each_step(model: nn.Module, output: torch.Tensor) -> None:
+        logger.addHandler(logging.NullHandler())
+
+    try:
+        growth = grown(each_step)
+    finally:
+        logger.handlers.clear()
+    (found,) = [each for each in growth.variables if "of_this_test" in each.name]
+    assert found.name == "logging.getLogger('of_this_test').handlers" and found.per_step == pytest.approx(1.0)

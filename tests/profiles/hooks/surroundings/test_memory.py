@@ -155,6 +155,41 @@ def test_losses_kept_in_a_list_are_found() -> None:
     assert graphs.found.location.line == History.keep.__code__.co_firstlineno + 2
 
 
+def test_a_graph_that_is_larger_in_a_later_step_is_not_kept() -> None:
+    graphs, program = RetainedGraphs(), Program()
+    for number in range(1, 31):
+        loss = program.model(program.inputs).mean()
+        for _ in range(number):
+            loss = loss.sin()
+        if number in (4, 30):
+            graphs.look(number)
+    assert graphs.found is not None and graphs.found.nodes_per_step == 0
+    graphs.look(60)  # the first of the next two
+    assert graphs.found is not None
+
+
+def kept_until(steps: int, least: int) -> RetainedGraphs:
+    """Losses are kept from step ``least`` on; the program ends after one look."""
+    graphs, program = RetainedGraphs(), Program()
+    losses = []
+    for number in range(steps):
+        loss = program.model(program.inputs).mean()
+        if number >= least:
+            losses.append(loss)
+    graphs.look(steps)
+    return graphs
+
+
+def test_losses_of_all_steps_are_found_at_the_only_look() -> None:
+    found = kept_until(60, 0).found
+    assert found is not None and found.name == "losses" and found.nodes_per_step > 3
+
+
+@pytest.mark.parametrize(("steps", "least"), [(60, 30), (20, 0)], ids=["not of all steps", "few steps"])
+def test_what_may_belong_to_the_present_step_is_not_told_at_the_only_look(steps: int, least: int) -> None:
+    assert kept_until(steps, least).found is None
+
+
 def test_losses_kept_by_name_are_found() -> None:
     graphs, program = RetainedGraphs(), Program()
     history: dict[str, list[torch.Tensor]] = {"loss": []}

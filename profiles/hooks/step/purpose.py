@@ -1,0 +1,57 @@
+"""What a forward without training is for, as far as the program's own lines tell: read, not run."""
+
+import ast
+import re
+import sys
+from types import FrameType
+
+from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours
+
+SAID = re.compile(r"(^|_)(e?val|evaluat|valid|test|score|visuali[sz])", re.IGNORECASE)
+
+
+def judges(frame: FrameType | None = None) -> bool:
+    """Whether lines of the program that are running only look at the model, and nothing is learnt from them.
+
+    They do where a function is named after it, or where an ``if`` lets them run every so many turns only, by
+    the remainder of a count. A policy that plays does so between all updates.
+
+    Args:
+        frame: The innermost; the caller without one.
+    """
+    frame = frame or sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not (is_ours(frame) or code.co_filename.startswith(LIBRARIES)) and (
+            SAID.search(code.co_name) or in_turns(_source(code.co_filename), frame.f_lineno)
+        ):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def in_turns(source: str, line: int) -> bool:
+    """Whether the line is in the body of an ``if`` that tests the remainder of a division."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return any(
+        isinstance(node, ast.If)
+        and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
+        and any(map(_is_remainder, ast.walk(node.test)))
+        for node in ast.walk(tree)
+    )
+
+
+def _is_remainder(node: ast.AST) -> bool:
+    written = isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant)  # `"%d" % count`
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not written
+
+
+def _source(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as text:
+            return text.read()
+    except OSError:
+        return ""

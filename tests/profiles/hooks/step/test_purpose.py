@@ -1,0 +1,57 @@
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from advisor.profiles.hooks.step.purpose import in_turns, judges
+
+LOOP = """
+for step in range(9):
+    if step % 4 == 0 and step:
+        look()
+        print("%d" % step)
+    else:
+        play()
+    if "%d" % step == "3":
+        play()
+"""
+
+
+@pytest.mark.parametrize(("line", "said"), [(4, True), (5, True), (7, False), (9, False), (2, False)])
+def test_what_runs_by_the_remainder_of_a_count_runs_in_turns(line: int, said: bool) -> None:
+    assert in_turns(LOOP, line) is said
+
+
+def test_what_is_no_program_runs_in_no_turns() -> None:
+    assert not in_turns("for (;;)", 1)
+
+
+def frame_of(folder: Path, name: str, text: str) -> FrameType:
+    """Of a function of that name in a file, which stands still at its ``yield``; nobody called it."""
+    file = folder / "program.py"
+    file.write_text(text)
+    names: dict[str, object] = {"__name__": "program"}
+    exec(compile(text, str(file), "exec"), names)
+    running = names[name]()  # type: ignore[operator]
+    assert isinstance(running, Iterator)
+    next(running)
+    frame = running.gi_frame  # type: ignore[attr-defined]
+    assert isinstance(frame, FrameType)
+    return frame
+
+
+@pytest.mark.parametrize("name", ["evaluate", "val_epoch", "run_validation", "testEpoch", "visualize"])
+def test_names_tell_an_evaluation(tmp_path: Path, name: str) -> None:
+    assert judges(frame_of(tmp_path, name, f"def {name}():\n    yield\n"))
+
+
+@pytest.mark.parametrize("name", ["play", "rollout", "interval", "latest", "retrieval", "contest"])
+def test_other_names_tell_none(tmp_path: Path, name: str) -> None:
+    assert not judges(frame_of(tmp_path, name, f"def {name}():\n    yield\n"))
+
+
+def test_a_line_of_the_program_is_read(tmp_path: Path) -> None:
+    text = "def main():\n    for step in range(9):\n        if step % 20 == 0:\n            yield\n"
+    assert judges(frame_of(tmp_path, "main", text))
+    assert not judges(frame_of(tmp_path, "main", text.replace("step % 20 == 0", "step == 0")))
