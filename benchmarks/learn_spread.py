@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.base.settings import Settings, TargetRequest
-from advisor.stages.baseline import FLOOR
+from advisor.stages.baseline_steps import FLOOR
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.tuners.comparing.measure import SPREAD, median, within_variance
 from benchmarks.placebo_replay import BASE, BUDGET_S, CANDIDATE, PLACEBOS, series_in

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 from advisor.base.settings import Settings, TargetRequest
 from advisor.base.signals import StopRequests
 from advisor.report.progress import PlainProgress
-from advisor.stages.baseline import FLOOR, run_baseline
+from advisor.stages.baseline import run_baseline
+from advisor.stages.baseline_steps import FLOOR
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.confirmation import Confirmation

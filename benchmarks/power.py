@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.base.settings import Settings, TargetRequest
-from advisor.stages.baseline import FLOOR, run_baseline, start_at_once
+from advisor.stages.baseline import run_baseline, start_at_once
+from advisor.stages.baseline_steps import FLOOR
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import LOOKS, confirm, median, moderated

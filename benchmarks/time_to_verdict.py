@@ -1,13 +1,16 @@
 """How many launches and seconds until a gain that is there is confirmed? Tunes scripts with a planted fault.
 
     python -m benchmarks.time_to_verdict
+    python -m benchmarks.time_to_verdict --short
     python -m benchmarks.time_to_verdict --cells 'loader/*' slow_start
     python -m benchmarks.time_to_verdict --advisor ../old/.venv/bin/advisor --label before
 
 The cells are those of ``planted_cells.py``, the program is ``planted_gain.py``, tuned by the command line as
 a user would, with the whole space of settings. The verdict counts from the moment at which a confirmation of
-the planted change stood in the study, and launches are those until then; a run may go on searching. Runs that
-the file of results has are not made again. Wants a machine that does nothing else.
+the planted change stood in the study, and launches are those until then; a run may go on searching. The
+quickest cell comes first; each run is written at once, and those that the file of results has are not made
+again. ``--short`` takes six cells, each with a budget of twice the seconds that are asked: 20 minutes. Wants
+a machine that does nothing else.
 """
 
 import argparse
@@ -27,12 +30,13 @@ from typing import Any
 
 from advisor.tuners.knobs.malloc import TUNED
 from benchmarks.conditions import conditions
-from benchmarks.planted_cells import KINDS, USUAL, Cell, chosen
+from benchmarks.planted_cells import KINDS, SHORT, USUAL, Cell, chosen
 from benchmarks.record_series import neighbour
 from benchmarks.verdict_table import line, table
 
 PROGRAM = Path(__file__).parent / "planted_gain.py"
 RESULTS = Path(__file__).parent / "results" / "time_to_verdict.json"
+BUDGET = "10m"  # advisor's own default
 POLL_S = 0.2
 MIN_GAIN = 1.02  # advisor's own default: a confirmation ends above it
 GIVEN_UP = 4.0  # times the budget, after which a run is ended
@@ -43,11 +47,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cells", nargs="+", default=list(USUAL), help="names, or patterns of all cells")
+    cells = parser.add_mutually_exclusive_group()
+    cells.add_argument("--cells", nargs="+", default=list(USUAL), help="names, or patterns of all cells")
+    cells.add_argument("--short", action="store_true", help="six cells of the usual, with budgets to match")
     parser.add_argument("--advisor", type=Path, default=Path(sys.executable).with_name("advisor"))
     parser.add_argument("--label", default="after", help="of the version that --advisor is")
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--budget", default="10m")
+    parser.add_argument("--budget", help=f"of each run; {BUDGET} if not said, with --short by the cell")
     parser.add_argument("--neighbour", action="store_true", help="keep one CPU busy meanwhile")
     parser.add_argument(
         "--out", type=Path, default=RESULTS, help="JSON, written after every run, with a table beside it"
@@ -55,13 +61,15 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[dict[str, Any]] = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
     for repeat in range(options.repeats):
-        for cell in chosen(options.cells):
+        for cell in chosen(SHORT if options.short else options.cells):
+            budget = options.budget or (f"{cell.short_budget_s:.0f}s" if options.short else BUDGET)
             key = {"label": options.label, "cell": cell.name, "repeat": repeat, "loaded": options.neighbour}
+            key["budget"] = budget
             if any(key.items() <= row.items() for row in rows):
                 continue
             with neighbour(options.neighbour):
-                told = tuned(cell, cell.arguments(measured), options.advisor, options.budget)
-            rows.append({**key, "budget": options.budget, **told})
+                told = tuned(cell, cell.arguments(measured), options.advisor, budget)
+            rows.append({**key, **told})
             print(line(rows[-1]), flush=True)
             write(options.out, rows)
     print(table(rows))
@@ -195,7 +203,9 @@ def write(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         "rows": rows,
     }
     file.write_text(json.dumps(document, indent=1) + "\n")
-    told = f"{taken['cpu']}, {taken['cpus_allowed']} CPUs, torch {taken['torch']}, Python {taken['python']}"
+    machine = f"{taken['cpu']} ({taken['cpu_capability']}), {taken['cpus_allowed']} CPUs"
+    versions = f"advisor {taken['advisor']}, torch {taken['torch']}, Python {taken['python']}"
+    told = f"{machine}, {taken['memory_gib']} GiB; {versions}"
     text = f"# Launches and seconds to a confirmed verdict\n\n{told}; {taken['taken']}.\n\n{table(rows)}\n"
     file.with_suffix(".md").write_text(text)
 

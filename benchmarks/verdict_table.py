@@ -79,6 +79,17 @@ def limit_s(row: Mapping[str, Any]) -> float:
     return float(STARTUPS * row["startup_s"] + STEPS * row["step_ms"] / 1e3)
 
 
+def asked(row: Mapping[str, Any]) -> str:
+    """What is asked of one run, in words."""
+    cell = Cell(row["cell"])
+    words = [f"{cell.kind.launches} launches"]
+    if cell.name == SLOW_START:
+        words += [f"{FIELD_SECONDS:.0f} s in all", f"{FIELD.gain:g}x", f"more than {FIELD_WORKERS} workers"]
+    elif cell.kind.in_time and row.get("startup_s"):
+        words.append(f"{limit_s(row):.0f} s")
+    return ", ".join(words)
+
+
 def line(row: Mapping[str, Any]) -> str:
     """One run as a row of the table."""
     cells = [row["label"] + (", loaded" if row["loaded"] else ""), row["cell"]]
@@ -86,13 +97,14 @@ def line(row: Mapping[str, Any]) -> str:
     cells += [str(reached["launches"]), f"{reached['seconds']:.0f}"] if reached else ["-", "-"]
     cells += [str(row["launches"]), f"{row['seconds']:.0f}"]
     if row.get("failed"):
-        return "| " + " | ".join([*cells, "-", "-", "failed", "", "not met"]) + " |"
+        return "| " + " | ".join([*cells, "-", "-", "failed", "", asked(row), "not met"]) + " |"
     speedup = row["speedup"]
     cells += [f"{row['startup_s'] or 0:.1f}", f"{row['step_ms']:.0f}"]
     cells.append(
         f"{row['verdict']} {speedup['estimate']:.2f}x ({speedup['low']:.2f} to {speedup['high']:.2f})"
     )
-    cells += [", ".join(f"{knob}={to}" for knob, to in row["changes"].items()), _word(goals(row).met)]
+    changes = ", ".join(f"{knob}={to}" for knob, to in row["changes"].items())
+    cells += [changes, asked(row), _word(goals(row).met)]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -100,7 +112,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """All runs, cell by cell, and what is met in the median."""
     heads = (
         "version", "cell", "launches to verdict", "seconds to verdict", "launches", "seconds", "start (s)",
-        "step (ms)", "verdict", "changes", "goals",
+        "step (ms)", "verdict", "changes", "asked", "goals",
     )  # fmt: skip
     ordered = sorted(
         rows, key=lambda row: (row["cell"], row["loaded"], row["label"] == "after", row["repeat"])

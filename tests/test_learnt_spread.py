@@ -8,6 +8,7 @@ from advisor.tuners.comparing.measure import SPREAD
 from benchmarks.learn_spread import learn, prior
 
 
+@pytest.mark.long
 def test_the_file_and_the_script_agree() -> None:
     assert json.loads(SPREAD.read_text()) == learn()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.planted_cells import KINDS, SLOW_START, USUAL, Cell, chosen, portions
+from benchmarks.planted_cells import KINDS, SHORT, SLOW_START, USUAL, Cell, chosen, portions
 from benchmarks.time_to_verdict import Watch, seconds_of
 from benchmarks.verdict_table import goals, medians, table
 
@@ -64,8 +64,22 @@ def test_a_loader_waits_for_all_but_the_share_that_remains() -> None:
 
 def test_every_usual_cell_is_there_and_has_arguments() -> None:
     cells = chosen(USUAL)
+    assert [cell.asked_s for cell in cells] == sorted(cell.asked_s for cell in cells)
     assert {cell.name for cell in cells} == set(USUAL)
     assert all(cell.arguments(cost) for cell in cells)
+
+
+def test_the_short_set_takes_cells_of_two_starts_within_25_minutes() -> None:
+    cells = chosen(SHORT)
+    assert {cell.name.split("/")[0] for cell in cells} == {"loader", "live", "restart"}
+    assert {cell.name.split("/")[1] for cell in cells} == {"2", "20"}
+    assert sum(cell.short_budget_s for cell in cells) <= 25 * 60
+
+
+def test_the_table_says_what_was_asked_of_each_run() -> None:
+    lines = table([a_row(), a_row(cell="restart/2/0.02"), a_row(cell=SLOW_START)]).splitlines()
+    assert "| 5 launches, 12 s |" in lines[2] and "| 8 launches |" in lines[3]
+    assert "| 5 launches, 300 s in all, 7x, more than 4 workers |" in lines[4]
 
 
 def test_patterns_choose_cells_and_a_wrong_one_is_refused() -> None:
@@ -123,7 +137,7 @@ def test_a_run_that_failed_has_a_row_as_well() -> None:
     failed = {"label": "before", "cell": "live/2/0.02", "repeat": 0, "loaded": False, "verdict_reached": None,
               "launches": 2, "seconds": 9.0, "failed": "exit"}  # fmt: skip
     lines = table([a_row(), failed]).splitlines()
-    assert [text.count("|") for text in lines[:4]] == [12] * 4
+    assert [text.count("|") for text in lines[:4]] == [13] * 4
     assert "failed" in lines[2]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
+from advisor.base.unit import Unit
 from advisor.profiles.facts.profile import Profile
 
 Value = int | str
@@ -59,6 +60,7 @@ class Knob(Generic[V]):
         follows: The knob without which this one does nothing, if there is one; they come and go together.
         opt_in: Where its meaning is ``training`` it is recommended only if the user allows that
             (``--allow training``), not merely by being named.
+        units: What a run may be counted in for it to make sense: steps of a training, requests, or both.
         written: How code in an advice writes it where that is not its id; in lower case.
     """
 
@@ -73,6 +75,7 @@ class Knob(Generic[V]):
     layer: ClassVar[int] = 0
     follows: ClassVar[str | None] = None
     opt_in: ClassVar[bool] = False
+    units: ClassVar[frozenset[Unit]] = frozenset({Unit.STEP})
     written: ClassVar[tuple[str, ...]] = ()
 
     def values(self) -> Sequence[V] | range:

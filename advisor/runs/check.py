@@ -14,18 +14,20 @@ from advisor.base.errors import AdvisorError, TargetError, UsageError
 from advisor.base.settings import Progress, Settings, TargetRequest, Value
 from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import Machine, read_machine
-from advisor.result.check import CheckData, ReferenceFacts, Resetting
+from advisor.result.check import Answers, CheckData, Checked, ReferenceFacts, Resetting
 from advisor.result.comparability import kind_differences, machine_differences, other_request, refuse
 from advisor.result.document import Budget, ProfileData, ProfileSummary, ResultData
 from advisor.result.header import header_of_run, target_of
 from advisor.result.stored_step import LEAST_PROCESSES
+from advisor.runs.answers import form_differences, has_answers, judged_answers
 from advisor.runs.regression import check_memory, check_step, is_contended, undisturbed
-from advisor.stages.baseline import COLLAPSE, SHORT_DROP, target_error, too_short
+from advisor.stages.baseline import COLLAPSE, SHORT_DROP
 from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.confirming.fresh_processes import FreshProcesses
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, request_digest
 from advisor.stages.result_findings import phases_ms
+from advisor.stages.target_failures import target_error, too_short
 from advisor.tuners.comparing.duel import SLOT_LIMIT_S
 from advisor.tuners.comparing.excluded import set_apart
 from advisor.tuners.comparing.windows import HOPELESS
@@ -47,6 +49,8 @@ Reference = ResultData | ProfileData
 def refuse_reference(reference: Reference, request: TargetRequest, machine: Machine) -> None:
     """Refuse a result of another machine or of another kind of target.
 
+    One of another machine that recommends a form of a trained model is not refused: its answers are judged.
+
     Args:
         reference: The stored result.
         request: What is to be checked.
@@ -56,7 +60,7 @@ def refuse_reference(reference: Reference, request: TargetRequest, machine: Mach
         UsageError: With all reasons, or because it holds no time of a step.
     """
     kind = request.program
-    reasons = machine_differences(reference.machine, machine.as_json())
+    reasons = [] if has_answers(reference) else machine_differences(reference.machine, machine.as_json())
     reasons += kind_differences(reference.target.kind, kind)
     refuse(reasons, hint="`advisor tune TARGET` on this machine makes a result to compare with")
     if reference.baseline is None or reference.baseline.step_ms.estimate <= 0:
@@ -91,8 +95,11 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
             progress.say("running it unchanged")
             with failures_told("check", ENOUGH):
                 bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
+                bench.launcher.everywhere = isinstance(reference, ResultData)  # as it was tuned
                 run = _Run(run_unchanged(bench))
-                run.measure()
+                run.judge(reference)
+                if not run.elsewhere:
+                    run.measure()
         except (TargetError, UsageError) as error:
             raise of_check(error, folder) from None
     result = _result(name, reference, run)
@@ -117,12 +124,16 @@ class _Run:
     Attributes:
         instances: Slots by process.
         peaks: Peak memory by process, in bytes; 0 where it is not known.
+        elsewhere: How this machine differs from that of the reference: then no times are compared.
+        answers: Of the recommended form, where they were judged.
     """
 
     bench: MeasuredBench
     instances: list[list[Slot]] = field(init=False)
     peaks: list[int] = field(init=False)
     stopped_by: Literal["converged", "budget", "interrupted"] = "converged"
+    elsewhere: list[str] = field(default_factory=list)
+    answers: Answers | None = None
 
     def __post_init__(self) -> None:
         baseline = self.bench.baseline
@@ -135,6 +146,20 @@ class _Run:
     def own(self) -> dict[str, Value]:
         """The present setting of every knob."""
         return {**self.bench.arena.present, **self.bench.settings.fixed}
+
+    def judge(self, reference: Reference) -> None:
+        """Judge the answers of a recommended form anew, if it is of another CPU or of other versions.
+
+        Raises:
+            TrialFailed: The unchanged program fails.
+            Interrupted: The user asked to stop.
+        """
+        if not isinstance(reference, ResultData) or not has_answers(reference):
+            return
+        self.elsewhere = machine_differences(reference.machine, self.bench.profile.machine.as_json())
+        if self.elsewhere or form_differences(reference.artefacts):
+            self.bench.progress.say("judging the answers of the recommended form anew")
+            self.answers = judged_answers(self.bench, reference)
 
     def measure(self) -> None:
         """Run it until the budget ends, at least three times.
@@ -218,17 +243,21 @@ def _result(name: str, reference: Reference, run: _Run) -> CheckData:
         kept.append(quiet)
         excluded += left_out if number == 0 else left_out + set_apart(slots)
     contended = is_contended(kept)
-    step = check_step(
-        reference.baseline,
-        kept,
-        sampled=baseline.sampled,
-        of_profile=isinstance(reference, ProfileData),
-        level=level,
-        min_gain=settings.min_gain,
-        floor=baseline.detectable,
-    )
     then = reference.baseline.steps_peak_bytes or reference.baseline.peak_bytes
-    memory = check_memory(then, run.peaks, level=level, min_gain=settings.min_gain)
+    if run.elsewhere:
+        step = memory = Checked(why="; ".join(run.elsewhere))
+    else:
+        step = check_step(
+            reference.baseline,
+            kept,
+            sampled=baseline.sampled,
+            of_profile=isinstance(reference, ProfileData),
+            level=level,
+            min_gain=settings.min_gain,
+            floor=baseline.detectable,
+        )
+        memory = check_memory(then, run.peaks, level=level, min_gain=settings.min_gain)
+    disagrees = run.answers is not None and run.answers.verdict != "accepted"
     facts = _reference_facts(name, reference)
     digest = request_digest(request)
     return CheckData(
@@ -245,7 +274,7 @@ def _result(name: str, reference: Reference, run: _Run) -> CheckData:
             *_disturbed(contended, baseline.thread_collapse, facts),
         ],
         budget=Budget(seconds=bench.spent_s, trials=0, stopped_by=run.stopped_by),
-        verdict="regressed" if "regressed" in (step.verdict, memory.verdict) else "passed",
+        verdict="regressed" if disagrees or "regressed" in (step.verdict, memory.verdict) else "passed",
         reference=facts,
         code_changed=digest != facts.digest if digest and facts.digest else None,
         settings=changed_settings(reference.baseline.config, run.own),
@@ -253,6 +282,7 @@ def _result(name: str, reference: Reference, run: _Run) -> CheckData:
         confidence=level,
         step_ms=step,
         peak_bytes=memory,
+        answers=run.answers,
         instances=len(run.instances),
         contended=contended,
         thread_collapse=baseline.thread_collapse,

@@ -3,12 +3,15 @@
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from advisor.advice.advise import advise, summary
 from advisor.base.durations import write_duration
+from advisor.base.errors import AdvisorError
 from advisor.base.settings import Progress, Settings
 from advisor.base.signals import StopRequests
+from advisor.base.unit import Unit
 from advisor.profiles.facts.machine import read_machine
 from advisor.profiles.facts.profile import Profile
 from advisor.report.files import write_report
@@ -16,11 +19,12 @@ from advisor.result.document import Baseline, Budget, Interval, ProfileData, Rat
 from advisor.result.header import header_of_run, target_of
 from advisor.rules import RULES
 from advisor.stages import result_findings as data
-from advisor.stages.baseline import too_short
 from advisor.stages.bench import failures_told, open_bench
 from advisor.stages.diagnosis import Diagnosis
 from advisor.stages.first_line import first_line
+from advisor.stages.latencies import of_times
 from advisor.stages.launching import Caller, request_digest
+from advisor.stages.target_failures import too_short
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.fixed import check_applied
@@ -28,20 +32,26 @@ from advisor.tuners.space.space import build_space
 from advisor.tuners.supervision.isolation import remove
 
 UNDERSTOOD = "the run was understood"
+TRAINS_NOT = ("no_training_step", "serves_only")  # codes of errors: it may be that it answers requests
+SERVES_NOT = ("no_request", "trains", "no_training_step")
+NO_STEP = "it takes no training step: running it again, counting requests"
 
 
 def profile(settings: Settings, progress: Progress) -> ProfileData:
     """Diagnose one run: what is slow, where, and how much it could give.
 
+    A program that takes no training step is run again and its requests to a trained model are counted.
+
     Args:
-        settings: What to run and for how long; options that only ``tune`` has are ignored.
+        settings: What to run and for how long; an objective of requests has them counted from the start.
+            Other options that only ``tune`` has are ignored.
         progress: Is told what happens.
 
     Returns:
         Findings and facts, also written to ``settings.out`` where that is given.
 
     Raises:
-        TargetError: The target fails, or makes no training step.
+        TargetError: The target fails, or neither makes a training step nor answers a request.
         EnvironmentProblem: The report cannot be written.
         UsageError: A fixed knob cannot apply, or does not act.
     """
@@ -53,6 +63,32 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
         caller = Caller(progress, stop)
         folder = Path(tempfile.mkdtemp(prefix="advisor-profile-"))
         stack.callback(remove, folder)
+        try:
+            result = _profiled(settings, folder, caller, began)
+        except AdvisorError as error:
+            if settings.unit is Unit.REQUEST or error.code not in TRAINS_NOT:
+                raise
+            progress.say(NO_STEP)
+            result = _of_requests(settings, folder, caller, began, error)
+    if settings.out is not None:
+        write_report(result, settings.out)
+    return result
+
+
+def _of_requests(
+    settings: Settings, folder: Path, caller: Caller, began: float, first: AdvisorError
+) -> ProfileData:
+    """The profile of a program that took no step; its first error where it answers no request either."""
+    apart = folder / "requests"
+    apart.mkdir()
+    try:
+        return _profiled(replace(settings, objective="latency"), apart, caller, began)
+    except AdvisorError as error:
+        raise (first if error.code in SERVES_NOT else error) from None
+
+
+def _profiled(settings: Settings, folder: Path, caller: Caller, began: float) -> ProfileData:
+    with ExitStack() as stack:
         with failures_told("profile", UNDERSTOOD):
             bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
         diagnosis = bench.diagnosis(
@@ -61,7 +97,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
         found = _diagnose(diagnosis, settings)
         _check_fixed(diagnosis, settings, found)
         findings = advise(found, RULES)
-        result = ProfileData(
+        return ProfileData(
             **header_of_run(
                 settings.command,
                 target_of(
@@ -70,7 +106,7 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
                 found.machine.as_json(),
                 settings.seed,
             ),
-            baseline=baseline_of(found),
+            baseline=_with_latency(baseline_of(found), diagnosis, found),
             profile=data.profile_summary(found, summary=summary(findings, found), notes=diagnosis.notes),
             findings=data.as_data(findings),
             warnings=caller.warnings,
@@ -80,9 +116,6 @@ def profile(settings: Settings, progress: Progress) -> ProfileData:
                 stopped_by="interrupted" if diagnosis.interrupted else "converged",
             ),
         )
-    if settings.out is not None:
-        write_report(result, settings.out)
-    return result
 
 
 def _check_fixed(diagnosis: Diagnosis, settings: Settings, found: Profile) -> None:
@@ -102,6 +135,17 @@ def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
             return diagnosis.run()
     except SessionEnded as ended:
         raise too_short(ended.outcome, settings) from None
+
+
+def _with_latency(baseline: Baseline | None, diagnosis: Diagnosis, found: Profile) -> Baseline | None:
+    """With percentiles of all watched requests, slow ones among them, where requests were counted."""
+    if baseline is None or not found.serves:
+        return baseline
+    times = [spent / 1e9 for spent in diagnosis.wall_ns]
+    samples = found.run.samples_per_step if found.run is not None else None
+    began = None if diagnosis.session is None else diagnosis.session.startup_s
+    latency = of_times(times, (samples or 1.0) * len(times), [] if began is None else [began])
+    return baseline.model_copy(update={"latency": latency})
 
 
 def baseline_of(found: Profile) -> Baseline | None:

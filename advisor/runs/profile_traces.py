@@ -70,11 +70,12 @@ def profile_of(traces: Sequence[Trace], first: Trace) -> Profile:
     """What the traces show; the machine is that of the recording as far as it names it."""
     gpus = gpus_of(first)
     on_device = bool(first.of(*DEVICE).any())
+    has_device = bool(gpus) or bool(first.of("cuda_runtime", "cuda_driver").any())
     every = {id(trace): calls_of(trace) for trace in traces}
     calls = every[id(first)]
     return Profile(
         machine=Machine(
-            cpus_allowed=0, physical_cores=0, memory_bytes=0, shm_bytes=0, cuda=bool(gpus), gpus=gpus
+            cpus_allowed=0, physical_cores=0, memory_bytes=0, shm_bytes=0, cuda=has_device, gpus=gpus
         ),
         target_kind="trace",
         device="cuda" if on_device else "cpu",

@@ -17,14 +17,17 @@ from advisor.base.settings import Clock, Progress, Settings
 from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import read_machine
 from advisor.profiles.facts.profile import Profile
+from advisor.report.artefacts import keep_artefacts
 from advisor.report.files import write_report
 from advisor.result.document import ResultData
 from advisor.rules import RULES
 from advisor.stages import assemble
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
+from advisor.stages.benches import bench_uses, join_crew, open_crew
 from advisor.stages.closer_look import look_again, look_again_s, look_closely
 from advisor.stages.confirming.confirmation import Confirmation
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
@@ -34,16 +37,19 @@ from advisor.stages.search_plan import how_fine, how_long, planned_search, too_s
 from advisor.stages.searched import searched_space
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
+from advisor.tuners.benches.engine import Engine
+from advisor.tuners.benches.engines import open_engine
 from advisor.tuners.comparing.one_window import known_window
 from advisor.tuners.launching.launch import StuckProcess
 from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.eligible import is_of_space
 from advisor.tuners.search.measuring import StoppedBy
-from advisor.tuners.search.search import Search
+from advisor.tuners.search.search import LARGE, Search
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import DISRUPTIONS
 
+BESIDE_S, BESIDE_SHARE = 60.0, 0.25  # what follows a verdict may take: that, or a share of what it took
 DISTURBED = "other processes disturbed every trial; a quieter machine or a longer --budget tells more"
 
 
@@ -53,6 +59,7 @@ def tune(
     *,
     launching: Launching = open_launcher,
     clock: Clock = time.monotonic,
+    engine: Engine | None = None,
 ) -> ResultData:
     """Find out what to change about a training run, and prove it.
 
@@ -61,6 +68,7 @@ def tune(
         progress: Is told what happens.
         launching: Opens the launcher, as ``open_launcher`` does.
         clock: Seconds, monotonic, by which the budget is spent.
+        engine: Places benches on other nodes, closed at the end; by default that of ``settings``.
 
     Returns:
         The result, also written to ``settings.out``; after an interrupt what is known so far.
@@ -78,9 +86,14 @@ def tune(
         study = Study.open(settings, stack, caller.warn)
         progress.say("running it unchanged")
         opening = open_bench(settings, study.folder, caller, began=began, launching=launching, clock=clock)
+        if engine is None and settings.on != "here":
+            engine = open_engine(settings.on, study.folder / "benches")
+        crew = stack.enter_context(open_crew(engine, settings, caller, clock))
         try:
             with failures_told("tune", "the baseline was measured"):
-                bench = run_unchanged(stack.enter_context(opening))
+                opened = stack.enter_context(opening)
+                opened.launcher.everywhere = True
+                bench = run_unchanged(opened, crew)
         except TargetError as error:
             study.keep_failed_baseline(error)
             raise
@@ -102,6 +115,7 @@ def tune(
         )  # fmt: skip
         stack.enter_context(study.guarded())
         search = planned_search(bench, space, study, trials, batches, findings)
+        join_crew(bench, limit_bytes=search.limit_bytes, least=search.least)
         return _Tuning(study, bench, space, trials, batches, search, findings, notes, before).run()
 
 
@@ -134,6 +148,7 @@ class _Tuning:
     Attributes:
         before: What earlier parts of the study found.
         after: The recommended setting, looked at closely.
+        batch_asked: Larger batches were weighed, once the search had ended.
     """
 
     study: Study
@@ -146,6 +161,7 @@ class _Tuning:
     notes: list[str]
     before: ResultData | None
     after: Profile | None = None
+    batch_asked: bool = False
     stopped_by: StoppedBy = "converged"
     outcome: Outcome = field(init=False)
 
@@ -189,7 +205,7 @@ class _Tuning:
     def _go_on(self, held: Configuration) -> None:
         """Go on with the confirmation that an earlier part of the study left open."""
         self.bench.progress.say("going on with the confirmation that was left open")
-        self.outcome = self._confirm(held, reduced=True)
+        self._take(self._confirm(held, reduced=True))
         self.stopped_by = "converged" if self.outcome.verdict == "change" else "budget"
 
     def _search_and_confirm(self) -> None:
@@ -203,8 +219,15 @@ class _Tuning:
         if found is not None and found.verdict == "change" and nominee == found.config:
             self.outcome.reason = "nothing better was found than what was confirmed before"
         else:
-            self.outcome = self._decide(nominee)
+            self._take(self._decide(nominee))
             self._go_further(nominee)
+
+    def _take(self, outcome: Outcome) -> None:
+        """From now on this is what is known, however the run ends."""
+        self.outcome = outcome
+        if outcome.verdict == "change":
+            self.bench.progress.say(f"confirmed: {outcome.told(self.space.present)}")
+            self._save_partial()
 
     def _go_further(self, nominee: Configuration) -> None:
         """While the budget lasts, look for more on top of what was confirmed, or for something else.
@@ -213,22 +236,37 @@ class _Tuning:
         stands unless something better is.
         """
         bench = self.bench
-        deadline = bench.deadline - reserve_s(bench.arena, bench.baseline, bench.settings)
+        deadline = bench.deadline - self._reserve_s
         while self.search.stopped_by == "budget" and bench.clock() + bench.baseline.startup_s < deadline:
             best = self.outcome
             if not is_of_space(best.config, self.space):  # beside a batch beyond it was searched already
                 return
             rejected = None if nominee == best.config else nominee
             self.trials.preface = "time is left: trying what was not reached"
-            nominee = self.search.go_on(best.config, _gain(best), deadline, rejected)
+            held = bench.arena.held.take(best.config)
+            nominee = self.search.go_on(best.config, _gain(best), deadline, rejected, held)
             self.trials.preface = ""
             self.stopped_by, bench.baseline.session = self.search.stopped_by, self.search.running
+            nominee = self._with_batch(nominee)
             more = self.search.score - _gain(best)
             if nominee == best.config or more <= math.log1p(bench.settings.min_gain):
                 return
             outcome = self._decide(nominee)
             if outcome.verdict == "change" and _gain(outcome) > _gain(best):
-                self.outcome = outcome
+                self._take(outcome)
+        if not self.batch_asked:  # no time is left for it either, which is told
+            self.search.paused = False
+            self._with_batch(self.outcome.config)
+
+    @property
+    def _reserve_s(self) -> float:
+        """Seconds of a further confirmation: a short one, where much was confirmed, and what follows it."""
+        bench, best = self.bench, self.outcome
+        needed_s = reserve_s(bench.arena, bench.baseline, bench.settings)
+        if best.verdict != "change" or _gain(best) < LARGE:
+            return needed_s
+        costs = ConfirmationCosts(bench, self.space.present, best.config, math.exp(_gain(best)))
+        return min(needed_s, costs.least_s() + BESIDE_S)
 
     def _decide(self, nominee: Configuration) -> Outcome:
         """What a confirmation says, unless the budget that is left cannot tell so small a gain."""
@@ -250,6 +288,9 @@ class _Tuning:
 
     def _with_batch(self, nominee: Configuration) -> Configuration:
         """The nominee with a larger batch, if goodput speaks for it, and what helps beside that batch."""
+        if self.search.paused or self.batch_asked:
+            return nominee
+        self.batch_asked = True
         bench, startup_s = self.bench, self.bench.baseline.startup_s
         deadline = bench.deadline - reserve_s(bench.arena, bench.baseline, bench.settings)
         extended = self.batches.extend(
@@ -264,8 +305,12 @@ class _Tuning:
         return nominee
 
     def _look_beyond(self) -> None:
-        """What is told beside the verdict: other batches, where the bottleneck moved, the largest batch."""
+        """What is told beside the verdict: other batches, where the bottleneck moved, the largest batch.
+
+        It takes little beside what the verdict took: that is what the user waits for.
+        """
         bench, outcome = self.bench, self.outcome
+        end = min(bench.deadline, bench.clock() + max(BESIDE_S, BESIDE_SHARE * bench.spent_s))
         bench.baseline.end()
         if self.search.stopped_by == "budget" and len(self.trials.trials) == 1:
             outcome.reason = "the budget left no time to try a change; give a longer --budget"
@@ -278,13 +323,16 @@ class _Tuning:
             self.notes.append("the budget left no time to profile the recommended setting")
             if running is not None:
                 running.kill()
-        self.batches.propose(bench.arena, outcome.config, bench.deadline)
-        end = bench.deadline - 4 * bench.baseline.startup_s - 40 * bench.arena.step_s
+        startup_s = bench.baseline.startup_s
+        self.batches.propose(bench.arena, outcome.config, end, startup_s)
+        end -= 4 * startup_s + 40 * bench.arena.step_s
         self.batches.find_largest(bench.arena, bench.profile, outcome.config, end)
 
     def _save_partial(self) -> None:
         """Keep what `advisor report` shows if this process is killed."""
-        outcome = Outcome(self.space.present, reason="the tuner ended before the confirmation")
+        outcome = self.outcome
+        if outcome.verdict != "change":
+            outcome = Outcome(self.space.present, reason="the tuner ended before the confirmation")
         known = self._result(outcome, self.space.not_tried, finished=False)
         self.study.save_partial(self._standing(known, outcome))
 
@@ -301,6 +349,10 @@ class _Tuning:
         study.save(result)
         if bench.settings.out is not None:
             write_report(result, bench.settings.out)
+            result.artefacts = keep_artefacts(bench.launcher.folder, result, bench.settings.out)
+            if result.artefacts:  # a report without them comes first: what is cut off here stays one
+                study.save(result)
+                write_report(result, bench.settings.out)
         if all_failed and not any(trial.cause in DISRUPTIONS for trial in tried):
             raise NoValidTrial.of_causes(
                 [str(trial.cause) for trial in tried],
@@ -333,6 +385,7 @@ class _Tuning:
             notes=self.notes,
             after=self.after,
             arena=self.bench.arena,
+            benches=bench_uses(self.bench),
             finished=finished,
         )
 

@@ -9,6 +9,7 @@ from advisor.advice.finding import Finding
 from advisor.base.settings import Settings
 from advisor.profiles.facts.profile import Profile
 from advisor.result import attribution
+from advisor.result.benches import BenchUse
 from advisor.result.document import (
     Adopted,
     Budget,
@@ -34,7 +35,9 @@ from advisor.stages.batch_size import NAMES as OF_THE_BATCH
 from advisor.stages.batch_size import Batches
 from advisor.stages.confirming import unconfirmed
 from advisor.stages.confirming.outcome import Outcome
+from advisor.stages.confirming.request_tails import answered_together
 from advisor.stages.guidance import with_outcomes
+from advisor.stages.latencies import latency, slow_requests, with_limit
 from advisor.stages.planned import planned_run
 from advisor.stages.result_findings import as_data, phases_ms, profile_summary, replays
 from advisor.stages.trials import as_loss, as_ratio, rate, spread, step_interval
@@ -69,13 +72,23 @@ def result(
     notes: Sequence[str],
     after: Profile | None,
     arena: Arena,
+    benches: list[BenchUse],
     finished: bool = True,
 ) -> ResultData:
     """The whole of ``result.json``; without the trials where it is not ``finished``."""
     request = settings.target
     profile = baseline.profile
+    own = latency(baseline.slots, [baseline.startup_s]) if profile.serves else None
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
     recommendation.proposals += estimates(trials, profile, space.present)
+    own, recommendation.latency = with_limit(
+        own,
+        recommendation.latency,
+        baseline.slots,
+        outcome.tails,
+        settings.latency_limit_s,
+        answered_together(profile),
+    )
     untried = _untried(not_tried, outcome)
     if batches.searched and batches.advice.reason:
         refused = batches.advice.refused if batches.is_changed(outcome.config.get("batch_size")) else None
@@ -111,6 +124,7 @@ def result(
             throughput=rate(baseline.slots, baseline.sampled),
             peak_bytes=baseline.profile.peak_bytes,
             steps_peak_bytes=baseline.steps_peak_bytes,
+            latency=own,
             **_losses(baseline, outcome, trials),
         ),
         profile=_profile(profile, findings, notes, after),
@@ -122,6 +136,7 @@ def result(
         not_tried=untried,
         warnings=warnings,
         budget=Budget(seconds=seconds, trials=len(trials), stopped_by=stopped_by),
+        benches=benches,
     )
 
 
@@ -141,7 +156,7 @@ def _recommendation(
     changed = outcome.config.changed(space.present)
     speedup = unconfirmed.measured(outcome.decision) or baseline.aa
     whole = outcome.numerics.get("")
-    kept = outcome.verdict == "keep"
+    kept, tails = outcome.verdict == "keep", outcome.tails
     return Recommendation(
         verdict=outcome.verdict,
         config=dict(outcome.config),
@@ -156,6 +171,8 @@ def _recommendation(
         cpu_speedup=None if outcome.cpu is None else as_ratio(outcome.cpu),
         lasted_steps=None if outcome.longer is None else outcome.longer.steps,
         growth_bytes_per_step=None if outcome.longer is None else outcome.longer.growth_bytes_per_step,
+        latency=None if tails is None else latency(tails.second, tails.startups_s),
+        slow_requests=None if tails is None else slow_requests(tails, settings.confidence),
         reason="; ".join(
             filter(None, [outcome.reason, "" if kept else _unverified(settings, outcome, space)])
         ),
@@ -176,6 +193,8 @@ def _planned(
     settings: Settings, baseline: Baseline, space: Space, found: Recommendation, batches: Batches
 ) -> PlannedRun | None:
     run = baseline.profile.run
+    if baseline.profile.serves:
+        return None  # requests come as long as somebody asks
     worth = math.exp(batches.sure_worth(found.config, space.present))  # of a sample: no clock shows it
     by_clock = found.time_ratio if settings.objective == "memory" else found.speedup
     speedup = None

@@ -2,35 +2,31 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from advisor.base.errors import AdvisorError, TargetError, UsageError
+from advisor.base.errors import TargetError
 from advisor.base.settings import Settings
 from advisor.profiles.derived.epochs import epochs_of
 from advisor.profiles.derived.step_phases import phases_of
 from advisor.profiles.facts.profile import Profile
-from advisor.stages.baseline_steps import check_budget, measured_unchanged, spread_of
+from advisor.stages.baseline_steps import FLOOR, check_budget, measured_unchanged, spread_of
+from advisor.stages.target_failures import NEEDED_STEPS, target_error, too_short
 from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.comparing.measure import Estimate, median, smallest_detectable, within
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.launching.children import started_in
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied
-from advisor.tuners.supervision.failures import IN_CHILDREN, WOULD_CHANGE, Failure, TrialFailed
+from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 
-NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
 PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be told
 CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
 COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
-FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
 COLLAPSE = "threads collapse under other load on this machine; times are not those of a quiet one"
-SAID_BYTES = 4000  # of the program's own last words
 SHORT_DROP = 3  # first steps of a short program, not measured
 SHORT_LAUNCHES = 6  # of a short program, to compare it with itself; two at least
 SHORT_SHARE = 0.5  # of the budget, after which no two more are launched
@@ -92,6 +88,8 @@ class Baseline:
         arena.epochs = epochs_of(self.profile)
         arena.threads = self.profile.run.num_threads if self.profile.run else 1
         arena.at_once = start_at_once(self.profile)
+        loader = self.profile.loader
+        arena.waits = loader is not None and loader.fixed is None and arena.launcher.target.kind != "exec"
         memory = self.profile.memory
         if memory is not None:
             free = self.profile.machine.memory_bytes
@@ -307,86 +305,4 @@ def _baseline(
         startup_s=startup_s,
         applied=list(message.applied),
         refused=message.refused,
-    )
-
-
-def target_error(failure: Failure, session: Running | None, command: str = "tune") -> AdvisorError:
-    """The user's own failure, as it is shown: the traceback that they would have seen.
-
-    A program that was ended before it changed a file of theirs did not fail: that takes an option.
-
-    Args:
-        failure: How it ended.
-        session: Whose logs say more; only those of ``tune`` are kept.
-        command: Of advisor, for its hints.
-    """
-    if failure.message.startswith(WOULD_CHANGE):
-        return UsageError(
-            failure.message,
-            cause="its writes cannot be kept apart here (`advisor doctor` says why)",
-            hint="`--allow-writes` if every launch may change it, or have the program write elsewhere",
-            code="would_change",
-        )
-    if failure.message.startswith(IN_CHILDREN):
-        return TargetError(
-            failure.message,
-            where=failure.where,
-            cause="steps are measured in the process that is started",
-            hint=f"give `advisor {command}` a script that does itself what one of them does; ranks of one "
-            "training are followed where `torchrun` starts them",
-            code="trains_in_children",
-        )
-    log = "" if session is None or command != "tune" else str(session.folder / "stderr.log")
-    if failure.cause == "timeout" and "start" in failure.message:
-        started = "" if session is None else started_in(session.folder)
-        meanwhile = f"; it started processes that may train: {started}" if started else ""
-        return TargetError(
-            f"no training step found: optimizer.step() was not called ({failure.message}){meanwhile}",
-            hint="write a workload: `advisor init`",
-            code="no_training_step",
-        )
-    error = TargetError(
-        failure.message.splitlines()[0] if failure.message else failure.cause,
-        where=failure.where,
-        cause=failure.cause,
-        hint=f"its output is in {log}" if log else None,
-        code=failure.cause,
-    )
-    error.trace = failure.trace.rstrip()
-    said = "" if session is None else _last_words(session.folder / "stderr.log")
-    if failure.message.startswith("the program ended with exit status"):
-        error.trace = said.rstrip()
-        if "usage:" in said:
-            error.hint = f"pass its arguments after `--`: `advisor {command} train.py -- --data DIR`"
-    if failure.message.startswith("EOFError"):
-        error.message = "the script asked for input (stdin is closed)"
-        error.hint = "give the answer as an argument after `--`"
-    return error
-
-
-def _last_words(log: Path) -> str:
-    """The end of a log, which is bounded; an empty text where there is none."""
-    try:
-        return log.read_bytes()[-SAID_BYTES:].decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def too_short(outcome: TrialOutcome, settings: Settings) -> TargetError:
-    """The program ended before it could be measured."""
-    steps = outcome.steps
-    if steps == 0:
-        return TargetError(
-            "no training step found: the program ended without an optimizer.step() or backward()",
-            hint="write a workload: `advisor init`",
-            code="no_training_step",
-        )
-    needed = NEEDED_STEPS if settings.steps is None else settings.steps
-    told = f"only {steps} steps ran; {needed} are needed"
-    if steps >= needed:
-        told = f"the program ended after {steps} steps, before they could be measured"
-    return TargetError(
-        told,
-        hint="`--steps 5`, or let the script run longer",
-        code="too_few_steps",
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from advisor.base.durations import as_option
 from advisor.base.errors import UsageError
 from advisor.base.settings import Settings
+from advisor.base.unit import Unit
 from advisor.profiles.derived.step_phases import phases_of
 from advisor.profiles.facts.profile import StepPhases
 from advisor.tuners.comparing.duel import Arena
@@ -15,13 +16,16 @@ from advisor.tuners.comparing.measure import quad_log_ratio, robust_sigma
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.trial.messages import Facts, Slot
 
-AA_QUADS = (5, 24)  # at least, at most
+AA_QUADS = (5, 8, 24)  # at least, usually, at most
 AA_SHARE = 0.08  # of the budget
-PHASE_STEPS = (10, 200)  # of the window that tells the parts of a step
-PHASE_S = 1.0  # of that window
-MOST_SHARE = 0.2  # of the budget, that window and quads may take; beyond, slots in a row serve for both
+MOST_SHARE = (
+    0.2  # of the budget, that slots in a row and the least quads may take; beyond, there are no quads
+)
 LEAST_SLOTS = 5  # in a row: two quads that overlap
-STEPS_TO_TELL = 60  # of a run that confirms a large gain: baseline, one look, numbers, two pairs
+FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
+QUIET = (8, 1.3)  # quads, and times their spread: below the floor, more of them change nothing that follows
+IN_A_ROW = QUIET[0] + 3  # slots that make so many quads
+STEPS_TO_TELL = 100  # of a run that confirms a large gain: baseline, one look, numbers, two pairs
 STARTS_TO_TELL = 5  # of its processes
 
 
@@ -47,51 +51,65 @@ class BaselinePlan:
     """What is measured of the unchanged program once it is warm.
 
     Attributes:
-        phase_steps: Of the window that tells the parts of a step; 0 where the slots tell them.
-        quads: In which it is compared with itself; 0 where those are made of slots in a row.
-        slots: In a row, without a pause between them.
+        slots: In a row, without a pause between them: they tell the parts of a step, and the noise.
+        quads: In which it is compared with itself beyond them, where they are not quiet; 0 for none.
     """
 
-    phase_steps: int
-    quads: int
-    slots: int = 0
+    slots: int
+    quads: int = 0
 
 
 def baseline_plan(arena: Arena, settings: Settings) -> BaselinePlan:
-    """The plan for a program whose step time and period the arena knows."""
-    shortest, longest = PHASE_STEPS
-    phase_steps = settings.steps or min(longest, max(shortest, round(PHASE_S / arena.step_s)))
-    least, most = AA_QUADS
-    if phase_steps * arena.step_s + least * arena.quad_s <= MOST_SHARE * settings.budget_s:
+    """The plan for a program whose step time and period the arena knows.
+
+    Where a slot is as short as can be, a quad with its dropped steps takes seven of them, and tells no more
+    of the noise than slots in a row.
+    """
+    least, usual, most = AA_QUADS
+    slot_s = arena.steps() * arena.step_s
+    single = arena.steps() == arena.period and not settings.steps  # nothing is dropped between slots
+    if not single and IN_A_ROW * slot_s + least * arena.quad_s <= MOST_SHARE * settings.budget_s:
         quads = int(AA_SHARE * settings.budget_s / arena.quad_s)
-        return BaselinePlan(phase_steps, max(least, min(most, quads)))
-    slots = int(AA_SHARE * settings.budget_s / (arena.steps() * arena.step_s))
-    return BaselinePlan(0, 0, max(LEAST_SLOTS, min(4 * least, slots)))
+        tails = settings.unit is Unit.REQUEST  # slow requests are few: their percentile wants many
+        return BaselinePlan(IN_A_ROW, max(least, min(most if tails else usual, quads)))
+    slots = int(AA_SHARE * settings.budget_s / slot_s)
+    return BaselinePlan(max(LEAST_SLOTS, min(4 * least, slots)))
 
 
 def measured_unchanged(arena: Arena, session: Running, settings: Settings) -> Unchanged:
-    """The parts of a step, and the program beside itself: of long steps both from the same ones.
+    """The parts of a step, and the program beside itself: on a quiet machine both from the same steps.
 
     Raises:
         TrialFailed: It failed.
         SessionEnded: It ended before there was enough.
     """
     plan = baseline_plan(arena, settings)
-    if not plan.slots:
-        slot = session.slot(plan.phase_steps, drop=0)
-        phases, facts = phases_of(session.last.wall_ns, session.last.phases_ns), session.facts()
-        log_ratios, (first, second), _ = arena.quads((session, session), (None, None), plan.quads)
-        return Unchanged(phases, [slot, *first, *second], first + second, log_ratios, facts)
     slots: list[Slot] = []
     wall_ns: list[int] = []
     phases_ns: Counter[str] = Counter()
-    facts = session.facts()
     for _ in range(plan.slots):
         slots.append(session.slot(arena.steps(), drop=0))
-        facts = session.facts() if session.alive else facts
         wall_ns += session.last.wall_ns
         phases_ns.update(session.last.phases_ns)
-    return Unchanged(phases_of(wall_ns, phases_ns), slots, slots, quads_in_a_row(slots), facts)
+        if is_quiet(quads_in_a_row(slots)):
+            break
+    phases, facts = phases_of(wall_ns, phases_ns), session.facts()
+    log_ratios = quads_in_a_row(slots)
+    if not plan.quads or (is_quiet(log_ratios) and settings.unit is not Unit.REQUEST):
+        return Unchanged(phases, slots, slots, log_ratios, facts)
+    log_ratios, (first, second), _ = arena.quads((session, session), (None, None), plan.quads)
+    return Unchanged(phases, [*slots, *first, *second], [*first, *second], log_ratios, facts)
+
+
+def is_quiet(log_ratios: Sequence[float]) -> bool:
+    """Whether quads of a program over itself spread by so little that more of them would change nothing.
+
+    What follows takes no spread below ``FLOOR``. That of all quads counts, outliers too.
+    """
+    least, times = QUIET
+    if len(log_ratios) < least:
+        return False
+    return times * math.sqrt(sum(ratio**2 for ratio in log_ratios) / len(log_ratios)) <= FLOOR
 
 
 def quads_in_a_row(slots: Sequence[Slot]) -> list[float]:

@@ -203,12 +203,12 @@ class Batches:
         learning = {"lr_scaling": rule} if "lr_scaling" in nominee else {}
         return nominee.with_({"batch_size": taken, **learning})
 
-    def propose(self, arena: Arena, base: Configuration, deadline: float) -> None:
+    def propose(self, arena: Arena, base: Configuration, deadline: float, startup_s: float = 0.0) -> None:
         """Measure larger batches beside the verdict, where there was no time before it."""
         self._take_up()
         wanted = self.added or self.advice.reason
         if self._wide is not None and wanted and not self.measured:
-            self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say)
+            self.measured = propose_batches(arena, self._wide, base, deadline, self.progress.say, startup_s)
         if self.is_unjudged and self.measured and not gaining(self.measured, self.settings.min_gain):
             self.advice = BatchAdvice()  # there is nothing to judge
 

@@ -3,26 +3,32 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from advisor.base.errors import TargetError
 from advisor.base.settings import Clock, Progress, Settings, Value
 from advisor.profiles.facts.profile import Profile
-from advisor.stages.baseline import Baseline, run_baseline, target_error
+from advisor.stages.asked_limits import within_limits
+from advisor.stages.baseline import Baseline, run_baseline
 from advisor.stages.diagnosis import Diagnosis
 from advisor.stages.launching import Caller, open_launcher
+from advisor.stages.target_failures import target_error
+from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.memory_duel import MemoryArena
+from advisor.tuners.comparing.request_duel import LatencyArena, RequestArena
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted
-from advisor.tuners.space.memory_model import limited
 from advisor.tuners.space.space import build_space
 from advisor.tuners.supervision.failures import TrialFailed
 
+ARENAS: dict[str, type[Arena]] = {
+    "memory": MemoryArena, "latency": LatencyArena, "requests": RequestArena,
+}  # fmt: skip
 Launching = Callable[[Settings, Path, Caller], AbstractContextManager[Launcher]]  # as ``open_launcher``
 
 
@@ -91,9 +97,14 @@ class Bench:
 
 @dataclass(frozen=True)
 class MeasuredBench(Bench):
-    """One on which the program has run unchanged: the arena knows what comparisons of it need."""
+    """One on which the program has run unchanged: the arena knows what comparisons of it need.
+
+    Attributes:
+        crew: This bench and those on other nodes.
+    """
 
     baseline: Baseline
+    crew: Crew = field(default_factory=lambda: Crew(time.monotonic))
 
     @property
     def profile(self) -> Profile:
@@ -118,7 +129,7 @@ class MeasuredBench(Bench):
         """
         settings = self.settings
         space = build_space(
-            KNOBS, limited(profile, settings.max_memory), named=settings.knobs, fixed=settings.fixed
+            KNOBS, within_limits(profile, settings), named=settings.knobs, fixed=settings.fixed
         )
         self.baseline.profile, self.arena.present = profile, space.own
         self.arena.switches = [
@@ -157,13 +168,19 @@ def open_bench(
     """
     with launching(settings, folder, caller) as launcher:
         launcher.limits.start_s = max(launcher.limits.start_s, settings.budget_s / 2)
-        kind = arena or (MemoryArena if settings.objective == "memory" else Arena)
+        kind = arena or ARENAS.get(settings.objective, Arena)
         made = kind(launcher, KNOBS, {}, fixed_warmup=settings.warmup, clock=clock)
+        if isinstance(made, RequestArena):
+            made.limit_s = settings.latency_limit_s
         yield Bench(settings, caller, launcher, made, began + launcher.waited_s)
 
 
-def run_unchanged(bench: Bench) -> MeasuredBench:
+def run_unchanged(bench: Bench, crew: Crew | None = None) -> MeasuredBench:
     """Run the program on a bench with nothing changed but what is fixed.
+
+    Args:
+        bench: In this process.
+        crew: All benches; without one there is no other.
 
     Raises:
         TargetError: It fails, has no training step, or ends too early.
@@ -172,7 +189,10 @@ def run_unchanged(bench: Bench) -> MeasuredBench:
     """
     baseline = run_baseline(bench.launcher, bench.arena, bench.settings)
     baseline.teach(bench.arena)
-    measured = MeasuredBench(bench.settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline)
+    crew = crew or Crew(bench.clock)
+    measured = MeasuredBench(
+        bench.settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline, crew
+    )
     measured.learn(baseline.profile)
     return measured
 

@@ -27,7 +27,7 @@ from advisor.profiles.traces.rank_times import ranks_of
 from advisor.profiles.traces.reading import read_trace
 from advisor.profiles.traces.shaping import joined
 from advisor.profiles.traces.trace import Trace
-from advisor.stages.look_plan import USUAL, WATCHED_S, LookPlan, look_plan
+from advisor.stages.look_plan import USUAL, LookPlan, look_plan
 from advisor.stages.rank_facts import with_facts
 from advisor.stages.watched import (
     after,
@@ -37,6 +37,7 @@ from advisor.stages.watched import (
     phases_of_recorded,
     phases_of_watched,
     series_of,
+    unrecorded,
 )
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import slot_steps
@@ -71,8 +72,7 @@ STAGES = {
     "_try_one_thread": "tried with one thread",
     "_replay": "replayed",
 }
-INSPECT_S = 10.0
-RATES_S = 4.0
+INSPECT_S, RATES_S = 10.0, 4.0
 AGREEING = 0.05  # difference of the normal steps before and after a window, in logarithms
 BRIEF_WARMUP = 3  # steps of a program that is started again
 LAUNCHES = 8  # of a program that ends before the diagnosis does
@@ -95,6 +95,7 @@ class Diagnosis:
         session: The process that was started last; given, one that runs already, warmed up, is looked at.
         earlier: Seconds of clean steps that this process has made before, with nothing changed.
         phases: The parts of those.
+        wall_ns: Of the steps that were watched, disturbed ones among them.
     """
 
     start: Callable[[], Running]
@@ -110,9 +111,9 @@ class Diagnosis:
     session: Running | None = None
     earlier: Sequence[float] = ()
     phases: StepPhases | None = None
+    wall_ns: Sequence[int] = ()
     _step_s: float | None = None
     _launches: int = 0
-    _wall_ns: Sequence[int] = ()
     _flags: Container[int] = ()
     _told: list[Profile] = field(default_factory=list)
 
@@ -214,7 +215,7 @@ class Diagnosis:
         self._told = [each.profile for each in facts.ranks]
         base = facts.profile
         watched = joined_observations(messages)
-        self._wall_ns, self._flags = watched.wall_ns, watched.flags
+        self.wall_ns, self._flags = watched.wall_ns, watched.flags
         host = replace(base.host or HostFacts(), **host_of(watched))
         if base.run is not None:
             planned = base.run.steps_total if self.planned_steps is None else self.planned_steps
@@ -231,7 +232,7 @@ class Diagnosis:
         try:
             session = self._live()
             if self.steps is None:
-                steps, seconds = self._plan.watched, WATCHED_S
+                steps, seconds = self._plan.watched, self._plan.watched_s
             return session, self._observe(session, seconds, steps)
         except SessionEnded as ended:
             there = ended.outcome.steps
@@ -252,13 +253,16 @@ class Diagnosis:
         return inspected(profile, session.facts().profile)
 
     def _record(self, profile: Profile) -> Profile:
+        if (reason := unrecorded(profile)) is not None:
+            self.notes.append(reason)
+            return profile
         self.progress.say("recording a few steps")
         session = self._live()
         period = profile.run.period if profile.run is not None else 1
         pilot = self._window(session, period, shapes=False, places=False)
         events = len(_written(Path(pilot.path))) / max(1, len(pilot.wall_ns))
         timed, *others = plan(events, period, most=self._plan.recorded)
-        around = slot_steps(normal_step_s(self._wall_ns, self._flags), period)
+        around = slot_steps(normal_step_s(self.wall_ns, self._flags), period)
         recorded, clean_step_ms = self._timed(session, timed, around)
         trace = self._trace(recorded)
         ranks = ranks_of([trace, *map(self._trace, recorded.ranks[1:])])
@@ -335,7 +339,7 @@ class Diagnosis:
 
     def _replay(self, profile: Profile, names: tuple[str, ...] | None = None) -> Profile:
         self.progress.say("replaying steps with one part left out")
-        step_s = normal_step_s(self._wall_ns, self._flags)
+        step_s = normal_step_s(self.wall_ns, self._flags)
         plan, session = self._plan, self._live()
         replaying = Replaying(session, profile, step_s, self.deadline, plan.effort, clock=self.clock)
         measured = replaying.run(plan.parts if names is None else names)

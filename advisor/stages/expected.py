@@ -25,7 +25,7 @@ def said(
     tried = sum(len(values) - 1 for values in space.choices.values())
     ms = 1000 * arena.step_s
     takes = f"{ms:.3g} ms" if ms < LONG_MS else f"{arena.step_s:.3g} s"
-    step = f"{takes} a step by the baseline"
+    step = f"{takes} a {space.profile.unit} by the baseline"
     if not tried:
         return f"{step}: nothing to try"
     count = f"{tried} setting{'' if tried == 1 else 's'} of {len(space.choices)} knob"

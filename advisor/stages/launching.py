@@ -3,7 +3,7 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +32,13 @@ class Caller:
         progress: Is told what happens.
         stop: Knows whether a signal came.
         warnings: All that were told, each once.
+        meanwhile: Called while a wait goes on.
     """
 
     progress: Progress
     stop: StopRequests
     warnings: list[str] = field(default_factory=list)
+    meanwhile: Callable[[], None] = lambda: None
 
     def waiting(self, what: str, seconds: float) -> None:
         """Tell that a wait goes on.
@@ -46,6 +48,7 @@ class Caller:
         """
         if self.stop.received is not None:
             raise Interrupted
+        self.meanwhile()
         self.progress.waiting(what, seconds)
 
     def warn(self, text: str) -> None:
@@ -110,6 +113,8 @@ def _make_launcher(settings: Settings, folder: Path, caller: Caller, stack: Exit
         held=held.descriptors,
         waited_s=held.waited_s,
         measures_on=shown(names),
+        unit=settings.unit,
+        between=settings.objective == "requests",
     )
 
 

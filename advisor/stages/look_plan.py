@@ -7,7 +7,7 @@ from advisor.profiles.hooks.recorder import LEAST_STEPS, MOST_STEPS
 from advisor.tuners.comparing.replay import PARTS, Effort
 
 USUAL, ALONE, FEW = 30, 10, 5  # clean steps watched at least: of long steps 10, or 5 beside earlier ones
-WATCHED_S = 2.0  # at least
+WATCHED_S = 2.0  # at least; half of it where earlier steps count
 GROWING = (80, 4.0)  # steps that show a growth of memory, where they take no more than these seconds
 INSPECTED = (2, 12)  # steps at least and at most
 INSPECTED_S = 1.5  # in which hot lines are sampled often enough
@@ -22,7 +22,8 @@ class LookPlan:
     """Numbers of steps of one look.
 
     Attributes:
-        watched: Clean steps at least, beside ``WATCHED_S`` seconds.
+        watched: Clean steps at least.
+        watched_s: Seconds of them at least.
         epochs: Whether the ends of epochs are waited for.
         inspected: Steps looked at closely.
         recorded: Steps of the timed window of torch.profiler, at most.
@@ -33,6 +34,7 @@ class LookPlan:
     """
 
     watched: int
+    watched_s: float
     epochs: bool
     inspected: int
     recorded: int
@@ -54,6 +56,7 @@ def look_plan(step_s: float, *, shared: bool) -> LookPlan:
             what no rule asks for is left out.
     """
     long, (fewest, most) = step_s >= LONG_S, INSPECTED
+    left_out = ("forward_only", "half_batch") if long else ("forward_only",)
     watched = min(USUAL, max(FEW if shared else ALONE, round(WATCHED_S / step_s)))
     if shared and not long:
         steps, seconds = GROWING
@@ -61,16 +64,17 @@ def look_plan(step_s: float, *, shared: bool) -> LookPlan:
     if long:
         effort = Effort(block_s=0.0, rounds=(3, 3), sizes=(2, 2))
     elif shared:
-        effort = Effort(block_s=0.06, rounds=(5, 5), sizes=(3, 3))
+        effort = Effort(block_s=0.06, rounds=(3, 5), sizes=(2, 3), extra_s=1.0)
     else:
         effort = Effort()
     return LookPlan(
         watched=watched,
+        watched_s=WATCHED_S / 2 if shared else WATCHED_S,
         epochs=not shared,
         inspected=max(fewest, min(most, math.ceil(INSPECTED_S / step_s))),
         recorded=max(LEAST_STEPS, math.ceil(RECORDED_S / step_s)) if shared or long else MOST_STEPS,
         windows=WINDOWS[0] if long else WINDOWS[1],
         one_thread=THREAD_STEPS[0] if long else THREAD_STEPS[1],
         effort=effort,
-        parts=tuple(name for name in PARTS if not (shared and name == "forward_only")),
+        parts=tuple(name for name in PARTS if not shared or name not in left_out),
     )

@@ -17,6 +17,7 @@ from advisor.profiles.facts.replayed import Replays
 from advisor.result.document import Ceiling, Interval, Operator, Place, ProfileSummary, Recording
 from advisor.result.document import Finding as FindingData
 from advisor.result.on_device import Collective, Kernel, Product
+from advisor.stages.habits_told import habits_told
 
 PARTS = (
     "input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging", "other",
@@ -53,6 +54,8 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
         **_device(profile),
         periodic_s={} if run is None else {"evaluation": run.evaluation_s, "save": run.save_s},
         epoch_s=epoch_s(profile),
+        epoch_samples=None if profile.loader is None else profile.loader.dataset_length,
+        parameters=sum(one.parameters or 0 for one in profile.optimizers) or None,
         overhead=profile.watching or 0.0,
         steps=0 if profile.phases is None else profile.phases.steps,
         summary=summary,
@@ -74,7 +77,7 @@ def profile_summary(profile: Profile, *, summary: str = "", notes: Iterable[str]
         rates=_rates(profile),
         rates_from="" if profile.rates is None else profile.rates.source,
         roofline=roofline(profile),
-        notes=list(notes),
+        notes=[*habits_told(profile), *notes],
     )
 
 
@@ -127,6 +130,7 @@ def _collectives(profile: Profile) -> list[Collective]:
             bus_gb_per_s=each.bus_bytes_per_s and each.bus_bytes_per_s / 1e9,
             of_link=each.bus_bytes_per_s / link if each.bus_bytes_per_s and link else None,
             overlapped=each.overlapped,
+            overlapped_in_turn=list(each.overlapped_in_turn),
         )
         for each in profile.collectives[:MOST_OPERATORS]
     ]

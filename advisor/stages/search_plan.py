@@ -7,6 +7,7 @@ from functools import partial
 from advisor.advice.finding import Finding
 from advisor.base.durations import write_duration
 from advisor.base.settings import MAX_TRIALS
+from advisor.base.unit import Unit
 from advisor.stages import expected
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
@@ -23,6 +24,7 @@ from advisor.tuners.comparing.affordable import (
     seconds_to_tell,
     smallest_gain,
 )
+from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.search import Search
@@ -34,6 +36,7 @@ LEAST_SEARCH_SHARE = 0.15  # of the budget, whatever came before it took
 SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
 HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
+GROWS = 1.1  # times the budget that is needed: some of what comes before takes a share of it
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
@@ -58,7 +61,7 @@ def how_fine(bench: MeasuredBench) -> str:
         return (
             f"the budget tells a gain of about {smallest:.0%} and more: {_counted(pairs)} of fresh processes"
         )
-    needed_s = seconds_to_tell(TELLING, costs.pair_s(), bench.arena.sigma, costs.pair_quads)
+    needed_s = seconds_to_tell(TELLING, costs.pair_s(), bench.arena.sigma, costs.pair_quads, _way(bench))
     told = f"the budget tells no gain of {TELLING:.0%}: {_counted(pairs)} of fresh processes fit"
     if needed_s is None:
         return f"{told}, and the noise asks for more than {MOST}"
@@ -97,7 +100,8 @@ def too_small(bench: MeasuredBench, present: Configuration, nominee: Configurati
             f"about {write_duration(costs.least_s())}, with {write_duration(max(0.0, bench.room_s))} left; "
             f"{_budget(budget_s)} could"
         )
-    smallest = _smallest(bench, bench.left_s)
+    pairs = pairs_within(bench.left_s, costs.pairs_s(FEWEST) / FEWEST)
+    smallest = smallest_gain(pairs, bench.arena.sigma, costs.quads, costs.how)
     if smallest is None or log_ratio >= HOPEFUL * math.log1p(smallest):
         return ""
     return f"{told} is far below the {1 + smallest:.2f}x that the rest of the budget can confirm"
@@ -146,17 +150,33 @@ def planned_search(
         least=max(WORTH, HOPEFUL * math.log1p(_smallest(bench, CONFIRMED_SHARE * bench.left_s) or TELLING)),
         next_number=study.next_number(),
         clock=bench.clock,
+        crew=bench.crew,
+        verdict_s=partial(_verdict_s, bench, space.present),
     )
+
+
+def _verdict_s(bench: MeasuredBench, present: Configuration, config: Configuration, score: float) -> float:
+    """Seconds in which a gain can be confirmed; infinite where none is before the search ends."""
+    if bench.settings.unit is not Unit.STEP or not bench.arena.timed:
+        return math.inf
+    return ConfirmationCosts(bench, present, config, math.exp(score)).least_s()
 
 
 def _smallest(bench: MeasuredBench, seconds: float) -> float | None:
     """The smallest relative gain that so many seconds probably confirm; ``None`` where they confirm none."""
     costs = Costs(bench.arena, bench.baseline.startup_s)
-    return smallest_gain(pairs_within(seconds, costs.pair_s()), bench.arena.sigma, costs.pair_quads)
+    pairs = pairs_within(seconds, costs.pair_s())
+    return smallest_gain(pairs, bench.arena.sigma, costs.pair_quads, _way(bench))
+
+
+def _way(bench: MeasuredBench) -> str:
+    """In which most settings are compared: what can be switched in one process differs least."""
+    arena = bench.arena
+    return WINDOWS if arena.queue_depth(arena.present) > 0 or arena.max_steps is not None else LIVE
 
 
 def _budget(seconds: float) -> str:
-    return f"`--budget {math.ceil(seconds / 60)}m`"
+    return f"`--budget {math.ceil(GROWS * seconds / 60)}m`"
 
 
 def _counted(pairs: int) -> str:

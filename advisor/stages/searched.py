@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from advisor.base.settings import Settings, Value
 from advisor.profiles.facts.profile import Profile
+from advisor.stages.asked_limits import within_limits
 from advisor.stages.batch_size import Batches
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.constraints import SAVE_MEMORY
-from advisor.tuners.space.memory_model import limited
 from advisor.tuners.space.space import NotTried, Space, build_space
 
 
@@ -32,7 +32,7 @@ def searched_space(
     """
     space = build_space(
         KNOBS,
-        limited(profile, settings.max_memory),
+        within_limits(profile, settings),
         named=settings.knobs,
         fixed=settings.fixed,
         keep_batch=not batches.searched,

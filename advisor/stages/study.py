@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -28,6 +29,7 @@ from advisor.storage.contract import (
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store, StoredComparison
 from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.comparing.where import Where
 from advisor.tuners.search.asking import GP_TRIALS
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.space.configuration import Configuration
@@ -216,8 +218,9 @@ def measured_of(
     for each in comparisons:
         if each.kind == "confirm":
             config = Configuration.from_key(each.data["key"])
-            for log_ratios in each.data["instances"]:
-                measured.add_instance(config, log_ratios)
+            places = [Where(*place) for place in each.data.get("where", ())]
+            for log_ratios, where in zip_longest(each.data["instances"], places):
+                measured.add_instance(config, log_ratios, where)
         elif each.kind == "ablate":
             told = each.data["contributions"]
             config = Configuration.from_key(each.data["key"])
@@ -252,6 +255,8 @@ def _asked(settings: Settings) -> dict[str, str]:
     """What the user asked for of the space, as the options are written."""
     options = {"--max-batch": settings.max_batch, "--max-memory": settings.max_memory}
     asked = {name: str(value) for name, value in options.items() if value is not None}
+    if settings.latency_limit_s is not None:
+        asked["--latency-limit"] = f"{1e3 * settings.latency_limit_s:g}ms"
     for name, values in settings.knobs.items():
         asked[f"--knob {name}"] = ", ".join(map(str, values)) if values else "its own choices"
     return asked | ({"--keep-batch": "given"} if settings.keep_batch else {})

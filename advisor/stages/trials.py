@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from advisor.base.fault_points import hit
 from advisor.base.settings import Progress
@@ -10,6 +11,7 @@ from advisor.result.document import MOST_LOSSES, Interval, Loss, RankUse, Rate, 
 from advisor.result.outlook import first_compile_s
 from advisor.storage.store import Store
 from advisor.tuners.comparing.measure import Estimate, median, within
+from advisor.tuners.comparing.where import Where
 from advisor.tuners.knob import Value
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.record import TrialRecord
@@ -45,7 +47,7 @@ class TrialLog:
     trials: list[Trial] = field(default_factory=list)
     kept: Callable[[], None] = lambda: None
     preface: str = ""
-    _begun: TrialRecord | None = None
+    _begun: dict[int, TrialRecord] = field(default_factory=dict)
 
     def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
         """The longest compilation of what ``config`` compiles that a trial has seen."""
@@ -60,7 +62,7 @@ class TrialLog:
         text = ", ".join(f"{name}={value}" for name, value in changed.items()) or "the baseline"
         best = f"{math.exp(score):.2f}x (unconfirmed)" if score > 0 else "the baseline"
         self.progress.trial(trial.number, text, best, max(0.0, self.deadline - self.clock()))
-        self._begun = trial
+        self._begun[trial.number] = trial
         if self.store is not None:
             hit("begin.before")
             self.store.begin(self.study, trial.number, trial.config, trial.stage)
@@ -69,7 +71,7 @@ class TrialLog:
     def record(self, trial: TrialRecord, *, asked: int | None = None, value: float | None = None) -> None:
         """Keep a finished trial; when this returns it is acknowledged."""
         kept = as_trial(trial, self.sampled)
-        self._begun = None
+        self._begun.pop(trial.number, None)
         self.trials.append(kept)
         if self.store is not None:
             hit("commit.before")
@@ -78,22 +80,24 @@ class TrialLog:
         self.kept()
 
     def interrupted(self, why: str = "interrupted") -> None:
-        """Keep the trial that ran when the run had to stop as a killed one; Optuna is told so too."""
-        if self._begun is None:
-            return
-        trial = self._begun
-        trial.state, trial.cause, trial.message = "failed", "killed", why
-        self.record(trial)
-        if self.store is not None:
+        """Keep trials that ran when the run had to stop as killed ones; Optuna is told so too."""
+        begun = list(self._begun.values())
+        for trial in begun:
+            trial.state, trial.cause, trial.message = "failed", "killed", why
+            self.record(trial)
+        if begun and self.store is not None:
             self.store.reap(self.study)
 
-    def keep_instance(self, number: int, config: Configuration, ratios: list[float]) -> None:
-        """Keep the log ratios of one process of a confirmation."""
-        self.measured.add_instance(config, ratios)
+    def keep_instance(
+        self, number: int, config: Configuration, ratios: list[float], where: Where | None = None
+    ) -> None:
+        """Keep the log ratios of one process of a confirmation, and where it was one of several nodes."""
+        self.measured.add_instance(config, ratios, where)
         if self.store is not None:
-            self.store.save_comparison(
-                self.study, number, "confirm", {"key": config.key, "instances": [ratios]}
-            )
+            data: dict[str, Any] = {"key": config.key, "instances": [ratios]}
+            if where is not None:
+                data["where"] = [list(where)]
+            self.store.save_comparison(self.study, number, "confirm", data)
 
     def keep_contributions(
         self, number: int, config: Configuration, contributions: Mapping[str, Estimate]

@@ -133,6 +133,18 @@ def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
     before, after = watched.loader, inspected.loader
     if before is None or after is None:
         return after
-    slow = [spot.location for spot in inspected.hotspots if spot.phase == "input_wait"]
+    waiting = [spot.location for spot in inspected.hotspots if spot.phase == "input_wait"]
+    slow = waiting if not after.num_workers else []  # else the program only waits there
     kept = {name: getattr(before, name) for name in EPOCHS}
     return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))
+
+
+def unrecorded(profile: Profile) -> str | None:
+    """Why no steps are recorded; ``None`` where they can be."""
+    own = profile.run.own_profiler if profile.run is not None else None
+    if own is None:
+        return None
+    return (
+        f"no steps were recorded: the program uses torch.profiler itself, at {own}, and two at once end the "
+        "process; leave it out to see operators"
+    )

@@ -61,7 +61,8 @@ def tuned(load: Load, name: str, gain: float, folder: Path) -> Replay:
 def test_without_a_gain_other_load_ends_in_keep(load: Load, name: str, tmp_path: Path) -> None:
     run = tuned(load, name, 1.0, tmp_path)
     assert run.result.recommendation.verdict == "keep"
-    assert run.result.recommendation.reason == "no change was worth confirming"
+    reason = run.result.recommendation.reason  # a nominee of luck is found out by fresh processes
+    assert reason == "no change was worth confirming" or "no clear difference" in reason
     assert run.result.noise is not None and run.result.noise.smallest_detectable > 0  # could have been seen
     assert run.launcher.now < 1.2 * 300.0
 

@@ -1,11 +1,13 @@
 """How many processes a verdict costs, counted on paper."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import a_rich_profile
 from replayed_program import Effect, Program, where
-from replaying import replayed
+from replaying import Replay, replayed
 
 from advisor.tuners.knob import Value
 
@@ -14,20 +16,82 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 Knobs = Mapping[str, list[Value] | None]
 LIVE: Knobs = {"placebo": None}
 MALLOC: Knobs = {"malloc": ["libc", "libc-tuned"]}
+WORKERS: Knobs = {"num_workers": [0, 4, 2]}
+CELLS = [(startup_s, step_s) for startup_s in (2.0, 20.0, 60.0) for step_s in (0.02, 0.5, 2.0)]
+LAUNCHES = {"loader": 5, "live": 3, "half": 3, "restart": 7}
+STARTS, STEPS = 5, 100  # that a verdict may take
+OVER_S = 16.0  # by which that is missed behind a start of 2 s: a look has its least number of steps
 
 
-@pytest.mark.parametrize(("startup_s", "step_s"), [(2.0, 0.02), (20.0, 0.5), (60.0, 2.0)])
+def cell(kind: str, startup_s: float, step_s: float, folder: Path, *, whole: bool = False) -> Replay:
+    """A program with a gain that a setting brings; ``whole``: all settings are tried."""
+    half = Effect(where(placebo="on"), step=1 / 1.5)
+    effects, knobs = {
+        "loader": ([Effect(where(num_workers=count), step=1 / count) for count in (2, 4)], WORKERS),
+        "live": ([half], LIVE),
+        "half": ([Effect(where(placebo="on"), step=1 / 1.3)], LIVE),
+        "restart": ([Effect(where(malloc="libc-tuned"), step=1 / 1.3)], MALLOC),
+    }[kind]
+    waits = 0.75 if kind == "loader" else 0.0
+
+    def parts(config: Mapping[str, Value]) -> Mapping[str, float]:
+        return {"input_wait": 0.0 if config.get("num_workers") else waits, "forward": 0.2, "backward": 0.05}
+
+    profile = a_rich_profile()
+    assert profile.loader is not None
+    loader = replace(profile.loader, item_ms=1e3 * waits * step_s / 32, cpu_share=0.02)
+    program = Program(
+        effects, startup_s=startup_s, step_s=step_s, without={"loader": 1 - waits}, parts=parts,
+        profile=replace(profile, loader=loader),
+    )  # fmt: skip
+    budget_s = max(600.0, 40 * startup_s + 600 * step_s)
+    return replayed(program, folder, knobs={} if whole else dict(knobs), budget_s=budget_s)
+
+
+@pytest.mark.parametrize(("startup_s", "step_s"), CELLS)
+@pytest.mark.parametrize("kind", LAUNCHES)
+def test_a_large_gain_stands_after_few_launches_and_seconds(
+    kind: str, startup_s: float, step_s: float, tmp_path: Path
+) -> None:
+    run = cell(kind, startup_s, step_s, tmp_path)
+    seconds, launches = run.verdict()
+    asked = STARTS * startup_s + STEPS * step_s
+    print(f"{kind}/{startup_s:g}/{step_s:g}: {launches} launches, {seconds:.0f} s of {asked:.0f}")
+    assert run.result.recommendation.verdict == "change" and launches <= LAUNCHES[kind]
+    over_s = min(OVER_S, 0.7 * asked) if startup_s == 2.0 else 0.0
+    assert kind == "restart" or seconds <= asked + over_s
+
+
+@pytest.mark.parametrize(("startup_s", "step_s"), [(20.0, 0.5), (60.0, 2.0)])
+def test_so_it_is_where_all_settings_are_tried(startup_s: float, step_s: float, tmp_path: Path) -> None:
+    run = cell("loader", startup_s, step_s, tmp_path, whole=True)
+    seconds, launches = run.verdict()
+    assert seconds <= STARTS * startup_s + STEPS * step_s and launches <= LAUNCHES["loader"]
+    assert len(run.result.trials) > 3, "the search went on"
+
+
+def test_what_was_confirmed_outlives_an_interrupt_of_the_search_that_goes_on(tmp_path: Path) -> None:
+    said = "time is left: trying what was not reached"
+    program = Program([Effect(where(placebo="on"), step=1 / 1.5)], startup_s=20.0, step_s=0.5)
+    knobs: Knobs = {"placebo": None, "mkldnn": None, "gc_freeze": None, "malloc": None, "num_threads": None}
+    run = replayed(program, tmp_path, knobs=dict(knobs), budget_s=900.0, interrupt_at=said)
+    assert said in run.said and run.result.budget.stopped_by == "interrupted"
+    assert run.result.recommendation.verdict == "change" and run.result.recommendation.speedup.low > 1.3
+
+
 @pytest.mark.parametrize(
-    ("effect", "knobs", "most"),
+    ("wrong", "knobs"),
     [
-        (Effect(where(placebo="on"), step=1 / 1.5), LIVE, 3),
-        (Effect(where(placebo="on"), step=1 / 1.3), LIVE, 5),
-        (Effect(where(malloc="libc-tuned"), step=1 / 1.3), MALLOC, 7),
+        ({"placebo": "on"}, LIVE),
+        ({"malloc": "libc-tuned"}, MALLOC),
+        ({"num_workers": 4}, WORKERS),
     ],
 )
-def test_a_large_gain_is_confirmed_in_few_launches(
-    effect: Effect, knobs: Knobs, most: int, startup_s: float, step_s: float, tmp_path: Path
+@pytest.mark.parametrize("startup_s", [2.0, 20.0])
+def test_a_wrong_candidate_is_refused_by_its_numbers_however_fast(
+    wrong: dict[str, Value], knobs: Knobs, startup_s: float, tmp_path: Path
 ) -> None:
-    program = Program([effect], startup_s=startup_s, step_s=step_s, without={"loader": 0.8})
-    run = replayed(program, tmp_path, knobs=dict(knobs), budget_s=40 * startup_s + 600 * step_s)
-    assert run.result.recommendation.verdict == "change" and run.launcher.launches <= most
+    fast = Effect(where(**wrong), step=1 / 3, loss=0.2)
+    run = replayed(Program([fast], startup_s=startup_s), tmp_path, knobs=dict(knobs), budget_s=600.0)
+    assert run.result.recommendation.verdict == "keep"
+    assert "drift" in run.result.recommendation.reason

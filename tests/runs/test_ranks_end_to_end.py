@@ -45,8 +45,8 @@ def tuned(warm: Warm, folder: Path, *arguments: str, batch: int = 32) -> dict[st
     return result
 
 
+@pytest.mark.long
 @pytest.mark.alone
-@pytest.mark.slow
 def test_strategies_are_measured_beside_one_process(warm: Warm, tmp_path: Path) -> None:
     result = tuned(warm, tmp_path, "--knob", "strategy=single,ddp,local_sgd", "--ranks", "2")
     assert result["baseline"]["config"] == {"ranks": 1, "strategy": "single"}
@@ -60,6 +60,25 @@ def test_strategies_are_measured_beside_one_process(warm: Warm, tmp_path: Path) 
     assert len(trials["local_sgd"]["losses"]) > 1
     page = (tmp_path / "advisor-report/report.html").read_text()
     assert "local_sgd" in page and "ranks" in page
+    assert_planned(warm, tmp_path)
+
+
+def assert_planned(warm: Warm, folder: Path) -> None:
+    """What was measured is handed to ``advisor plan``: steps, batches, bytes and the length of an epoch."""
+    asked = ("--strategy", "ddp", "--ranks", "1,2,4", "--until", "90epochs", "--format", "json")
+    code, out, err = run(warm, folder, "plan", "advisor-report", *asked)
+    assert code == 0, err
+    plan = json.loads(out)
+    one, two, four = plan["predictions"]
+    assert [row["local_batch"] for row in (one, two, four)] == [16, 16, 16]  # of 32 in all on two ranks
+    assert (one["measured"], two["measured"], four["measured"]) == (False, True, False)
+    assert four["peak_bytes"]["estimate"] > 0 and four["hours"]["low"] < four["hours"]["high"]
+    assert two["hours"]["estimate"] == pytest.approx(90 * 512 / 32 * two["step_ms"]["estimate"] / 3.6e6)
+    basis = [row["what"] for row in plan["basis"] if row["tag"] == "measured"]
+    parameters = 32 * 64 + 64 + 64 * 64 + 64 + 64 * 4 + 4
+    for told in ("exposed communication", f"{4e-6 * parameters:.3g} MB shared in a step", "90 epochs of 512"):
+        assert any(what.startswith(told) for what in basis), basis
+    assert [law["name"] for law in plan["laws"]] == ["ring", "double_binary_tree"]
 
 
 def test_more_ranks_than_places_are_a_usage_error(warm: Warm, tmp_path: Path) -> None:
@@ -84,23 +103,16 @@ class Data(torch.utils.data.Dataset):
 
 
 @pytest.mark.slow
-def test_a_rank_that_others_wait_for_is_found(warm: Warm, tmp_path: Path) -> None:
+def test_a_profile_of_ranks_shows_each_of_them_and_who_is_waited_for(warm: Warm, tmp_path: Path) -> None:
     workload = WORKLOAD.replace("BATCH", "32").replace("dataset=lambda: DATA", "dataset=Data")
     (tmp_path / "work.py").write_text(STRAGGLER + workload)
     arguments = ("--ranks", "2", "--budget", "40s", "--format", "json")
     code, out, err = run(warm, tmp_path, "profile", "work.py", *arguments)
     assert code == 0, err
-    (found,) = [finding for finding in json.loads(out)["findings"] if finding["rule"] == "straggler"]
+    document = json.loads(out)
+    (found,) = [finding for finding in document["findings"] if finding["rule"] == "straggler"]
     assert found["state"] in ("opportunity", "diagnostic")
     assert "rank 1" in found["title"]
-
-
-@pytest.mark.slow
-def test_a_profile_of_ranks_shows_each_of_them(warm: Warm, tmp_path: Path) -> None:
-    (tmp_path / "work.py").write_text(WORKLOAD.replace("BATCH", "32"))
-    arguments = ("--ranks", "2", "--budget", "40s", "--format", "json")
-    code, out, err = run(warm, tmp_path, "profile", "work.py", *arguments)
-    assert code == 0, err
-    ranks = json.loads(out)["profile"]["ranks"]
+    ranks = document["profile"]["ranks"]
     assert [rank["rank"] for rank in ranks] == [0, 1]
     assert all(rank["step_ms"] > 0 for rank in ranks)

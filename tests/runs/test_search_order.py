@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import a_loader, a_machine, a_rich_profile, a_window, an_op
-from replayed_program import Effect, Program, where
+from replayed_program import Effect, Program, above, where
 from replaying import Replay, replayed
 
 from advisor.profiles.facts.observed import HostFacts
@@ -181,8 +181,21 @@ def test_workers_follow_a_step_that_got_shorter_and_waits_again(tmp_path: Path) 
 
 def test_a_second_search_is_announced_only_where_a_trial_follows(tmp_path: Path) -> None:
     told = "time is left"
-    for number, budget_s in enumerate((60.0, 120.0, 180.0, 240.0, 300.0, 600.0)):
+    for number, budget_s in enumerate((60.0, 180.0, 300.0)):
         said = replayed(photos(0.0075), tmp_path / str(number), budget_s=budget_s).said
         for place, line in enumerate(said):
             if told in line:
                 assert said[place + 1].startswith("trial "), said[place:]
+
+
+def test_what_can_only_shorten_a_wait_that_is_gone_is_not_tried(tmp_path: Path) -> None:
+    program = Program(
+        [Effect(above(num_workers=0), step=0.25)], startup_s=20.0, step_s=0.5, without={"loader": 0.25},
+        parts=lambda config: {"input_wait": 0.0 if config.get("num_workers") else 0.75, "forward": 0.2},
+    )  # fmt: skip
+    run = replayed(program, tmp_path, budget_s=600.0)
+    assert run.result.recommendation.verdict == "change"
+    assert run.result.recommendation.config["num_workers"] != 0
+    assert all("persistent_workers" not in each for each in changed(run))
+    (reason,) = (each.reason for each in run.result.not_tried if each.knob == "persistent_workers")
+    assert reason == "with the best settings found 0.0% of the step waits for data"

@@ -122,7 +122,7 @@ def running_below(folder: Path) -> list[int]:
 @pytest.mark.alone
 def test_a_script_is_tuned_and_checked_against_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SLOW)
-    out, _ = finished(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "90s")
+    out, _ = finished(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "75s")
     result = result_of(tmp_path)
     found = result["recommendation"]
     assert found["config"] == {"num_workers": 4} and "num_workers" in out
@@ -142,6 +142,7 @@ def test_a_script_is_tuned_and_checked_against_what_was_found(tmp_path: Path) ->
     assert json.loads((tmp_path / "gate" / "check.json").read_text()) == worse
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_module_is_tuned_from_the_second_epoch_on(tmp_path: Path) -> None:
     (tmp_path / "items.py").write_text(IN_EPOCHS)
@@ -167,14 +168,14 @@ def test_a_workload_whose_tuner_was_killed_leaves_no_process_and_is_resumed(tmp_
                 return set()
         return {number for (number,) in rows}
 
-    tuner = start(tmp_path, *command, "--budget", "60s")
+    tuner = start(tmp_path, *command, "--budget", "30s")
     until(lambda: len(acknowledged()) >= 2, 120)
     assert running_below(tmp_path)
     tuner.kill()
     tuner.communicate()
     until(lambda: not running_below(tmp_path), 20)
     before = acknowledged()
-    finished(tmp_path, *command, "--budget", "60s", "--resume")
+    finished(tmp_path, *command, "--budget", "20s", "--resume")
     assert before <= acknowledged()
     with sqlite3.connect(database) as connection:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
@@ -206,7 +207,7 @@ def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(tmp_p
         "--knob",
         "num_workers=0,1,2,3,4",
         "--budget",
-        "400s",
+        "120s",
         "--",
         sys.executable,
         "train.py",
@@ -229,6 +230,7 @@ def test_a_script_that_needs_arguments_is_told_so_in_its_own_words(tmp_path: Pat
     assert "site-packages" not in err and "tuners/" not in err
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_patch_that_gives_what_was_promised_is_written(tmp_path: Path) -> None:
     file = tmp_path / "train.py"

@@ -126,7 +126,7 @@ def test_no_more_trials_are_begun_than_asked_for(tmp_path: Path) -> None:
     assert result.budget.stopped_by == "trials"
 
 
-@pytest.mark.parametrize(("budget_s", "verdict"), [(20.0, "keep"), (90.0, "change")])
+@pytest.mark.parametrize(("budget_s", "verdict"), [(20.0, "keep"), (60.0, "change")])
 def test_the_budget_ends_a_search_and_a_confirmation(budget_s: float, verdict: str, tmp_path: Path) -> None:
     large = a_rich_profile(a_machine(cpus_allowed=64, physical_cores=64))
     assert large.loader is not None

@@ -12,9 +12,12 @@ from advisor.base.settings import Settings, TargetRequest
 from advisor.stages.baseline_steps import (
     AA_QUADS,
     AA_SHARE,
+    IN_A_ROW,
     LEAST_SLOTS,
     MOST_SHARE,
+    QUIET,
     baseline_plan,
+    is_quiet,
     quads_in_a_row,
     spread_of,
 )
@@ -28,9 +31,14 @@ def planned(step_s: float, budget_s: float, **arena: Any) -> Any:
     return baseline_plan(Arena(None, KNOBS, {}, step_s=step_s, **arena), settings)  # type: ignore[arg-type]  # nothing is started
 
 
-def test_usual_steps_get_a_window_of_their_parts_and_quads() -> None:
+def test_usual_steps_get_slots_in_a_row_and_quads_should_these_not_be_quiet() -> None:
     plan = planned(0.02, 300.0)
-    assert plan.phase_steps == 50 and plan.quads == AA_QUADS[1] and not plan.slots
+    assert plan.slots == IN_A_ROW and plan.quads == AA_QUADS[1] == QUIET[0]
+
+
+def test_where_a_step_is_a_slot_twenty_in_a_row_tell_parts_and_noise() -> None:
+    plan = planned(0.5, 600.0)
+    assert (plan.slots, plan.quads) == (20, 0)
 
 
 @pytest.mark.parametrize("step_s", [2.0, 5.0, 10.0, 30.0])
@@ -38,10 +46,11 @@ def test_usual_steps_get_a_window_of_their_parts_and_quads() -> None:
 def test_long_steps_get_as_many_as_their_budget_has_room_for(step_s: float, budget_s: float) -> None:
     plan = planned(step_s, budget_s)
     arena = Arena(None, KNOBS, {}, step_s=step_s)  # type: ignore[arg-type]  # nothing is started
-    if plan.slots:
-        assert plan.slots == LEAST_SLOTS or plan.slots * step_s <= AA_SHARE * budget_s
+    if plan.quads:
+        seconds = plan.slots * arena.steps() * step_s + plan.quads * arena.quad_s
+        assert seconds <= MOST_SHARE * budget_s
     else:
-        assert plan.phase_steps * step_s + plan.quads * arena.quad_s <= MOST_SHARE * budget_s
+        assert plan.slots == LEAST_SLOTS or plan.slots * step_s <= AA_SHARE * budget_s
 
 
 def test_slots_hold_whole_periods_of_optimizers() -> None:
@@ -70,3 +79,18 @@ def test_the_spread_of_few_slots_is_that_of_a_quad(slots: int) -> None:
         for _ in range(300)
     ]
     assert statistics.fmean(found) == pytest.approx(0.05, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("spread", "quads", "quiet"), [(0.005, 8, True), (0.005, 7, False), (0.04, 24, False)]
+)
+def test_a_machine_is_quiet_once_quads_spread_by_less_than_is_ever_told_apart(
+    spread: float, quads: int, quiet: bool
+) -> None:
+    source = random.Random(2)
+    found = [is_quiet([source.gauss(0.0, spread) for _ in range(quads)]) for _ in range(200)]
+    assert statistics.fmean(found) == pytest.approx(float(quiet), abs=0.02)
+
+
+def test_a_rare_outlier_among_quiet_quads_asks_for_more() -> None:
+    assert is_quiet([0.002] * 8) and not is_quiet([0.002] * 7 + [0.2])

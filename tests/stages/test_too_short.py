@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from advisor.base.settings import Settings, TargetRequest
-from advisor.stages.baseline import NEEDED_STEPS, too_short
+from advisor.stages.target_failures import NEEDED_STEPS, too_short
 from advisor.tuners.trial.messages import TrialOutcome
 
 
@@ -26,3 +26,9 @@ def test_fewer_steps_than_needed_are_told_with_both_numbers(steps: int | None, n
 def test_enough_steps_are_not_called_too_few() -> None:
     told = said(4 * NEEDED_STEPS)
     assert "needed" not in told and f"after {4 * NEEDED_STEPS} steps" in told
+
+
+def test_a_program_that_its_checkpoint_says_is_complete_is_told_so_with_the_file() -> None:
+    settings = Settings(target=TargetRequest(kind="script", name="train.py"))
+    error = too_short(TrialOutcome("ended", loaded=("runs/last.pt",)), settings)
+    assert "resumed from runs/last.pt" in error.message and error.hint is not None and "afresh" in error.hint

@@ -49,6 +49,7 @@ class Duel:
     first_message: SlotMeasured = field(default_factory=SlotMeasured)
     second_message: SlotMeasured = field(default_factory=SlotMeasured)
     startup_s: float | None = None
+    unseen: float = 0.0  # of the second one's window, see ``Window``
     seconds: float = 0.0
 
 
@@ -65,11 +66,12 @@ class Arena(Ways):
         epochs: How many steps its epochs have, where that is known.
         two_fit: Two processes at once fit into memory.
         at_once: Two may start at the same time: their threads have a CPU each.
+        waits: A process of the program can wait before it loads its first batch.
         max_steps: Steps that one launch of the program has, when it is short.
         fixed_steps: Steps of a slot, when the user set them.
         fixed_warmup: Steps of warm-up, when the user set them.
         log: Folder with the logs of the process started last.
-        ahead: Holds the process of the next instance while this one is measured.
+        ahead: Holds processes that have started and wait for their turns.
         held: Holds the candidate's process of the last instance.
         threads: Of torch, in the program as it is.
         switches: Knobs that are not live, and can be switched between two steps of this program all the same.
@@ -94,6 +96,7 @@ class Arena(Ways):
     epochs: Epochs | None = None
     two_fit: bool = True
     at_once: bool = True
+    waits: bool = False
     max_steps: int | None = None
     fixed_steps: int | None = None
     fixed_warmup: int | None = None
@@ -147,7 +150,14 @@ class Arena(Ways):
             def window(config: Mapping[str, Value]) -> Window:
                 return fresh_window(self, config, number, hold=hold and config is second)
 
-            result = self._windows(WINDOWS, first, second, swapped, self.kept if reuse else None, window)
+            kept = self.kept if reuse else None
+            try:
+                if self.start_together(first, second) and (kept is None or kept.of(first) is None):
+                    arms = (second, first) if swapped else (first, second)
+                    self.ahead.both(arms, lambda config: self.start(config, number, waits=True))
+                result = self._windows(WINDOWS, first, second, swapped, kept, window)
+            finally:
+                self.ahead.drop()
         else:
             arms = (second, first) if swapped else (first, second)
             followed = followed and how == LIVE and self.two_fit and self.at_once
@@ -259,7 +269,7 @@ class Arena(Ways):
                 spoilt += 1
                 self.excluded[reason] += 4
                 continue
-            (a1, a2), (b1, b2) = ([_seconds(slot, by_work) for slot in arm] for arm in collected)
+            (a1, a2), (b1, b2) = ([self.seconds(slot, by_work) for slot in arm] for arm in collected)
             ratios.append(quad_log_ratio(a1, b1, b2, a2))
             for arm in (0, 1):
                 slots[arm].extend(collected[arm])
@@ -333,6 +343,8 @@ class Arena(Ways):
 
         def measure(arm: int) -> None:
             config = second if arm else first
+            if arm == 0 and 1 in windows and how == WINDOWS:
+                windows[1] = self.held.make_room(windows[1])
             windows[arm] = take(config)
             self.excluded.update(set_apart([windows[arm].slot]))
             if kept is not None:
@@ -353,11 +365,10 @@ class Arena(Ways):
             arm = more_disturbed([windows[0].slot], [windows[1].slot])
             before = windows[arm]
             measure(arm)
-            if not more_disturbed([before.slot], [windows[arm].slot]):
-                continue
-            windows[arm] = before
-            if kept is not None:
-                kept.keep(second if arm else first, before)
+            if more_disturbed([before.slot], [windows[arm].slot]):
+                windows[arm] = before
+                if kept is not None:
+                    kept.keep(second if arm else first, before)
         base, candidate = windows[0], windows[1]
         if self.timed:
             refuse_collapse((first, second), ([base.slot], [candidate.slot]))
@@ -371,19 +382,19 @@ class Arena(Ways):
             base.message,
             candidate.message,
             candidate.startup_s,
+            candidate.unseen,
         )
+
+    def seconds(self, slot: Slot, by_work: bool) -> float:
+        """What a comparison takes of a slot: seconds per step, or per sample where steps differ in work."""
+        return slot.seconds_per_unit if by_work else slot.mean_s
 
     def _gain(self, base: Window, candidate: Window, by_work: bool) -> float:
         """Log ratio of one window over another."""
-        first, second = (_seconds(each.slot, by_work) * (1 + each.unseen) for each in (base, candidate))
+        first, second = (self.seconds(each.slot, by_work) * (1 + each.unseen) for each in (base, candidate))
         return math.log(first / second)
-
-
-def _seconds(slot: Slot, by_work: bool) -> float:
-    """What a comparison takes of a slot: seconds per step, or per sample where steps differ in their work."""
-    return slot.seconds_per_unit if by_work else slot.mean_s
 
 
 def by_work(first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
     """Whether a step of one configuration does more work than a step of the other."""
-    return first.get("batch_size") != second.get("batch_size")
+    return any(first.get(name) != second.get(name) for name in ("batch_size", "serving_batch"))

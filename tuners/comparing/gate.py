@@ -262,7 +262,9 @@ def judge(
     distance = _distance(baseline.losses, candidate)
     first = _relative(baseline.losses[0], candidate[0])
     told = f"losses of the first {count} steps differ by {distance:.2g} relative"
-    noise = f"run twice unchanged: {baseline.repeat_noise:.1g}; another seed: {baseline.seed_noise:.1g}"
+    noise = f"run twice unchanged: {baseline.repeat_noise:.1g}"
+    if baseline.seeds:
+        noise += f"; another seed: {baseline.seed_noise:.1g}"
     wrong = _wrong_gradient(baseline, norms, semantics, own_draws)
     if wrong is not None:
         return Verdict("drifts", f"{told}; {wrong}")
@@ -323,7 +325,7 @@ def _wrong_gradient(
     first, again, *others = (each[0] for each in baseline.norms)
     bound = max(FIRST_NORM[semantics], 2 * _relative(first, again))
     if own_draws:
-        bound = max(bound, *(2 * _relative(first, other) for other in others))
+        bound = max([bound, *(2 * _relative(first, other) for other in others)])
     difference = _relative(first, norms[0])
     if difference <= bound:
         return None

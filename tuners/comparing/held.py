@@ -1,7 +1,9 @@
 """A process that has measured a candidate and may go on: what comes next with it needs no launch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knob import Config, Value
 from advisor.tuners.launching.rank_group import Running
 
@@ -34,6 +36,18 @@ class Held:
         if session is not None:
             self._session = None
         return session
+
+    def make_room(self, window: Window) -> Window:
+        """End it for another process to start; its window, which has no outcome yet, with that.
+
+        Raises:
+            TrialFailed: It failed at its end.
+        """
+        session = self._session
+        if window.outcome is not None or session is None or not session.alive:
+            return window
+        self._session = None
+        return replace(window, outcome=session.stop())
 
     def drop(self) -> None:
         """End it."""

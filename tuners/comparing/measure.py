@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import variance
 from typing import Literal
 
+from advisor.tuners.comparing.where import Where, nodes_of, within_wave
+
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 BLOCK = 5  # quads resampled together: neighbouring quads are correlated
 BOOTSTRAP_ROUNDS = 1000
@@ -22,6 +24,8 @@ TOTAL_LEVEL = 0.002  # one-sided, over all looks together (Bonferroni)
 SHARES = (0.5, 0.125, 0.125, 0.125, 0.125)  # of it, by look: the first confirms large effects
 SPREAD = Path(__file__).with_name("spread.json")  # between processes, as ``benchmarks.learn_spread`` found it
 LEAST_INSIDE = 3  # quads of each pair that tell the spread within it
+NODES_DIFFER = 0.01  # of the F-test, below which nodes differ in what a change brings
+NODE_SPREAD, NODE_FREEDOM = 0.03, 4  # log ratio that they then differ by, and its worth: an assumption
 MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
 
 
@@ -151,7 +155,9 @@ def within_variance(instances: Sequence[Sequence[float]]) -> float | None:
     return sum(variance(quads) / len(quads) for quads in instances) / len(instances) or None
 
 
-def moderated(instances: Sequence[Sequence[float]], level: float, how: str = "") -> Estimate:
+def moderated(
+    instances: Sequence[Sequence[float]], level: float, how: str = "", nodes: Sequence[str] = ()
+) -> Estimate:
     """Interval over pairs of processes, whose spread is known before: a moderated t-interval.
 
     The variance between pairs is a scaled inverse chi-square variable whose degrees of freedom and typical
@@ -159,25 +165,75 @@ def moderated(instances: Sequence[Sequence[float]], level: float, how: str = "")
     pairs seen here add theirs (Smyth 2004, "Linear models and empirical Bayes methods", section 3). So two
     pairs have an interval that covers, and many hardly depend on what was recorded.
 
+    Where pairs differ by node (an F-test with the same variance), the interval is one over the means of
+    nodes, whose spread is moderated too.
+
     Args:
         instances: Log ratios by pair, at least one.
         level: Two-sided confidence.
         how: The way in which they were compared, which has a prior of its own; empty for that of all ways.
+        nodes: On which each pair was measured; empty for one.
     """
     from scipy.stats import t
 
     medians = [median(quads) for quads in instances]
     count = len(medians)
-    known = _learnt().get(how) or _learnt()[""]
-    inside = within_variance(instances) if "relative" in known else None
-    prior = known["plain" if inside is None else "relative"]
-    freedom = prior["freedom"] + count - 1
+    spread, known = _prior(how, within_variance(instances))
+    freedom = known + count - 1
     mean = sum(medians) / count
-    squares = prior["freedom"] * prior["variance"] * (inside or 1.0) + sum(
-        (each - mean) ** 2 for each in medians
-    )
+    squares = known * spread + sum((each - mean) ** 2 for each in medians)
     half = float(t.ppf(0.5 + level / 2, freedom)) * math.sqrt(squares / freedom / count)
+    if len(set(nodes)) > 1:
+        mean, half = _over_nodes(medians, nodes, level, known * spread, known) or (mean, half)
     return Estimate(mean, mean - half, mean + half, level, sum(map(len, instances)), count)
+
+
+def _over_nodes(
+    medians: Sequence[float], nodes: Sequence[str], level: float, squares: float, freedom: float
+) -> tuple[float, float] | None:
+    """Mean of the means of nodes, and half its interval; ``None`` where nodes do not clearly differ.
+
+    Args:
+        medians: Of pairs.
+        nodes: Of each.
+        level: Two-sided confidence.
+        squares: Sum of squares that the prior of pairs is worth.
+        freedom: Degrees of freedom of that prior.
+    """
+    from scipy.stats import f, t
+
+    by_node: dict[str, list[float]] = {}
+    for node, value in zip(nodes, medians, strict=True):
+        by_node.setdefault(node, []).append(value)
+    means = {node: sum(values) / len(values) for node, values in by_node.items()}
+    total, groups = sum(medians) / len(medians), len(means)
+    apart = sum(len(values) * (means[node] - total) ** 2 for node, values in by_node.items())
+    inside = sum((value - means[node]) ** 2 for node, values in by_node.items() for value in values)
+    rest = freedom + len(medians) - groups
+    if f.sf(apart / (groups - 1) / ((squares + inside) / rest), groups - 1, rest) >= NODES_DIFFER:
+        return None
+    centre = sum(means.values()) / groups
+    spread = NODE_FREEDOM * NODE_SPREAD**2 + sum((mean - centre) ** 2 for mean in means.values())
+    known = NODE_FREEDOM + groups - 1
+    return centre, float(t.ppf(0.5 + level / 2, known)) * math.sqrt(spread / known / groups)
+
+
+def expected_spread(within: float, quads: int, how: str = "") -> tuple[float, float]:
+    """Variance between pairs of processes to be expected before any is seen, and its degrees of freedom.
+
+    Args:
+        within: Squared standard error of a pair's mean.
+        quads: Of each pair: few do not tell that.
+        how: The way of comparing; empty for all of them together.
+    """
+    return _prior(how, within if quads >= LEAST_INSIDE else None)
+
+
+def _prior(how: str, inside: float | None) -> tuple[float, float]:
+    known = _learnt().get(how) or _learnt()[""]
+    if inside is None or "relative" not in known:
+        return known["plain"]["variance"], known["plain"]["freedom"]
+    return known["relative"]["variance"] * inside, known["relative"]["freedom"]
 
 
 @cache
@@ -228,6 +284,7 @@ def look(
     final: bool,
     share: float = SHARES[-1],
     how: str = "",
+    nodes: Sequence[str] = (),
 ) -> Decision:
     """One planned look of a confirmation.
 
@@ -242,10 +299,11 @@ def look(
         final: No further look will follow.
         share: Of the total level.
         how: As of ``moderated``.
+        nodes: As of ``moderated``.
     """
-    shown = moderated(instances, level, how)
+    shown = moderated(instances, level, how, nodes)
     threshold = math.log1p(min_gain)
-    strict = moderated(instances, 1 - 2 * TOTAL_LEVEL * share, how)
+    strict = moderated(instances, 1 - 2 * TOTAL_LEVEL * share, how, nodes)
     if strict.low > 0 and shown.low > threshold and _same_sign(instances):
         return Decision("confirmed", shown)
     if final or shown.high < threshold:
@@ -260,11 +318,13 @@ def confirm(
     level: float,
     earlier: Sequence[Sequence[float]] = (),
     how: str = "",
+    where: Sequence[Where] = (),
 ) -> tuple[Decision, list[list[float]]]:
     """Group-sequential confirmation on fresh processes.
 
     One that was ended between two looks goes on where it stopped: looks are taken at the same numbers of
-    processes, so the level holds however often a study is stopped and resumed.
+    processes, so the level holds however often a study is stopped and resumed. None is taken within a wave of
+    several nodes: it would see some of them only.
 
     Args:
         instance: ``(index) -> log ratios of one fresh process or pair``; roles swapped for odd
@@ -273,6 +333,7 @@ def confirm(
         level: See ``look``.
         earlier: Log ratios by process that this confirmation has already, in the order measured.
         how: As of ``moderated``.
+        where: Each was measured, by its index; ``instance`` adds to it. Empty for one node.
 
     Returns:
         The decision and all log ratios. Without the instances of the first look nothing is confirmed.
@@ -284,22 +345,32 @@ def confirm(
             if values is None:
                 return _unfinished(collected, level, how), collected
             collected.append(list(values))
-        decision = look(collected[:stop], min_gain, level, stop == LOOKS[-1], share, how)
+        if within_wave(where, stop):
+            continue
+        decision = look(
+            collected[:stop], min_gain, level, stop == LOOKS[-1], share, how, nodes_of(where, stop)
+        )
         if decision.verdict != "continue":
             return decision, collected
     raise AssertionError("the last look always decides")
 
 
 def decided(
-    instances: Sequence[Sequence[float]], *, min_gain: float, level: float, how: str = ""
+    instances: Sequence[Sequence[float]],
+    *,
+    min_gain: float,
+    level: float,
+    how: str = "",
+    where: Sequence[Where] = (),
 ) -> Decision | None:
     """What the first planned look that ended a confirmation of these processes said; ``None`` if none did.
 
-    Args as of ``look``.
+    Args as of ``look``, and ``where`` they were measured.
     """
     for stop, share in zip(LOOKS, SHARES, strict=True):
-        if stop <= len(instances):
-            decision = look(instances[:stop], min_gain, level, stop == LOOKS[-1], share, how)
+        if stop <= len(instances) and not within_wave(where, stop):
+            final, nodes = stop == LOOKS[-1], nodes_of(where, stop)
+            decision = look(instances[:stop], min_gain, level, final, share, how, nodes)
             if decision.verdict != "continue":
                 return decision
     return None

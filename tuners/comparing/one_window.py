@@ -24,7 +24,7 @@ LEAST_S = 10.0  # that a window may take in any case
 
 
 def fresh_window(arena: "Arena", config: Mapping[str, Value], number: int, *, hold: bool = False) -> Window:
-    """The window of a process that is started for it.
+    """The window of a process that is started for it, or was and waits before its first batch.
 
     Args:
         arena: Starts it, and knows how long the window is.
@@ -36,7 +36,11 @@ def fresh_window(arena: "Arena", config: Mapping[str, Value], number: int, *, ho
         TrialFailed: The program failed, or came to its end before.
     """
     drop, steps = arena.window_steps(config)
-    session = arena.start(config, number)
+    session = arena.ahead.take(config)
+    if session is None:
+        session = arena.start(config, number)
+    else:
+        arena.log = str(session.folder)
     try:
         slot = session.window(steps, drop=drop, limit_s=_limit_s(arena, steps))
         message, unseen = session.last, _unseen(arena, session, config, drop + steps, slot.mean_s)

@@ -22,7 +22,6 @@ from advisor.tuners.trial.messages import Slot
 
 LEVEL = 0.95
 SLOT_LIMIT_S = 5.0
-EXTRA_S = 5.0  # after which no round beyond the least begins
 LEAST_PAIRS = 2  # of which an interval can be made
 REFILL = 2.0  # batches beyond the queue's depth, after which a loader with workers is steady again
 STALL, RARE = 10, 0.01  # times the median; share of the steps up to which such a one is no steady state
@@ -52,11 +51,13 @@ class Effort:
         block_s: Seconds of a block, of at least one step.
         rounds: At least and at most, each a pair of blocks of every part.
         sizes: The same for other batch sizes, of which rules need no interval.
+        extra_s: Seconds after which no round beyond the least begins.
     """
 
     block_s: float = 0.15
     rounds: tuple[int, int] = (5, 10)
     sizes: tuple[int, int] = (5, 10)
+    extra_s: float = 5.0
 
 
 @dataclass
@@ -176,7 +177,7 @@ class Replaying:
         ratios: dict[str, list[float]] = {name: [] for name in names}
         try:
             for number in range(most):
-                if number >= least and self.clock() - began > EXTRA_S:
+                if number >= least and self.clock() - began > self.effort.extra_s:
                     break
                 if number >= LEAST_PAIRS and self.clock() > self.deadline:
                     break

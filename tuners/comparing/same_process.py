@@ -10,7 +10,7 @@ Another seed stands for other random numbers and another order of the batches; t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.tuners.comparing.gate import CLOSE, SEEDS, Growth, Learning, Reference, relative_each
 from advisor.tuners.knob import AnyKnob, Value
@@ -46,7 +46,7 @@ class SameProcess:
     _proven: Relearned | None = None
 
     def reference(self) -> Reference:
-        """Keep the state, prove that it is enough, and run from other seeds.
+        """Keep the state, and prove that it is enough: two runs of the program as it is.
 
         Raises:
             CannotRepeat: It is not enough, or cannot be kept.
@@ -59,13 +59,18 @@ class SameProcess:
         self._proven = again
         if not first.losses:
             raise CannotRepeat("the program computes no scalar loss that could be seen")
+        return Reference(first.losses, again.losses, (), norms=(first.grad_norms, again.grad_norms))
+
+    def with_other_seeds(self, reference: Reference) -> Reference:
+        """The same runs, and those from other seeds: what is equal to the last digit needs none.
+
+        Raises:
+            CannotRepeat: The window could not be repeated.
+            TrialFailed: The program failed.
+        """
         others = [self._run(self.base, seed=seed) for seed in SEEDS]
-        return Reference(
-            first.losses,
-            again.losses,
-            tuple(other.losses for other in others),
-            norms=tuple(run.grad_norms for run in (first, again, *others)),
-        )
+        losses, norms = (tuple(run.losses for run in others), tuple(run.grad_norms for run in others))
+        return replace(reference, seeds=losses, norms=(*reference.norms, *norms))
 
     def learn(self, config: Mapping[str, Value]) -> Learning:
         """The steps under a configuration that this process can switch to.

@@ -1,7 +1,9 @@
 """A process that starts beside another one and waits for its turn: two start in little more time than one.
 
 Starting (importing torch, building the model) keeps one CPU busy and is most of what a confirmation takes.
-Nothing is measured before both have made their first step; from then on the second one stands still.
+Nothing is measured before both have made their first step; from then on the second one stands still. Where
+loaders are compared, both stand still before they load their first batch: a process that is paused later has
+workers that run ahead.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +17,14 @@ Start = Callable[[Config], Running]
 
 
 class Ahead:
-    """Starts processes, and holds at most one that waits, with the configuration that it runs under.
+    """Starts processes, and holds those that wait, with the configuration that each runs under.
 
     Some programs run alone only: they hold a lock or a port. Once one has failed beside another, none is
     started so any more.
     """
 
     def __init__(self) -> None:
-        self._waiting: tuple[Config, Running] | None = None
+        self._waiting: list[tuple[Config, Running]] = []
         self._alone = False
 
     def first(self, config: Config, following: Config | None, start: Start) -> Running:
@@ -37,12 +39,13 @@ class Ahead:
             TrialFailed: It failed, and not because another one ran beside it.
             SessionEnded: It came to its end before.
         """
-        session = self._take(config)
+        session = self.take(config)
         if session is not None:
             return session
+        self.drop()
         if following is None or self._alone:
             return _started(config, start)
-        self._waiting = dict(following), start(following)
+        self._waiting.append((dict(following), start(following)))
         try:
             session = _started(config, start)
         except TrialFailed as failed:
@@ -54,24 +57,51 @@ class Ahead:
         self._await_first_step()
         return session
 
-    def drop(self) -> None:
-        """End what waits."""
-        if self._waiting is not None:
-            self._waiting[1].kill()
-            self._waiting = None
+    def both(self, configs: Sequence[Config], start: Start) -> None:
+        """Start a process for each, to be taken one by one; each waits before it loads its first batch.
 
-    def _take(self, config: Config) -> Running | None:
-        if self._waiting is None or self._waiting[0] != config or not self._waiting[1].alive:
-            self.drop()
-            return None
-        (_, session), self._waiting = self._waiting, None
-        return session
+        Args:
+            configs: What they are to run under.
+            start: Starts a process that is told to wait so.
 
-    def _await_first_step(self) -> None:
-        if self._waiting is None:
+        Raises:
+            TrialFailed: One was cut off. Where one fails by itself, or does not wait, none is there.
+        """
+        self.drop()
+        if self._alone:
             return
         try:
-            self._waiting[1].first_step()
+            for config in configs:
+                self._waiting.append((dict(config), start(config)))
+            self._alone = not all([session.ready() for _, session in self._waiting])
+        except (TrialFailed, SessionEnded) as end:
+            self.drop()
+            if isinstance(end, TrialFailed) and is_disruption(end.failure):
+                raise
+            self._alone = True
+        except BaseException:
+            self.drop()
+            raise
+        if self._alone:
+            self.drop()
+
+    def take(self, config: Config) -> Running | None:
+        """The process of ``config`` that waits, now the caller's to end; ``None`` where there is none."""
+        for place, (waiting, session) in enumerate(self._waiting):
+            if waiting == config and session.alive:
+                del self._waiting[place]
+                return session
+        return None
+
+    def drop(self) -> None:
+        """End what waits."""
+        while self._waiting:
+            self._waiting.pop()[1].kill()
+
+    def _await_first_step(self) -> None:
+        try:
+            for _, session in self._waiting:
+                session.first_step()
         except (TrialFailed, SessionEnded):
             self._alone = True
             self.drop()

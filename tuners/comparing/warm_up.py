@@ -7,8 +7,8 @@ from advisor.tuners.trial.messages import Slot
 
 WARMUP_STEPS = 3  # of a window, at least
 MOST_WINDOWS = 12
-LONG_STEP_S = 2.0  # from here on a window is a single step
-MOST_LONG = 4  # of such windows
+LONG_STEP_S = 0.3  # from here on a window is a single step
+MOST_LONG = 6  # of such windows
 
 
 def warmed_up(session: Running, period: int, budget_s: float, clock: Clock) -> tuple[list[Slot], bool]:

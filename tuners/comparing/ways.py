@@ -9,6 +9,7 @@ from advisor.tuners.comparing.windows import window_steps
 from advisor.tuners.comparing.worker_starts import steps_before
 from advisor.tuners.knob import AnyKnob, Value
 
+QUIET_SIGMA = 0.02  # spread of a quad that any pair of processes shows (measurement.md, section 1)
 LIVE, BATON, WINDOWS, SWITCHED = "live", "baton", "windows", "switched"
 
 
@@ -18,10 +19,13 @@ class Ways:
     knobs: Mapping[str, AnyKnob]
     present: Mapping[str, Value]
     step_s: float
+    sigma: float
     period: int
     queue_depth: Callable[[Mapping[str, Value]], int]
     epochs: Epochs | None
     two_fit: bool
+    at_once: bool
+    waits: bool
     max_steps: int | None
     fixed_steps: int | None
     switches: Collection[str]
@@ -50,6 +54,11 @@ class Ways:
     def may_switch(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
         """Whether a window of each can be taken in one process, which goes over from one to the other."""
         return self.settled(first) == self.settled(second) and self._has_two_windows(first, second)
+
+    def start_together(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
+        """Whether processes for a window of each start at once, and wait for their turns to load a batch."""
+        ranks = max(int(config.get("ranks", 1)) for config in (first, second))
+        return self.waits and self.at_once and self.two_fit and ranks == 1
 
     def settled(self, config: Mapping[str, Value]) -> dict[str, Value]:
         """The part of a configuration that a process has from its start to its end.
@@ -91,6 +100,7 @@ class Ways:
             period=self.period,
             epoch=self.epochs.steps(config) if self.epochs is not None else None,
             most=None if self.max_steps is None else self.max_steps - drop - 2,
+            quiet=self.sigma <= QUIET_SIGMA,
         )
         return drop, measured
 

@@ -11,6 +11,7 @@ from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 HOPELESS = 4.0  # times the expected time, after which a slot or window ends with the steps it has
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
+LEAST_QUIET = (4, 6.0)  # steps, and seconds of them, that suffice without workers on a quiet machine
 KEPT_WINDOWS = 16  # the incumbent's is asked for again and again, those of what lost never
 EPOCH_S = (
     3.0  # an epoch up to that long is measured whole; of a longer one the start is counted (restarts.py)
@@ -56,7 +57,14 @@ class KeptWindows:
 
 
 def window_steps(
-    *, depth: int, slot_steps: int, step_s: float, period: int, epoch: int | None, most: int | None
+    *,
+    depth: int,
+    slot_steps: int,
+    step_s: float,
+    period: int,
+    epoch: int | None,
+    most: int | None,
+    quiet: bool = False,
 ) -> int:
     """Steps that are measured in one window.
 
@@ -71,8 +79,11 @@ def window_steps(
         period: Steps after which the order of optimizers repeats.
         epoch: Steps of an epoch, where they are known.
         most: Steps that the program has left.
+        quiet: Its steps, compared with each other, differ by less than is ever told apart.
     """
-    least = max(QUEUE_DEPTHS * depth, 2 * slot_steps, LEAST_STEPS)
+    fewest, seconds = LEAST_QUIET
+    usual = max(fewest, min(LEAST_STEPS, math.ceil(seconds / step_s))) if quiet else LEAST_STEPS
+    least = max(QUEUE_DEPTHS * depth, 2 * slot_steps, usual)
     part = epoch is None or (epoch * step_s > EPOCH_S and epoch > least)
     unit = period if part else math.lcm(epoch or 1, period)
     measured = math.ceil(least / unit) * unit

@@ -2,6 +2,7 @@
 
 import os
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
@@ -27,6 +28,7 @@ class AllocConf(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    units = BOTH
     written = ("pytorch_alloc_conf",)
 
     def values(self) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 from advisor.tuners.mechanisms.casting import to_float32
@@ -35,6 +36,7 @@ class Amp(Knob[str]):
     """
 
     semantics = Semantics.PRECISION
+    units = BOTH
     usual_gain = 0.35
     live = True
     acts_on = ("forward", "backward")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.unit import BOTH
 from advisor.profiles.derived.eligibility import CONVOLUTIONS
 from advisor.profiles.facts.profile import Profile, RootFacts
 from advisor.tuners.knob import Change, Semantics
@@ -30,6 +31,7 @@ class ChannelsLast(Switch):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     usual_gain = 0.15
     acts_on = ("forward", "backward")
     layer = 1  # outside of what execution compiles

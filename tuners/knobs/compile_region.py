@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.knobs.execution import DYNAMIC, require_compiler
 from advisor.tuners.mechanisms.blocks import NO_BLOCKS, repeated_blocks
 from advisor.tuners.mechanisms.compiled_update import compile_update, refuse_uncompilable
-from advisor.tuners.mechanisms.compiling import COMPILE, compiles
+from advisor.tuners.mechanisms.compiling import compiles, mode_of
 from advisor.tuners.mechanisms.joined_loss import JOINING, joins
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class CompileRegion(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     usual_gain = 0.02
     compiles = True
     acts_on = ("forward", "backward", "optimizer")
@@ -74,8 +76,8 @@ class CompileRegion(Knob[str]):
     def prepare(self, config: Config, present: Config) -> None:
         """Learn what is compiled, and how; of `blocks` `execution` reads the value itself."""
         self._compiles = compiles(config)
-        mode = str(config.get("execution", "eager")).removeprefix(COMPILE).removeprefix("-")
-        self._how = {"mode": mode or None, "dynamic": DYNAMIC[str(config.get("dynamic", "auto"))]}
+        mode = mode_of(str(config.get("execution", "eager")))
+        self._how = {"mode": mode, "dynamic": DYNAMIC[str(config.get("dynamic", "auto"))]}
         JOINING.on = self._compiles and config.get("compile_region") == "model+loss"
 
     def call(self, function: Callable[..., Any], root: "Module", value: str) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 from advisor.tuners.mechanisms.computed import has_convolutions
@@ -24,6 +25,7 @@ class ConvFp32Precision(Knob[str]):
     """
 
     semantics = Semantics.PRECISION
+    units = BOTH
     live = True
     acts_on = ("forward", "backward")
 

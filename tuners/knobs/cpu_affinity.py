@@ -5,6 +5,7 @@ from collections.abc import Set
 from contextlib import suppress
 from pathlib import Path
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 
@@ -23,6 +24,7 @@ class CpuAffinity(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    units = BOTH
     usual_gain = 0.02
     written = ("numactl", "taskset")
 

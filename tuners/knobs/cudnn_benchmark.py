@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 from advisor.tuners.mechanisms.computed import has_convolutions
@@ -22,6 +23,7 @@ class CudnnBenchmark(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     live = True
     acts_on = ("forward", "backward")
     written = ("cudnn.benchmark",)

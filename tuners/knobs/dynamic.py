@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.knobs.execution import DYNAMIC, require_compiler
@@ -23,6 +24,7 @@ class Dynamic(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     usual_gain = 0.02
     compiles = True
     acts_on = ("forward", "backward")

@@ -5,10 +5,15 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.unit import BOTH
+from advisor.profiles.events import Request
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics, offered
 from advisor.tuners.mechanisms.blocks import repeated_blocks
-from advisor.tuners.mechanisms.compiling import COMPILE
+from advisor.tuners.mechanisms.compiling import COMPILE, FREEZING, mode_of
+from advisor.tuners.mechanisms.forms.artefact import describe
+from advisor.tuners.mechanisms.forms.form import Source
+from advisor.tuners.mechanisms.forms.torchscript_form import torchscript_form
 from advisor.tuners.mechanisms.torchscript import Hybrid, Traced, scripted
 
 if TYPE_CHECKING:
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
 
 FOR_CUDA = ("compile-reduce-overhead", "compile-max-autotune-no-cudagraphs", "compile-max-autotune")
 JIT = ("jit_script", "jit_trace", "jit_hybrid")
+FREEZE = "jit_freeze"  # of a model that only answers
+SERVED = ("jit_script", "jit_trace", FREEZE)
 DYNAMIC = {"auto": None, "on": True, "off": False}
 DISPATCH_MS = 0.004  # of one operator that is called eagerly, with its part of backward; set by experiment
 NO_JIT_IN_SCRIPTS = (
@@ -38,6 +45,12 @@ class Execution(Knob[str]):
     that decides by values, stays as it is. torch marks all three as deprecated. A trace is refused when the
     forward decides by values, hooks are refused by all.
 
+    `jit_freeze` is for a model that only answers: its trace has the weights as constants, so that torch folds
+    batch norms into convolutions and fuses what follows. Published for a trace with freezing: 1.10 to 1.16.
+    Of such a model `jit_script` and `jit_trace` leave their file, too, and there is no `jit_hybrid`.
+    `compile-freezing` is `compile` with the weights as constants, which are then laid out for
+    their kernels.
+
     `fullgraph=True` is no value: it computes what `compile` computes, or fails. How many breaks there are is
     told of a trial that compiles, and `graph_breaks` names their lines in a program that compiles.
 
@@ -46,6 +59,7 @@ class Execution(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     usual_gain = 0.3
     compiles = True
     acts_on = ("forward", "backward")
@@ -58,7 +72,7 @@ class Execution(Knob[str]):
         self._region = "model"
 
     def values(self) -> list[str]:
-        return ["eager", COMPILE, *FOR_CUDA, *JIT]
+        return ["eager", COMPILE, FREEZING, *FOR_CUDA, *JIT, FREEZE]
 
     def present(self, profile: Profile) -> str:
         own = profile.run is not None and profile.run.own_compile
@@ -70,7 +84,11 @@ class Execution(Knob[str]):
 
     def choices(self, profile: Profile) -> list[str]:
         present = self.present(profile)
-        tried = (COMPILE, *FOR_CUDA, *JIT) if profile.device.startswith("cuda") else (COMPILE, *JIT)
+        tried: tuple[str, ...] = (COMPILE, *JIT)
+        if profile.device.startswith("cuda"):
+            tried = (COMPILE, *FOR_CUDA, *JIT)
+        if profile.serves:
+            tried = (*tried, FREEZE, FREEZING)
         refusals = {value: _refusal(value, profile) for value in tried}
         return offered(present, refusals)
 
@@ -108,8 +126,12 @@ class Execution(Knob[str]):
         """
         if getattr(root, "_compiled_call_impl", None) is not None or hasattr(root, "_orig_mod"):
             raise Refused("torch.compile is already called by the program")
+        if value == FREEZING:
+            _freeze_weights()
         if value.startswith(COMPILE):
             return self._compiled(function, root, value)
+        if not root.training:  # that is for `serve`
+            return function
         if value == "jit_script":
             return scripted(function, root)
         if value in ("jit_trace", "jit_hybrid"):
@@ -117,6 +139,21 @@ class Execution(Knob[str]):
             traced = self._traced[root] = kind(function, root)
             return traced
         return function
+
+    def serve(
+        self, function: Callable[..., Any], root: "Module", request: Request, value: str
+    ) -> Callable[..., Any]:
+        """The model as TorchScript, traced with the first request; `jit_freeze` makes its weights constants.
+
+        Raises:
+            Refused: TorchScript cannot take it.
+        """
+        if value not in SERVED:
+            return function
+        source = Source(root, (request.args, request.kwargs), request.folder)
+        form = torchscript_form(source, value, function)
+        describe(form, request.folder)
+        return form.call
 
     def output(self, root: "Module", output: Any, value: str) -> Any:
         """The output as it is.
@@ -135,22 +172,29 @@ class Execution(Knob[str]):
                 return Change("# call the model as it is")
             case "compile":
                 return Change("model = torch.compile(model)")
+            case "compile-freezing":
+                return Change(
+                    "torch._inductor.config.freezing = True  # for calls without gradients\n"
+                    "model = torch.compile(model)"
+                )
             case "jit_script":
                 return Change("model = torch.jit.script(model)")
             case "jit_trace":
                 return Change("model = torch.jit.trace(model, example_inputs)  # one for training only")
+            case "jit_freeze":
+                return Change("model = torch.jit.freeze(torch.jit.trace(model.eval(), example_inputs))")
             case "jit_hybrid":
                 return Change(
                     "model.backbone = torch.jit.trace(model.backbone, example_inputs)"
                     "  # the largest child; one for training only"
                 )
-        return Change(f'model = torch.compile(model, mode="{_mode(value)}")')
+        return Change(f'model = torch.compile(model, mode="{mode_of(value)}")')
 
     def _compiled(self, function: Callable[..., Any], root: "Module", value: str) -> Callable[..., Any]:
         """The forward compiled; of a root with repeated blocks these instead, if that is the region."""
         import torch
 
-        how: dict[str, Any] = {"mode": _mode(value), "dynamic": self._dynamic}
+        how: dict[str, Any] = {"mode": mode_of(value), "dynamic": self._dynamic}
         blocks = repeated_blocks(root) if self._region == "blocks" else []
         with warnings.catch_warnings():  # torch's compiler imports what torch marks as deprecated
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -160,9 +204,11 @@ class Execution(Knob[str]):
         return compiled
 
 
-def _mode(value: str) -> str | None:
-    """torch's name of the mode; ``None`` for its default."""
-    return value.removeprefix(COMPILE).removeprefix("-") or None
+def _freeze_weights() -> None:
+    """For all that is compiled in this process for calls without gradients."""
+    from torch._inductor import config
+
+    config.freezing = True
 
 
 def require_compiler(profile: Profile) -> None:
@@ -175,7 +221,11 @@ def require_compiler(profile: Profile) -> None:
 
 
 def _refusal(value: str, profile: Profile) -> str | None:
-    if value in JIT and profile.target_kind == "script":
+    if value in (FREEZE, FREEZING) and not profile.serves:
+        return "a training changes the weights that it would freeze"
+    if value == "jit_hybrid" and profile.serves:
+        return "a model that only answers is traced as a whole: jit_trace"
+    if value in JIT and profile.target_kind == "script" and not profile.serves:
         return NO_JIT_IN_SCRIPTS
     on_cpu = not profile.device.startswith("cuda")
     if value.startswith(COMPILE) and on_cpu and not profile.machine.has_compiler:

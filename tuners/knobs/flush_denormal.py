@@ -1,5 +1,6 @@
 """Whether the CPU computes with numbers too small to be normal."""
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Refused, Semantics
 from advisor.tuners.on_off_knob import Switch
@@ -17,6 +18,7 @@ class FlushDenormal(Switch):
     """
 
     semantics = Semantics.PRECISION
+    units = BOTH
     usual_gain = 0.01
     acts_on = ("forward", "backward", "optimizer")
 

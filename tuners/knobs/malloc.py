@@ -7,6 +7,7 @@ from ctypes.util import find_library
 from functools import cache
 from pathlib import Path
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics, offered
 
@@ -33,6 +34,7 @@ class Malloc(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    units = BOTH
     written = ("ld_preload",)
 
     def values(self) -> list[str]:

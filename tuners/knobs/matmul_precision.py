@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 from advisor.tuners.mechanisms.fast_units import no_units
@@ -22,6 +23,7 @@ class MatmulPrecision(Knob[str]):
     """
 
     semantics = Semantics.PRECISION
+    units = BOTH
     usual_gain = 0.3
     live = True
     acts_on = ("forward", "backward")

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
@@ -18,6 +19,7 @@ class Mkldnn(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     usual_gain = 0.01
     live = True
     acts_on = ("forward", "backward")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.hooks.patches import Patch
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
@@ -19,6 +20,7 @@ class NumInteropThreads(Knob[int]):
     """
 
     semantics = Semantics.EXACT
+    units = BOTH
     usual_gain = 0.01
 
     def __init__(self) -> None:

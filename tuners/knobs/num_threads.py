@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
@@ -20,6 +21,7 @@ class NumThreads(Knob[int]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     usual_gain = 0.3
     live = True
 

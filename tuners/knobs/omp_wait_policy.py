@@ -2,6 +2,7 @@
 
 import os
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
@@ -21,6 +22,7 @@ class OmpWaitPolicy(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    units = BOTH
     usual_gain = 0.02
 
     def values(self) -> list[str]:

@@ -1,5 +1,6 @@
 """A change that changes nothing, to measure how often noise is taken for a gain."""
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Knob, Semantics
 
@@ -11,6 +12,7 @@ class Placebo(Knob[str]):
     """
 
     semantics = Semantics.EXACT
+    units = BOTH
     live = True
     named_only = True
 
@@ -19,6 +21,9 @@ class Placebo(Knob[str]):
 
     def choices(self, profile: Profile) -> list[str]:
         return ["off", "on"]
+
+    def process(self, value: str) -> None:
+        """Nothing happens at its start, nor where it is switched."""
 
     def step(self, optimizer: object, value: str) -> None:
         """Nothing happens around the update."""

@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.mechanisms.power import (
@@ -29,6 +30,7 @@ class PowerLimit(Knob[int]):
     """
 
     semantics = Semantics.EXACT
+    units = BOTH
     named_only = True
     loading = True  # a limit is the device's: two processes side by side would share it
     acts_on = ("forward", "backward", "optimizer")

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics
 from advisor.tuners.mechanisms.computed import calls_attention
@@ -44,6 +45,7 @@ class SdpaBackend(Knob[str]):
     """
 
     semantics = Semantics.ROUNDING
+    units = BOTH
     usual_gain = 0.03
     live = True
     acts_on = ("forward", "backward")

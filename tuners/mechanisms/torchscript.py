@@ -29,7 +29,7 @@ def scripted(function: Callable[..., Any], root: "Module") -> Callable[..., Any]
 
     _refuse_hooks(root)
     was_training = root.training
-    with _own_forward(function, root), _without_deprecation():
+    with own_forward(function, root), _without_deprecation():
         try:
             module = torch.jit.script(root)
         except (FrontendError, OSError, *TRACING_ERRORS) as error:
@@ -186,7 +186,7 @@ def _trace_once(function: Callable[..., Any], root: "Module", inputs: tuple[Any,
     devices = sorted({p.device.index for p in root.parameters() if p.device.type == "cuda"})
     cache = torch.is_autocast_cache_enabled()
     with (
-        _own_forward(function, root),
+        own_forward(function, root),
         torch.random.fork_rng(devices),
         warnings.catch_warnings(record=True) as seen,
     ):
@@ -237,7 +237,7 @@ def _refuse_hooks(root: "Module") -> None:
 
 
 @contextmanager
-def _own_forward(function: Callable[..., Any], root: "Module") -> Iterator[None]:
+def own_forward(function: Callable[..., Any], root: "Module") -> Iterator[None]:
     """The program's own forward on the class meanwhile: TorchScript must not read a wrapper."""
     kind = type(root)
     own = getattr(function, "__func__", None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.duel import Arena, by_work
 from advisor.tuners.comparing.excluded import refuse_collapse
 from advisor.tuners.comparing.measure import Estimate, moderated
 from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
@@ -82,6 +82,27 @@ def removals(
                 config = reduced
             measured.append(Removal(name, estimate, needed))
     return config, measured
+
+
+def contribution(
+    arena: Arena,
+    reduced: Configuration,
+    winner: Configuration,
+    *,
+    detectable: float,
+    level: float,
+    number: int,
+    deadline: float,
+) -> Estimate:
+    """How much faster a winner is than without one change: a log ratio; looks until that is clear.
+
+    Args as of ``removals``.
+
+    Raises:
+        TrialFailed: It cannot be measured.
+    """
+    with _Bench(arena, level, number, deadline, Costs(arena), None) as bench:
+        return bench.contribution(reduced, winner, detectable)
 
 
 class _Bench:
@@ -159,7 +180,9 @@ class _Bench:
     def _live(self, reduced: Configuration, winner: Configuration, quads: int) -> list[float]:
         session = self._process(winner)
         try:
-            ratios, slots, _ = self._arena.quads((session, session), (reduced, winner), quads, self._deadline)
+            ratios, slots, _ = self._arena.quads(
+                (session, session), (reduced, winner), quads, self._deadline, by_work(reduced, winner)
+            )
         except SessionEnded as ended:
             raise TrialFailed(Failure("user_error", ENDED)) from ended
         refuse_collapse((reduced, winner), slots)

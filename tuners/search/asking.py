@@ -116,12 +116,12 @@ class Asking:
         hit("ask.between")
         running = self.study.get_trials(deepcopy=False, states=(_state("RUNNING"),))
         asked = max(trial.number for trial in running)
-        self._asked = {asked: params}
+        self._asked[asked] = params
         hit("ask.after")
         return asked
 
     def tell(self, asked: int, score: float) -> None:
-        """Tell the score of the trial begun last; one that is not finite is of no use to a sampler."""
+        """Tell the score of a trial; one that is not finite is of no use to a sampler."""
         hit("tell.before")
         if math.isfinite(score):
             self.study.tell(asked, score)

@@ -60,7 +60,8 @@ class Costs:
         arena, of_both = self.arena, 1 + 1 / speed
         if arena.queue_depth(arena.present) > 0:
             steps_s = self._warm_s + sum(arena.window_steps(arena.present)) * arena.step_s
-            return 2 * (self.startup_s + END_S) + of_both * steps_s
+            starts = 1 if arena.start_together(arena.present, arena.present) else 2
+            return starts * (self.startup_s + END_S) + of_both * steps_s
         starts_s = (1 if arena.at_once else 2) * (self.startup_s + END_S + of_both / 2 * self._warm_s)
         return starts_s + of_both / 2 * self.pair_quads * arena.quad_s
 
@@ -80,7 +81,8 @@ class Costs:
         if how == WINDOWS:
             window_s = self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
             missing = () if arena.kept.of(incumbent) else (incumbent,)
-            others_s = sum(self.launch_s + sum(arena.window_steps(each)) * arena.step_s for each in missing)
+            start_s = 0.0 if arena.start_together(incumbent, config) else self.launch_s
+            others_s = sum(start_s + sum(arena.window_steps(each)) * arena.step_s for each in missing)
             return compile_s + window_s + others_s
         if how == BATON:
             return compile_s + 2 * self.launch_s + DUEL_QUADS * arena.quad_s

@@ -8,7 +8,8 @@ interrupt cut off is not here.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from advisor.tuners.comparing.measure import Estimate, decided
+from advisor.tuners.comparing.measure import Decision, Estimate, decided
+from advisor.tuners.comparing.where import Where
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause
 
@@ -22,6 +23,7 @@ class Measured:
         failures: Why a configuration failed, where it would again.
         interrupted: Configurations of the trials that ended with their tuner. They count as no trial.
         instances: Log ratios of each process of a confirmation; the one that was begun last comes last.
+        where: Each of these was measured, where it was on one of several nodes.
         contributions: What each change of a confirmed configuration gave when it was taken out.
         how: The way in which the processes of a confirmation are compared; empty where that is not known.
     """
@@ -30,6 +32,7 @@ class Measured:
     failures: dict[Configuration, Cause] = field(default_factory=dict)
     interrupted: list[Configuration] = field(default_factory=list)
     instances: dict[Configuration, list[list[float]]] = field(default_factory=dict)
+    where: dict[Configuration, list[Where]] = field(default_factory=dict)
     contributions: dict[Configuration, Mapping[str, Estimate]] = field(default_factory=dict)
     how: Callable[[Configuration], str] = lambda config: ""
 
@@ -38,14 +41,23 @@ class Measured:
         scores = self.scores.get(config, [])
         return scores[-1] if len(scores) > int(again) else None
 
-    def add_instance(self, config: Configuration, log_ratios: list[float]) -> None:
+    def add_instance(
+        self, config: Configuration, log_ratios: list[float], where: Where | None = None
+    ) -> None:
         """Keep one process of a confirmation."""
-        self.instances[config] = [*self.instances.pop(config, []), log_ratios]
+        there = self.instances.pop(config, [])
+        if where is not None or config in self.where:
+            known = self.where.setdefault(config, [Where()] * len(there))
+            known.append(where or Where())
+        self.instances[config] = [*there, log_ratios]
+
+    def _decided(self, config: Configuration, min_gain: float, level: float) -> Decision | None:
+        instances, where = self.instances.get(config, []), self.where.get(config, [])
+        return decided(instances, min_gain=min_gain, level=level, how=self.how(config), where=where)
 
     def confirmed(self, config: Configuration, *, min_gain: float, level: float) -> Estimate | None:
         """The estimate with which a configuration was confirmed, if it was. Args as of ``look``."""
-        instances = self.instances.get(config, [])
-        decision = decided(instances, min_gain=min_gain, level=level, how=self.how(config))
+        decision = self._decided(config, min_gain, level)
         return decision.estimate if decision is not None and decision.verdict == "confirmed" else None
 
     def open_confirmations(self, *, min_gain: float, level: float) -> list[Configuration]:
@@ -54,9 +66,9 @@ class Measured:
         One that is decided is open where the tuner ended before it had said so.
         """
         return [
-            config for config, instances in reversed(self.instances.items())
+            config for config in reversed(self.instances)
             if config not in self.failures and (
-                decided(instances, min_gain=min_gain, level=level, how=self.how(config)) is None
+                self._decided(config, min_gain, level) is None
                 or (config in self.interrupted and self.confirmed(config, min_gain=min_gain, level=level))
             )
         ]  # fmt: skip

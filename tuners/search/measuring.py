@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from advisor.base.durations import write_duration
 from advisor.profiles.facts.profile import Profile
+from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.search.asking import Asking, Proposal
 from advisor.tuners.search.costs import Costs
@@ -25,7 +27,7 @@ from advisor.tuners.search.race import WORTH, Race
 from advisor.tuners.search.record import Recorder, Stage, TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
-from advisor.tuners.supervision.failures import USER_CAUSES, Cause, TrialFailed
+from advisor.tuners.supervision.failures import USER_CAUSES, Cause, Failure, TrialFailed
 
 if TYPE_CHECKING:
     import optuna
@@ -42,6 +44,15 @@ class BudgetSpent(Exception):
     def __init__(self, by: StoppedBy) -> None:
         super().__init__(by)
         self.by = by
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a race gave: the log ratio over the incumbent, and what ``Race`` knows of it beside that."""
+
+    estimate: Estimate
+    input_wait: float | None = None
+    pairs: int = 0
 
 
 @dataclass
@@ -64,6 +75,10 @@ class Measuring:
         least: Log ratio of a gain that the budget could hardly confirm; looks end below it.
         running: A process that can be switched to the baseline, after a search; the caller's to end.
         known: Gains of single changes.
+        verdict_s: Seconds in which a configuration with that score could be confirmed.
+        paused: A gain was found that is to be confirmed before the search goes on.
+        stands: Score of what was confirmed so far.
+        crew: All benches; a look goes to any of them where several are taken at once.
     """
 
     arena: Arena
@@ -84,11 +99,15 @@ class Measuring:
     startup_s: float = 0.0
     least: float = WORTH
     clock: Callable[[], float] = time.monotonic
+    crew: Crew = field(default_factory=lambda: Crew(time.monotonic))
     incumbent: Configuration = field(init=False)
     score: float = 0.0
     stopped_by: StoppedBy = "converged"
     not_tried: list[NotTried] = field(default_factory=list)
     running: Running | None = None
+    verdict_s: Callable[[Configuration, float], float] = lambda config, score: math.inf
+    paused: bool = False
+    stands: float = 0.0
     known: KnownGains = field(init=False)
     _race: Race = field(init=False)
     _asking: Asking = field(init=False)
@@ -105,6 +124,7 @@ class Measuring:
     _apart: bool = False
     _too_long: list[NotTried] = field(default_factory=list)
     _waits: dict[Configuration, float | None] = field(default_factory=dict)
+    _unseen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.incumbent = self.space.present
@@ -147,55 +167,89 @@ class Measuring:
             again: Measure it although it was measured before.
             bar: Log ratio over the incumbent of what it competes with.
         """
-        if self._is_lost(config):
+        known, score = self._answered(config, proposal, again=again)
+        if known:
+            return score
+        record, asked = self._begun(config, stage, proposal)
+        try:
+            looked = self._look(record, bar)
+        except TrialFailed as failed:
+            self._failed_at(record, asked, failed.failure, self._race.lost)
             return None
+        return self._took(record, asked, looked)
+
+    def _answered(
+        self, config: Configuration, proposal: Proposal | None, *, again: bool
+    ) -> tuple[bool, float | None]:
+        """Whether nothing has to be measured, and the score then. Args as of ``_measure``."""
+        if self._is_lost(config):
+            return True, None
         if proposal is None:
             reason = self.space.check(config)
             if reason is not None:
                 self._drop(config, reason)
-                return None
+                return True, None
             if config in self._seen and not again:
-                return self._nominated(config)
+                return True, self._nominated(config)
         if config in self.measured.failures:
             self._note_failure(config, self.measured.failures[config])
-            return None
+            return True, None
         score = self.measured.score(config, again=again)
         if score is not None:
-            return self._keep(config, score)
-        if not self._can_afford(config):
-            return None
+            return True, self._keep(config, score)
+        return not self._can_afford(config), None
+
+    def _begun(
+        self, config: Configuration, stage: Stage, proposal: Proposal | None
+    ) -> tuple[TrialRecord, int | None]:
+        """The record of a trial that begins, and its number in Optuna's study."""
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, config, stage)
-        self.arena.log = None
         self.recorder.begin(record, self.score)
-        asked = None if self._apart else self._asking.take(config, proposal)
+        return record, None if self._apart else self._asking.take(config, proposal)
+
+    def _look(self, record: TrialRecord, bar: float = 0.0) -> Looked:
+        """Race the configuration of a record against the incumbent in this process.
+
+        Raises:
+            TrialFailed: As of ``Race.run``.
+        """
+        self.arena.log = None
+        race = self._race
         try:
-            estimate = self._race.run(self.incumbent, config, record, self._until, bar)
+            estimate = race.run(self.incumbent, record.config, record, self._until, bar)
+        finally:
             record.log = self.arena.log
-        except TrialFailed as failed:
-            record.log = self.arena.log
-            failure = failed.failure
-            record.state, record.cause, record.message = "failed", failure.cause, failure.message
-            self.recorder.record(record, asked=asked)
-            if asked is not None:
-                self._asking.fail(asked)
-            if self._race.lost:
-                self._fall_back(self._race.lost)
-            else:
-                self._note_failure(config, failure.cause)
-            return None
+        return Looked(estimate, race.input_wait, race.pairs)
+
+    def _failed_at(
+        self, record: TrialRecord, asked: int | None, failure: Failure, lost: Mapping[str, str]
+    ) -> None:
+        """Keep a trial that failed, and learn from it; ``lost`` is as of ``Race``."""
+        record.state, record.cause, record.message = "failed", failure.cause, failure.message
+        self.recorder.record(record, asked=asked)
+        if asked is not None:
+            self._asking.fail(asked)
+        if lost:
+            self._fall_back(lost)
+        else:
+            self._note_failure(record.config, failure.cause)
+
+    def _took(self, record: TrialRecord, asked: int | None, looked: Looked) -> float | None:
+        """Keep what a look at a configuration gave; its score, or ``None`` where it nominates nothing."""
+        config, estimate = record.config, looked.estimate
         if record.refused:
             if asked is not None:
                 self._asking.refuse(asked)
             self._refuse(record)
             return None
-        self._waits[config] = self._race.input_wait
+        self._waits[config] = looked.input_wait
         record.against_baseline = estimate.shifted(self.score - self.worth(self.incumbent))
         worth = self.worth(config)
         if worth:
             record.efficiency = math.exp(worth)
         score = record.against_baseline.estimate + worth
-        self._pairs[config] = self._race.pairs
+        self._pairs[config] = looked.pairs
         self.known.note(self.incumbent, config, estimate.shifted(worth - self.worth(self.incumbent)))
         self.recorder.record(record, asked=asked, value=score)
         if asked is not None:
@@ -237,9 +291,11 @@ class Measuring:
         if seconds <= OVERRUN * left:
             return True
         reason = f"a look takes about {write_duration(seconds)}, with {write_duration(left)} left for it"
+        told = {(each.knob, each.value) for each in self._too_long}
         for name, value in config.changed(self.incumbent).items():
-            self._too_long.append(NotTried(name, value, reason))
-            self._leave_out(self._too_long[-1])
+            if (name, value) not in told:
+                self._too_long.append(NotTried(name, value, reason))
+                self._leave_out(self._too_long[-1])
         return False
 
     def _note_failure(self, config: Configuration, cause: Cause) -> None:
@@ -254,7 +310,8 @@ class Measuring:
 
     def _refuse(self, record: TrialRecord) -> None:
         """A refusal in the process counts neither as a trial nor as a failure."""
-        self.next_number -= 1
+        if record.number == self.next_number - 1:
+            self.next_number -= 1
         for name, reason in record.refused.items():
             self._leave_out(NotTried(name, record.config[name], reason))
         self._seen[record.config] = float("-inf")

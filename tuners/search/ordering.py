@@ -69,10 +69,9 @@ class Expectations:
             values = self.ordered(name, incumbent)
             gain = max((self.gain(name, value) for value in values), default=0.0)
             share = self._share(name)
-            proven = self._proven(name, values)
             if waits is not None and serves_data(self.knobs[name]):
-                gain, share = min(gain, _gain(waits)), min(share, waits)
-                proven = proven and waits >= PROVEN
+                gain, share = min(gain, gain_without(waits)), min(share, waits)
+            proven = self.proven(name, incumbent, waits)
             seconds = max(LEAST_S, self._seconds(name, values, incumbent))
             gain = LEAST_GAIN if gain < self.least else gain
             return not proven, -gain / seconds, -share, name
@@ -98,8 +97,10 @@ class Expectations:
         if own is not None:
             if own <= 1:
                 return math.log(own)
-            return min(max(math.log(own), _gain(self.priorities.get(name, 0.0))), _gain(share))
-        return _gain(max(self.priorities.get(name, 0.0), min(HOPE * self.knobs[name].usual_gain, share)))
+            return min(max(math.log(own), gain_without(self.priorities.get(name, 0.0))), gain_without(share))
+        return gain_without(
+            max(self.priorities.get(name, 0.0), min(HOPE * self.knobs[name].usual_gain, share))
+        )
 
     def seconds(self, incumbent: Configuration, config: Configuration) -> float:
         """Of a trial: what its knobs promise shortens what it takes itself."""
@@ -107,9 +108,12 @@ class Expectations:
         speeds = [self.knobs[name].expected(self.space.profile, value) or 1.0 for name, value in changed]
         return self.costs.trial_s(incumbent, config, max(1.0, math.prod(speeds)))
 
-    def _proven(self, name: str, values: Sequence[Value]) -> bool:
+    def proven(self, name: str, incumbent: Configuration, waits: float | None = None) -> bool:
+        """Whether a finding proves that a knob gains, which it expects itself; args as of ``order``."""
+        if waits is not None and serves_data(self.knobs[name]) and waits < PROVEN:
+            return False
         found, profile = self.priorities.get(name, 0.0), self.space.profile
-        own = [self.knobs[name].expected(profile, value) for value in values]
+        own = [self.knobs[name].expected(profile, value) for value in self.ordered(name, incumbent)]
         return found >= PROVEN and any(ratio is not None and math.log(ratio) >= PROVEN for ratio in own)
 
     def _share(self, name: str) -> float:
@@ -127,7 +131,7 @@ def serves_data(knob: AnyKnob) -> bool:
     return knob.acts_on == ("input_wait",)
 
 
-def _gain(share: float) -> float:
+def gain_without(share: float) -> float:
     """Log ratio where this share of the step goes."""
     return -math.log(1 - min(share, MOST_SHARE))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from advisor.tuners.comparing.duel import Arena, Duel
+from advisor.tuners.comparing.duel import Arena, Duel, by_work
 from advisor.tuners.comparing.excluded import marks, refuse_collapse
 from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, Estimate, between, median, single, within
 from advisor.tuners.comparing.retrying import once_more
@@ -27,7 +27,7 @@ DUEL_LOOKS = 2  # instances of a restart knob while screening
 SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
 MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its last batch, once each
-LONG_QUAD_S = 4.0  # of a quad, from which a clear one suffices
+LONG_QUAD_S = 2.0  # of a quad, from which a clear one suffices
 SURE = 4.0  # times the spread of a quad, beyond which its log ratio is clear
 CLEAR = 0.2  # log ratio that needs no second look while screening
 
@@ -45,7 +45,8 @@ class Race:
         base: The baseline; a setting that it has, such as a fixed one, is never lost.
         least: Log ratio below which a gain could not be confirmed: no look is taken to tell it from nothing.
         lost: Settings of the incumbent that declined in the last race, by knob with the reason.
-        input_wait: Share (0 to 1) of the candidate's steps that waited for data in the last race.
+        input_wait: Share (0 to 1) of the candidate's steps that waited for data in the last race; of windows
+            with what starting workers adds to them.
         pairs: Of processes that the last race compared; 0 where one process held both.
     """
 
@@ -61,9 +62,14 @@ class Race:
     _kept: KeptWindows = field(default_factory=KeptWindows)  # of the shared process
     _moved: bool = False  # its loaders may have other settings than the incumbent, or empty queues
 
-    def adopt(self, config: Configuration, session: Running, window: Window | None = None) -> None:
-        """Use a process that runs already, under this configuration; ``window`` is what is known of it."""
-        self._shared, self._kept = (config, session), KeptWindows()
+    def adopt(
+        self, config: Configuration, session: Running, window: Window | None = None, *, moved: bool = False
+    ) -> None:
+        """Use a process that runs already, under this configuration; ``window`` is what is known of it.
+
+        One that was ``moved`` is not as it stays: its loaders' queues are empty or full.
+        """
+        self._shared, self._kept, self._moved = (config, session), KeptWindows(), moved
         if window is not None:
             self._kept.keep(config, window)
 
@@ -142,7 +148,8 @@ class Race:
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
             record.applied = list(duel.second_message.applied)
-            self.input_wait = duel.second_message.input_wait
+            waited = duel.second_message.input_wait
+            self.input_wait = None if waited is None else waited + duel.unseen
             record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
             ambiguous = WORTH < median(duel.log_ratios) - bar < CLEAR
             if record.refused or not ambiguous or self.clock() > deadline:
@@ -217,7 +224,8 @@ class Race:
             if self._moved:
                 session.slot(1, drop=self.arena.window_steps(incumbent)[0], config=incumbent)
                 self._moved = False
-            return self.arena.quads((session, session), (incumbent, config), quads, deadline)
+            work = by_work(incumbent, config)
+            return self.arena.quads((session, session), (incumbent, config), quads, deadline, work)
 
         return self._in_shared(incumbent, measure)
 
@@ -264,7 +272,6 @@ class Race:
             session.kill()
         session = self.arena.start(incumbent, 0)
         self.adopt(incumbent, session)
-        self._moved = False
         session.first_step()
         self.arena.warm_up(session, config=incumbent)
         return session

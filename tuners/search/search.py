@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from advisor.tuners.comparing.windows import Window
@@ -12,17 +12,20 @@ from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import STILL_WAITS, Curve
 from advisor.tuners.search.doubt import doubt, together
 from advisor.tuners.search.eligible import is_of_space
-from advisor.tuners.search.measuring import BudgetSpent, Measuring
-from advisor.tuners.search.ordering import INTERACTING, PAIRS, serves_data, telling
+from advisor.tuners.search.measuring import BudgetSpent
+from advisor.tuners.search.ordering import INTERACTING, PAIRS, gain_without, serves_data, telling
 from advisor.tuners.search.race import WORTH
+from advisor.tuners.search.waves import InWaves
 from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import NotTried
 
 FINALISTS = 4
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
+LARGE = math.log(1.3)  # log ratio that few fresh processes confirm
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 
 
-class Search(Measuring):
+class Search(InWaves):
     """Finds a configuration worth confirming."""
 
     def run(self, session: Running | None, baseline: Window | None = None) -> Configuration:
@@ -37,7 +40,12 @@ class Search(Measuring):
         return self._search(baseline)
 
     def go_on(
-        self, config: Configuration, score: float, deadline: float, rejected: Configuration | None = None
+        self,
+        config: Configuration,
+        score: float,
+        deadline: float,
+        rejected: Configuration | None = None,
+        running: Running | None = None,
     ) -> Configuration:
         """Search on after a decision; the incumbent is what to confirm next.
 
@@ -46,6 +54,7 @@ class Search(Measuring):
             score: Of it, as of all that was measured.
             deadline: Of the clock; what has no time left is not tried.
             rejected: What was not confirmed; it is not nominated again.
+            running: A process under ``config``, at a step border; the search's from now on.
         """
         if rejected is not None:
             self._nominees.discard(rejected)
@@ -55,6 +64,12 @@ class Search(Measuring):
         self.not_tried = [entry for entry in self.not_tried if entry not in self._too_long]
         self._too_long.clear()
         self._apart = False
+        self.stands = score
+        if config == self.space.present:  # what looked large was not
+            self.verdict_s = lambda config, score: math.inf
+        if running is not None:
+            self.running = None
+            self._race.adopt(self.incumbent, running, moved=True)
         return self._search()
 
     def _search(self, baseline: Window | None = None) -> Configuration:
@@ -62,14 +77,20 @@ class Search(Measuring):
             self._race.adopt(self.space.present, self.running, baseline)
         left_s = self.deadline - self.clock()
         self._for_finals_s = FINALS_SHARE * max(0.0, left_s) if math.isfinite(left_s) else 0.0
-        explored = -1
+        explored, self.paused = -1, False
         try:
-            while explored < len(self._lost):  # what was found beside a lost setting is looked for without it
+            while (
+                explored < len(self._lost) and not self.paused
+            ):  # what was found beside a lost setting is looked for without it
                 explored = len(self._lost)
                 self._explore()
-            self.stopped_by = "budget" if self._too_long else "converged"
+            self.stopped_by = "budget" if self._too_long or self.paused else "converged"
         except BudgetSpent as spent:
             self.stopped_by = spent.by
+        if self.paused:
+            self.running = self._race.hand_over()
+            return self.incumbent
+        self._tell_what_serves_no_more()
         self._for_finals_s = 0.0
         self._take_the_rest()
         try:
@@ -100,20 +121,51 @@ class Search(Measuring):
 
     def _explore(self) -> None:
         self._start_from_findings(self._expectations.order(self.incumbent))
-        left = set(self.space.choices)
-        while left:  # what came in may have taken from others what they could give
-            order = self._expectations.order(self.incumbent, self._waits.get(self.incumbent))
-            name = next(name for name in order if name in left)
-            left.remove(name)
-            self._screen(name, self._values(name, self.incumbent, hopeful=True))
+        if self.crew.size > 1:
+            self._screen_at_once(list(self.space.choices), hopeful=True)
             self._follow_the_wait()
-        for name in self._expectations.order(self.incumbent):
-            self._screen(name, self._values(name, self.incumbent, hopeful=False))
+            self._screen_at_once(list(self.space.choices), hopeful=False)
+        else:
+            self._screen_in_turn()
+        if self.paused:
+            return
         if self.incumbent.changed(self.space.present).keys() & self.space.choices.keys():
             self._screen_again()
         self._try_pairs()
         self._take_out_the_doubtful()
         self._refine()
+
+    def _screen_in_turn(self) -> None:
+        """One knob after the other, whose best value takes the incumbent's place before the next."""
+        left, self._unseen = self._unseen or set(self.space.choices), set()
+        while left:  # what came in may have taken from others what they could give
+            waits = self._waits.get(self.incumbent)
+            order = self._expectations.order(self.incumbent, waits)
+            name = next(name for name in order if name in left)
+            proven = self._expectations.proven(name, self.incumbent, waits)
+            if not proven and self._is_worth_a_verdict(left):
+                self._unseen, self.paused = left, True
+                return
+            left.remove(name)
+            self._screen(name, self._values(name, self.incumbent, hopeful=True))
+            self._follow_the_wait()
+        for name in self._expectations.order(self.incumbent):
+            self._screen(name, self._values(name, self.incumbent, hopeful=False))
+
+    def _is_worth_a_verdict(self, left: Iterable[str]) -> bool:
+        """Whether so much was gained that it is confirmed first, since the rest takes longer than that.
+
+        Args:
+            left: Knobs that were not looked at.
+        """
+        if self.score - self.stands < LARGE:
+            return False
+        looks = [
+            self._expectations.seconds(self.incumbent, self.space.complete(self.incumbent.with_({name: of})))
+            for name in left for of in self._values(name, self.incumbent)
+        ]  # fmt: skip
+        rest_s = sum(looks) + FRUITLESS * max(looks, default=0.0)
+        return min(rest_s, self._until - self.clock()) > self.verdict_s(self.incumbent, self.score)
 
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""
@@ -134,13 +186,17 @@ class Search(Measuring):
             (config for config in self._nominees if self.score - self._doubt(config) < self._seen[config]),
             key=lambda config: (self._seen[config], config.key),
         )
-        for config in near[::-1][:FINALISTS]:
+        finalists = near[::-1][:FINALISTS]
+        if self.crew.size > 1:
+            self._meet_at_once([config for config in finalists if config != self.incumbent])
+            return
+        for config in finalists:
             if config != self.incumbent:
                 self._meet(config)
 
     def _meet(self, config: Configuration) -> None:
         """Race a configuration against the incumbent once more; by both looks together it takes its place."""
-        before = self._seen[config] - self.score, self._pairs.get(config, 0)
+        before = self._before_meeting(config)
         score = self._measure(config, "search", again=True)
         if score is None:
             return
@@ -148,6 +204,29 @@ class Search(Measuring):
         self._seen[config] = self.score + gain
         if gain > WORTH:
             self._adopt(self.score + gain, config)
+
+    def _meet_at_once(self, configs: Sequence[Configuration]) -> None:
+        """The same of several against one incumbent, whose place the best of them takes."""
+        before, start = {config: self._before_meeting(config) for config in configs}, self.incumbent
+        scores: dict[Configuration, float | None] = {}
+        base = self.score
+        best: tuple[float, Configuration] | None = None
+        try:
+            self._measure_all(configs, "search", scores, again=True)
+        finally:  # the budget may end in between; who met counts
+            for config, score in scores.items():
+                if score is None or self.incumbent != start:
+                    continue
+                gain = together(before[config], (score - base, self._pairs.get(config, 0)))
+                self._seen[config] = base + gain
+                if gain > WORTH and (best is None or base + gain > best[0]):
+                    best = base + gain, config
+            if best is not None:
+                self._adopt(*best)
+
+    def _before_meeting(self, config: Configuration) -> tuple[float, int]:
+        """Its gain over the incumbent by what is known, and of how many pairs."""
+        return self._seen[config] - self.score, self._pairs.get(config, 0)
 
     def _take_out_the_doubtful(self) -> None:
         """Look once without each change that came in by no more than noise: beside later ones it may cost."""
@@ -173,6 +252,8 @@ class Search(Measuring):
 
     def _screen(self, name: str, values: Iterable[Value] | None = None) -> None:
         """Race values of one knob, all unless given, against the incumbent, whose place the best takes."""
+        if self._serves_no_more(name):
+            return
         start = self.incumbent
         best: tuple[float, Configuration] | None = None
         curve = Curve(list(self._values(name, start) if values is None else values))
@@ -196,6 +277,19 @@ class Search(Measuring):
         finally:  # the budget may end in between; what was found before counts
             if best is not None:
                 self._adopt(*best)
+
+    def _serves_no_more(self, name: str) -> bool:
+        """Whether all that a knob can do is to shorten a wait for data that the incumbent hardly has."""
+        waits = self._waits.get(self.incumbent)
+        return waits is not None and serves_data(self.arena.knobs[name]) and gain_without(waits) < self.least
+
+    def _tell_what_serves_no_more(self) -> None:
+        for name in self.space.choices:
+            untried = all(config[name] == self.space.present[name] for config in self._seen)
+            if untried and self._serves_no_more(name):
+                self.not_tried = [each for each in self.not_tried if each.knob != name]
+                waits = f"{self._waits[self.incumbent]:.1%} of the step"
+                self._leave_out(NotTried(name, None, f"with the best settings found {waits} waits for data"))
 
     def _try_pairs(self) -> None:
         """Known pairs: both at once where neither gained alone, one beside the other where one did."""
@@ -226,27 +320,18 @@ class Search(Measuring):
             self._adopt(score, config)
         return gained
 
-    def _values(self, name: str, start: Configuration, *, hopeful: bool | None = None) -> Iterator[Value]:
-        """Values other than the start's that are not ruled out.
-
-        Args:
-            name: Of the knob.
-            start: What they are raced against.
-            hopeful: Those of which something is expected; or others of which nothing is.
-        """
-        for value in self._expectations.ordered(name, start):
-            if hopeful is not None:
-                nothing = self._expectations.gain(name, value) == 0
-                if hopeful == nothing or (nothing and value == self.space.present[name]):
-                    continue
-            if not self._is_ruled_out(start.with_({name: value}), start):
-                yield value
-
     def _screen_again(self) -> None:
         """Knobs that interact are tried once more at the incumbent: a gain may need the others."""
+        if self.crew.size > 1:
+            self._screen_at_once([name for name in INTERACTING if self._is_kept(name)])
+            return
         for name in INTERACTING:
-            if name in self.space.choices and self.incumbent[name] == self.space.present[name]:
+            if self._is_kept(name):
                 self._screen(name)
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether a knob may be tried and the incumbent has it as the program does."""
+        return name in self.space.choices and self.incumbent[name] == self.space.present[name]
 
     def _refine(self) -> None:
         """Joint proposals of Optuna's sampler, until several in a row change nothing."""
@@ -254,17 +339,39 @@ class Search(Measuring):
         if len(self.space.choices) < 2:  # its own curve has decided
             return
         while fruitless < FRUITLESS and self.space.size > len(self._seen):
-            proposal = self._asking.propose(self._is_new, self._is_allowed, FRUITLESS - fruitless)
-            if proposal is None:
+            proposals = self._proposed(FRUITLESS - fruitless)
+            if not proposals:
                 return
-            fruitless += proposal.repeats
-            fruitless = 0 if self._try(proposal.config, proposal) else fruitless + 1
+            fruitless += sum(each.repeats for each in proposals)
+            if len(proposals) == 1:
+                gained = self._try(proposals[0].config, proposals[0])
+            else:
+                gained = self._try_all([each.config for each in proposals], proposals=proposals)
+            fruitless = 0 if gained else fruitless + len(proposals)
+
+    def _proposed(self, most_repeats: int) -> list[Proposal]:
+        """A proposal for each bench, as long as there are new ones."""
+        found: list[Proposal] = []
+        while len(found) < min(self.crew.size, most_repeats):
+            taken = {each.config for each in found}
+            new = lambda config, taken=taken: config not in taken and self._is_new(config)  # noqa: E731
+            repeats = sum(each.repeats for each in found)
+            proposal = self._asking.propose(new, self._is_allowed, most_repeats - repeats)
+            if proposal is None:
+                break
+            found.append(proposal)
+        return found
 
     def _is_new(self, config: Configuration) -> bool:
         return config not in self._seen
 
     def _is_allowed(self, config: Configuration) -> bool:
         if self._is_lost(config) or self._too_much.holds(config, self.incumbent):
+            return False
+        if any(
+            config[name] != self.space.present[name] and self._serves_no_more(name)
+            for name in config.changed(self.incumbent)
+        ):
             return False
         return self.space.check(config) is None
 

@@ -10,6 +10,11 @@ from collections.abc import Callable
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Config, Value
 from advisor.tuners.mechanisms.compiling import NEED_COMPILE, compiles
+from advisor.tuners.space.form_constraints import (
+    one_way_to_execute,
+    precision_is_lowered_once,
+    quantised_by_who_runs_it,
+)
 from advisor.tuners.space.memory_model import free_bytes, memory_limit, memory_model
 from advisor.tuners.space.rank_constraints import (
     num_threads,
@@ -360,6 +365,9 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     micro_batches_divide_the_batch,
     learning_rate_waits_for_batch,
     summed_losses_scale_themselves,
+    quantised_by_who_runs_it,
+    one_way_to_execute,
+    precision_is_lowered_once,
 )
 
 UNLESS_NAMED: dict[str, Constraint] = {

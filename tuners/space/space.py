@@ -20,6 +20,7 @@ from advisor.tuners.space.constraints import (
     num_workers,
 )
 from advisor.tuners.space.fixed import check_fixed
+from advisor.tuners.space.form_constraints import without_pool
 from advisor.tuners.space.rank_constraints import ONE_PROCESS, STRATEGY_SETTINGS, num_threads
 
 NEED_WORKERS = (
@@ -27,6 +28,7 @@ NEED_WORKERS = (
 )  # fmt: skip
 NEED_BATCH = ("batch_size", "lr_scaling")
 OF_RANKS = ("strategy", "ranks", *STRATEGY_SETTINGS)
+FOR_REQUESTS = "it acts on requests to a trained model: `--objective latency`"
 ONE_DEVICE = "one device: several ranks on its CPUs are tried when `--ranks 2` asks for them"
 
 
@@ -115,6 +117,7 @@ class Space:
             inert += ("lr_scaling",)
         if not compiles(config):
             inert += tuple(NEED_COMPILE)
+        inert += without_pool(config)
         if num_threads(config, self.profile) == 1:
             inert += ("omp_wait_policy",)
         strategy = str(config.get("strategy", "single"))
@@ -159,18 +162,22 @@ def build_space(
     """
     asked, settings = dict(named or {}), dict(fixed or {})
     _check_names(knobs, asked, settings)
+    knobs, elsewhere = of_unit(knobs, profile, settings)
     if planned_steps is not None and profile.run is not None:
         profile = replace(profile, run=replace(profile.run, steps_total=planned_steps))
     own, not_tried, choices = _own(knobs, profile, asked, settings), list[NotTried](), {}
     check_fixed(knobs, settings, own, profile)
-    names = set(asked or knobs)
+    names = set(asked or knobs) & set(knobs)
+    not_tried += [NotTried(name, None, elsewhere) for name in asked if name not in knobs]
     decided = set(asked) & {"batch_size", "num_workers"}  # what follows a strategy is asked for by its name
     names |= {name for name in knobs if knobs[name].follows in decided}
-    if "strategy" in asked:
+    if "strategy" in asked and "strategy" in knobs:
         names.add("ranks")
-    elif max(ranks, default=len(profile.machine.gpus)) < 2 and "strategy" not in settings:
+    elif "strategy" not in knobs or (
+        max(ranks, default=len(profile.machine.gpus)) < 2 and "strategy" not in settings
+    ):
         names -= set(OF_RANKS) - set(asked)
-        not_tried += [NotTried("strategy", None, ONE_DEVICE)] if not asked else []
+        not_tried += [NotTried("strategy", None, ONE_DEVICE)] if not asked and "strategy" in knobs else []
     for name in sorted(names):
         if name in settings or (name not in asked and knobs[name].named_only):
             continue
@@ -195,6 +202,22 @@ def build_space(
             not_tried.append(NotTried("lr_scaling", None, SUMMED))
     present = Configuration({**{name: values[0] for name, values in choices.items()}, **settings})
     return _without_hopeless(Space(present, own, choices, not_tried, profile, explicit))
+
+
+def of_unit(
+    knobs: Mapping[str, AnyKnob], profile: Profile, settings: Mapping[str, Value]
+) -> tuple[dict[str, AnyKnob], str]:
+    """The knobs for what this run is counted in, and why no others are.
+
+    Raises:
+        UsageError: One of the others is fixed.
+    """
+    kept = {name: knob for name, knob in knobs.items() if profile.unit in knob.units}
+    reason = "it acts on a training, and requests are answered here" if profile.serves else FOR_REQUESTS
+    for name in settings:
+        if name not in kept:
+            raise UsageError(f"{name} has no effect: {reason}", where=f"--fix {name}", hint="leave it out")
+    return kept, reason
 
 
 def _settle_ranks(

@@ -94,6 +94,8 @@ class Ddp(Strategy):
             gradient_as_bucket_view=self.setting("gradient_as_bucket_view", "off") == "on",
             static_graph=static,
         )
+        if device.type == "cpu":  # reading a clock; on a GPU it would wait for the device
+            self._model._set_ddp_runtime_logging_sample_rate(1)
         self._begun, self._exchanges, self._per_update = False, 0, 1
         self._watching = not unused and not static
         if not self._watching:
@@ -148,7 +150,7 @@ class Ddp(Strategy):
         return equal_or_joined(model, optimizer, batches, HERE.among_workers)
 
     def report(self) -> dict[str, Any]:
-        """Bytes sent per update (mean over the ranks) and how they travel.
+        """Bytes sent per update (mean over the ranks), how they travel, and the time that nothing hides.
 
         The bytes of one exchange are those of ``sent_by``, and (n-1)/n times those of the buffers, without
         the heads of messages. Sparse gradients have no fixed size, so then there is no figure.
@@ -163,6 +165,9 @@ class Ddp(Strategy):
             "exchanges_per_update": self._per_update,
             "find_unused_parameters": bool(self._model.find_unused_parameters),
         }
+        exposed = _exposed_ms(self._model)
+        if exposed is not None:
+            told["exposed_communication_ms"] = exposed * self._per_update
         if not _has_sparse(self._model):
             trained = _trained(self._model)
             sent = sent_by(self._hook, self.place.workers, trained, sizes)
@@ -225,6 +230,19 @@ def _has_sparse(model: "Module") -> bool:
     from torch.nn import Embedding, EmbeddingBag
 
     return any(module.sparse for module in model.modules() if isinstance(module, (Embedding, EmbeddingBag)))
+
+
+def _exposed_ms(model: Any) -> float | None:
+    """Milliseconds that an exchange goes on after backward has computed its last gradient.
+
+    As torch logs them: of the first ten exchanges, and of every one on a CPU (``wrap``). Waiting for the
+    slowest rank is among them. ``None`` where it logged none.
+    """
+    logged = model._get_ddp_logging_data()
+    sending = logged.get("avg_backward_comm_time") or 0
+    if sending <= 0:
+        return None
+    return max(0.0, float(sending - logged.get("avg_backward_compute_comm_overlap_time", 0)) / 1e6)
 
 
 def _buckets(model: Any) -> list[int]:

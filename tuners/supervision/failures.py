@@ -180,6 +180,11 @@ def from_exit(ended: Ended | None, last_line: str, *, started: bool, asked: bool
     return Failure("user_error", f"ended without a result, exit status {ended.exit_code}")
 
 
+def line_lost(host: str) -> Failure:
+    """A rank on another machine whose line ended without a word of who looks after it there."""
+    return Failure("killed", f"the line to {host} broke: the machine, or the network to it, is gone")
+
+
 def read_tail(log: Path) -> str:
     """The last line of a log that is not empty; an empty text where there is none."""
     try:

@@ -30,23 +30,27 @@ from advisor.tuners.trial.messages import (
     Facts,
     Failed,
     FirstStep,
+    GoOn,
     MeasureSlot,
     Message,
     Phase,
     Present,
+    Ready,
     SlotMeasured,
     Stop,
     TellFacts,
     TrialOutcome,
 )
 from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, ReleaseState, StateKept
+from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 ANY = (
-    MeasureSlot | Present | TellFacts | Stop | Observe | Inspect | Record | Omit | Probe | TimeGraph
+    MeasureSlot | Present | TellFacts | GoOn | Stop | Observe | Inspect | Record | Omit | Probe | TimeGraph
     | MeasureRates | TimeAttention
-    | Phase | FirstStep | SlotMeasured | Facts | Observed | Inspected | Recorded | Omitted | Probed
+    | Phase | Ready | FirstStep | SlotMeasured | Facts | Observed | Inspected | Recorded | Omitted | Probed
     | GraphShares | MeasuredRates | AttentionTimes | Failed | TrialOutcome
     | Load | Loaded | Fork | Hello | Arm | Leave
+    | TakeInputs | InputsTaken | TakeOutputs | OutputsTaken
     | KeepState | StateKept | Relearn | Relearned | ReleaseState
 )  # fmt: skip
 """Every message, for reading."""

@@ -32,6 +32,7 @@ class Hello(Message, frozen=True):
     """A process that may be the target has come: what it runs, and its environment's word on ranks.
 
     ``name`` is as it was given, ``file`` the absolute path, empty where a module has none below ``cwd``.
+    One on another machine also tells its ``token``, the name of its ``host``, and a ``folder`` of its own.
     """
 
     pid: int
@@ -41,14 +42,21 @@ class Hello(Message, frozen=True):
     args: tuple[str, ...]
     cwd: str
     variables: dict[str, str | None]
+    token: str = ""
+    host: str = ""
+    folder: str = ""
 
 
 class Arm(Message, frozen=True):
-    """Be the trial of the file ``spec``; the command is ``age_s`` old, ``paths`` are where advisor is."""
+    """Be the trial of the text ``spec``; the command is ``age_s`` old, ``paths`` are where advisor is.
+
+    ``environment`` is what the settings ask of it: a launcher may not hand it on to another machine.
+    """
 
     spec: str
     age_s: float
     paths: tuple[str, ...]
+    environment: dict[str, str]
 
 
 class Leave(Message, frozen=True):

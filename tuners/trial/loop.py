@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from advisor.base.errors import ArgumentError
 from advisor.tuners.mechanisms.data_parallel.dealt_evaluation import DealtEvaluation
 from advisor.tuners.mechanisms.joined_loss import JOINING
 from advisor.tuners.mechanisms.micro_batches import SPLITTING
 from advisor.tuners.place import HERE
 from advisor.tuners.strategy import Strategy
 from advisor.workloads.workload import Workload
+
+SERVES_ONLY = "the workload has no optimizer to train with: it answers requests (`--objective latency`)"
 
 if TYPE_CHECKING:
     import torch
@@ -36,12 +39,15 @@ def train(
             where ``None``.
 
     Raises:
+        ArgumentError: The workload has no optimizer.
         Refused: The strategy cannot train this model.
     """
     import torch
 
+    if workload.optimizer is None:
+        raise ArgumentError(SERVES_ONLY)
     parallel = strategy or Strategy()
-    device = torch.device(_device(device_name if device_name != "auto" else workload.device))
+    device = torch.device(device_of(device_name if device_name != "auto" else workload.device))
     model = workload.model()
     model.to(device)
     model.train()
@@ -60,7 +66,7 @@ def train(
         passes = itertools.islice(passes, batches)
     pending = 0
     for batch in passes:
-        mine = _to(HERE.share(batch) if share_out else batch, device)
+        mine = moved(HERE.share(batch) if share_out else batch, device)
         parts = SPLITTING.split(mine)
         for at, (part, share) in enumerate(parts):
             last = pending + 1 == workload.accumulation and at + 1 == len(parts)
@@ -174,7 +180,7 @@ def check_loss(loss: Any) -> "torch.Tensor":
     return loss
 
 
-def _to(batch: Any, device: "torch.device") -> Any:
+def moved(batch: Any, device: "torch.device") -> Any:
     """The batch on the device; ``cpu`` batches pass as they are."""
     if device.type == "cpu":
         return batch
@@ -184,7 +190,8 @@ def _to(batch: Any, device: "torch.device") -> Any:
     return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
 
 
-def _device(name: str) -> str:
+def device_of(name: str) -> str:
+    """torch's name of a device that may be ``auto``."""
     import torch
 
     if name == "auto":

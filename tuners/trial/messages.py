@@ -82,6 +82,10 @@ class TellFacts(Message, frozen=True):
     """Tell everything that the hooks have seen so far; answered by ``Facts``."""
 
 
+class GoOn(Message, frozen=True):
+    """Load the first batch now; answers ``Ready``."""
+
+
 class Stop(Message, frozen=True):
     """End now; answered by ``TrialOutcome``."""
 
@@ -99,8 +103,16 @@ class Phase(Message, frozen=True):
     session: int | None = None
 
 
-class FirstStep(Message, frozen=True):
-    """The first step was closed, ``startup_s`` after the start."""
+class Arrived(Message, frozen=True):
+    """The program has come to where it may be paused for the first time."""
+
+
+class Ready(Arrived, frozen=True):
+    """It is about to make its first iterator of a loader, and waits for ``GoOn`` there."""
+
+
+class FirstStep(Arrived, frozen=True):
+    """The first step was closed, ``startup_s`` after the start, less the time that it was told to wait."""
 
     startup_s: float
 
@@ -228,6 +240,7 @@ class TrialOutcome(Message, frozen=True):
         files: That it wrote.
         connections: ``host:port`` outside this machine that it reached out to.
         processes: That it started.
+        loaded: Checkpoints that it resumed from, where it came to no step.
         report: What the strategy knows at the end.
         ranks: Of several workers, the report of each.
     """
@@ -247,6 +260,7 @@ class TrialOutcome(Message, frozen=True):
     files: tuple[str, ...] = ()
     connections: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
     report: dict[str, Any] = {}
     ranks: tuple[dict[str, Any], ...] = ()
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from advisor.base.fault_points import hit
+from advisor.base.unit import Unit
 from advisor.tuners.place import Place
 from advisor.tuners.supervision.isolation import Coverage, Isolation
 
@@ -61,10 +62,13 @@ class TrialSpec:
 
     ``present`` is the program's own setting of every knob, ``config`` what this trial sets.
     ``place`` is this process's among those that train together, alone by default.
+    ``host`` names the machine of a rank that is not the tuner's; ``folder`` is one of that machine.
     ``isolation`` says what keeps its writes apart from everyone's files, ``guard`` which of those it may not
     change, so that it ends before it does.
     ``nudge``, where not 0, moves the initial weights by a few roundings, by this seed (``nudge.py``).
     ``norms`` is how many gradient norms are kept beside the first losses, which all trials keep.
+    ``waits`` has it wait before its first iterator of a loader is made, until it is told to go on.
+    ``unit`` is what the run is counted in; of requests, ``between`` says that the time between them counts.
     ``learning`` trials run a fixed number of first steps on fixed batches and record losses and
     gradient norms; no times are taken from them.
     """
@@ -79,11 +83,15 @@ class TrialSpec:
     seed_offset: int = 0
     nudge: int = 0
     norms: int = 0
+    waits: bool = False
     device: str = "auto"
     learning_steps: int = 0
     isolation: Isolation | None = None
     guard: Guard | None = None
     place: Place = field(default_factory=Place)
+    host: str = ""
+    unit: Unit = Unit.STEP
+    between: bool = False
 
     def write(self, path: Path) -> None:
         """Write ``trial.json``."""
@@ -92,7 +100,17 @@ class TrialSpec:
     @classmethod
     def read(cls, path: Path) -> "TrialSpec":
         """Read ``trial.json``."""
-        return msgspec.convert(json.loads(path.read_text()), cls)
+        return cls.of(path.read_text())
+
+    @property
+    def text(self) -> str:
+        """What ``trial.json`` holds."""
+        return json.dumps(msgspec.to_builtins(self))
+
+    @classmethod
+    def of(cls, text: str) -> "TrialSpec":
+        """From what ``trial.json`` holds."""
+        return msgspec.convert(json.loads(text), cls)
 
 
 def write_json(path: Path, data: Any) -> None:

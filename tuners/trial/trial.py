@@ -16,19 +16,23 @@ import traceback
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from advisor.base.unit import Unit
 from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import read_machine
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.hooks.imports import after_import
+from advisor.profiles.hooks.loading.first_iterator import FirstIterator
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.surroundings import program, trackers
 from advisor.profiles.hooks.surroundings.affinity import Affinity
 from advisor.profiles.hooks.surroundings.children import Children
+from advisor.profiles.hooks.surroundings.habits import Habits
+from advisor.profiles.hooks.surroundings.loaded import Loaded
 from advisor.profiles.hooks.surroundings.memory import peak_bytes
 from advisor.profiles.hooks.surroundings.writes import Writes
 from advisor.profiles.hooks.watch import Watch
@@ -45,20 +49,27 @@ from advisor.tuners.trial.messages import (
     Facts,
     Failed,
     FirstStep,
+    GoOn,
     MeasureSlot,
     Message,
     Phase,
     Present,
+    Ready,
     Stop,
     TellFacts,
     TrialOutcome,
 )
 from advisor.tuners.trial.numerics_messages import KeepState, Relearn, ReleaseState
+from advisor.tuners.trial.outputs_task import InputsTask, OutputsTask, asked_again
 from advisor.tuners.trial.relearning import Relearning
+from advisor.tuners.trial.served_messages import TakeInputs, TakeOutputs
 from advisor.tuners.trial.slot import SlotTask, cuda_in_use
 from advisor.tuners.trial.spec import Guard, TrialSpec
 from advisor.tuners.trial.tasks import Task
 from advisor.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from advisor.tuners.trial.serving import Server
 
 SPARE = 3  # descriptors that are kept for the outcome of a program that has used up all others
 
@@ -76,6 +87,7 @@ class Trial:
         self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE)]
         HERE.place, HERE.config = spec.place, {**spec.present, **spec.config}
         self._strategy: Strategy | None = None
+        self._server: Server | None = None
         self._batch = ""
         knobs: dict[str, AnyKnob] = dict(KNOBS)
         if spec.place.workers > 1 and spec.target.kind in ("script", "module") and "strategy" in spec.config:
@@ -87,10 +99,13 @@ class Trial:
             knobs[nudge.NAME], config[nudge.NAME] = nudge.Nudge(), spec.nudge
         self.run = Run(knobs, spec.present, Refused, spec.training_dataset)
         self.run.configure(config)
-        self.clock = Clock(self._on_step)
+        self.run.serving.folder = Path(spec.folder) / "artefacts"
+        self.clock = Clock(self._on_step, unit=spec.unit)
         self.compiling = Compiling(self._on_compile, lambda: self.clock.steps)
         self._relearning = Relearning(self.run, lambda: self.watch)
         self._affinity = Affinity()
+        self._habits = Habits()
+        self._loaded = Loaded()
         guard = spec.guard
         ours = [] if guard is None else [Path(path) for path in guard.ours]
         self.writes = Writes(
@@ -118,6 +133,8 @@ class Trial:
             seed=spec.seed + spec.seed_offset,
             seed_offset=spec.seed_offset,
             loss_limit=max(64, spec.learning_steps),
+            unit=spec.unit,
+            between=spec.between,
         )
         watch.num_norms = max(64, spec.learning_steps) if spec.learning_steps else spec.norms
         return watch
@@ -126,11 +143,27 @@ class Trial:
         """Install what must be in place before the target's first line."""
         self.writes.install()
         self._affinity.install()
+        self._habits.install()
         trackers.install(Path(self._spec.folder) / "scratch")
         if self._spec.target.kind in ("script", "module"):
             Children(Path(self._spec.folder), lambda: self.clock.steps == 0).install()
+        after_import("torch", self._loaded.install)
         after_import("torch", lambda module: self.watch.install())
+        if self._spec.waits:
+            after_import("torch", lambda module: FirstIterator(self._wait_to_load).install())
         self.compiling.arm()
+
+    def _wait_to_load(self) -> None:
+        """Wait for the tuner's word before the first batch is loaded; once steps were made it is too late."""
+        if self.clock.steps:
+            return
+        began = time.perf_counter()
+        self._channel.send(Ready())
+        try:
+            assert isinstance(self._channel.receive(), GoOn)
+        except ChannelClosed:
+            os._exit(1)  # the tuner is gone, or has no more use for it
+        self._started += time.perf_counter() - began
 
     def execute(self) -> None:
         """Run the target to its end, or until a command stops the process. Never returns."""
@@ -141,6 +174,8 @@ class Trial:
                 program.run_file(Path(target.name), target.args)
             elif target.kind == "module":
                 program.run_module(target.name, target.args)
+            elif self._spec.unit is Unit.REQUEST:
+                self._serve()
             else:
                 self._train()
         except SystemExit as stop:
@@ -148,6 +183,8 @@ class Trial:
                 failure = Failure("user_error", f"the program ended with exit status {stop.code}")
         except BaseException as error:  # whatever the target raises is its outcome
             failure = self._explained(error)
+        if failure is None and isinstance(self._task, OutputsTask | InputsTask):
+            self._channel.send(self._task.finish())  # there are no more requests
         self._finish("ended" if failure is None else "failed", failure)
 
     def _explained(self, error: BaseException) -> Failure:
@@ -163,6 +200,18 @@ class Trial:
         loader, growth = self.watch.loader_facts(), self.watch.growth.facts(frame)
         seen = Profile(read_machine(), loader=loader, growth=growth)
         return explained(failure, seen)
+
+    def _serve(self) -> None:
+        """Have the model of a workload answer requests."""
+        from advisor.tuners.trial.serving import Server
+        from advisor.tuners.trial.workload_transfer import load_workload
+
+        workload, spec = load_workload(self._spec.target), self._spec
+        self._server = Server(
+            workload, spec.device, self.run, seed=spec.seed, whole=spec.between,
+            unheard=self.watch.requests.unheard,
+        )  # fmt: skip
+        self._server.run()
 
     def _train(self) -> None:
         from advisor.tuners.trial.loop import train
@@ -221,6 +270,14 @@ class Trial:
                 self._channel.send(self._facts())
             case Stop():
                 self._finish("stopped", None)
+            case TakeOutputs() if self._server is not None:
+                self._channel.send(self._server.take(command))
+            case TakeOutputs(inputs=""):
+                return OutputsTask(self.watch, command, self.run.serving.reference)
+            case TakeOutputs():
+                self._channel.send(asked_again(self.watch, command, self.run.serving.reference))
+            case TakeInputs():
+                return InputsTask(self.watch, command)
             case KeepState() | Relearn() | ReleaseState():
                 return self._relearning.carry_out(command)
             case _:
@@ -234,19 +291,16 @@ class Trial:
             self.run.configure(command.config)
             self.watch.follow()
         return SlotTask(
-            self.run,
-            command.steps,
-            command.drop,
-            frozenset(command.keep),
-            command.limit_s,
-            self._spec.device,
-            exact=command.exact,
-            started_s=self.watch.loader_start_s,
-        )
+            self.run, command.steps, command.drop, frozenset(command.keep), command.limit_s,
+            self._spec.device, exact=command.exact, started_s=self.watch.loader_start_s,
+        )  # fmt: skip
 
     def _facts(self) -> Facts:
         kind = "script" if self._spec.target.kind in ("script", "module") else "workload"
-        profile = replace(self.watch.profile(read_machine(), kind), host=self._affinity.facts())
+        host = replace(self._affinity.facts(), habits=self._habits.facts())
+        profile = replace(self.watch.profile(read_machine(), kind), host=host)
+        if self._server is not None and profile.run is not None:
+            profile = replace(profile, run=replace(profile.run, **self._server.facts()))
         return Facts(profile, tuple(self.watch.losses()))
 
     def _finish(self, state: Literal["ended", "stopped", "failed"], failure: Failure | None) -> None:
@@ -271,6 +325,7 @@ class Trial:
             files=tuple(self.writes.files),
             connections=tuple(self.writes.connections),
             processes=tuple(self.writes.processes),
+            loaded=tuple(self._loaded.files) if not self.clock.steps else (),
             report=self._report(),
         )
         outcome.write(Path(self._spec.folder) / "outcome.json")

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.base.settings import GRACE
 from advisor.result import wording
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
@@ -12,16 +11,17 @@ from advisor.stages.confirming import clock_ratios, unconfirmed
 from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
-from advisor.stages.confirming.longer_run import TIMES, ends_early, run_longer, usual_steps
-from advisor.stages.confirming.numerics import NumericsCheck, NumericsGate
+from advisor.stages.confirming.judged_numbers import judged_numbers
+from advisor.stages.confirming.longer_run import TIMES, ends_early, lasts_by, run_longer, usual_steps
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.pair_numerics import Drifted, PairNumerics
+from advisor.stages.confirming.reducing import Reducing
+from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import MIN_INSTANCES, moderated
 from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.mechanisms.compiling import compiles
-from advisor.tuners.search import ablate
 from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.race import check_outcome
 from advisor.tuners.search.record import TrialRecord
@@ -98,37 +98,11 @@ class Confirmation:
         return [name for name in changed if self.bench.arena.knobs[name].follows not in changed]
 
     def _reduce(self, nominee: Configuration, outcome: Outcome) -> Configuration:
-        changed = self._leading(nominee)
         end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
         known = {} if self.known is None else self.known.of(nominee)
-        if len(changed) < 2 or self.bench.clock() > end:
-            return nominee
-        unknown = [name for name in changed if name not in known]
-        if not unknown:
-            outcome.contributions.update({name: known[name] for name in changed})
-            return nominee
-        self.bench.progress.say(f"taking {_counted(unknown)} out one by one")
-        arena = self.bench.arena
-        if arena.settled(self.space.present) != arena.settled(nominee):
-            self.bench.baseline.end()
-        winner, removals = ablate.removals(
-            self.bench.arena,
-            nominee,
-            self.space,
-            detectable=math.log1p(self.bench.baseline.detectable),
-            level=self.bench.settings.confidence,
-            number=self.next_number,
-            deadline=end,
-            startup_s=self.bench.baseline.startup_s,
-            worth=self._worth,
-            known=known,
-            running=self.bench.baseline.session,
-        )
-        for removal in removals:
-            outcome.contributions[removal.knob] = removal.contribution
-            if not removal.needed:
-                outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
-        return winner
+        leading, number = self._leading(nominee), self.next_number
+        reducing = Reducing(self.bench, self.space, nominee, leading, known, number, end, self._worth)
+        return reducing.reduced(outcome)
 
     def _paid_back(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
@@ -154,23 +128,18 @@ class Confirmation:
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
-        gate = NumericsGate.open(self.bench, self.space.present, GRACE, self.bench.baseline.session)
-        arena, costs = self.bench.arena, self._costs(winner)
+        costs = self._costs(winner)
         later_s = costs.after_numerics_s(self._there(winner)) + costs.fresh_run_s
-        arena.latest_start = self.bench.clock() + self.bench.room_s - later_s
-        try:
-            found = NumericsCheck(gate, self.space).run(winner)
-        finally:
-            arena.latest_start = math.inf
-            gate.close()
-            self.bench.baseline.end()
-        outcome.reference, outcome.numerics = gate.reference, found.verdicts
+        latest = self.bench.clock() + self.bench.room_s - later_s
+        found, outcome.reference = judged_numbers(self.bench, self.space, winner, latest)
+        outcome.numerics = found.verdicts
         outcome.winner_peaks = found.peaks
         outcome.rejected.update(found.rejected)
         if self._adds_compiling(found.config):
             outcome.compile_s = found.compile_s
         if not found.config.changed(self.space.present):
-            outcome.reason = f"{self._described(winner)}: the numbers drift: {found.reason}"
+            what = "its answers" if outcome.reference is None else "the numbers drift"
+            outcome.reason = f"{self._described(winner)}: {what}: {found.reason}"
         return found.config
 
     def _check_and_confirm(self, winner: Configuration, outcome: Outcome, *, again: bool = True) -> None:
@@ -182,12 +151,19 @@ class Confirmation:
             outcome.reason = unconfirmed.no_room(self._described(winner))
             return
         pairs = None if self._there(winner) else PairNumerics.of(self.bench, self.space, winner)
+        begun: FreshPairs | None = None
         if pairs is not None:
             self.bench.baseline.end()
-        elif not (winner := self._gate(winner, outcome)).changed(present):
-            return
+        else:
+            checked, begun = winner, self._begun(winner)
+            winner = self._gate(winner, outcome)
+            if winner != checked and begun is not None and begun.waves is not None:
+                begun.waves.drop()
+                begun = None
+            if not winner.changed(present):
+                return
         try:
-            self._confirm(winner, outcome, pairs)
+            self._confirm(winner, outcome, pairs, begun)
         except Drifted as drifted:
             if drifted.left.changed(present):
                 self._forget(outcome)
@@ -211,7 +187,7 @@ class Confirmation:
         return self.space.complete(winner)
 
     def _forget(self, outcome: Outcome) -> None:
-        outcome.decision = outcome.cpu = outcome.time = outcome.longer = None
+        outcome.decision = outcome.cpu = outcome.time = outcome.longer = outcome.tails = None
         outcome.unchanged_ms.clear()
 
     def _refuse_declined(self, refused: Mapping[str, str], config: Configuration, outcome: Outcome) -> None:
@@ -225,7 +201,31 @@ class Confirmation:
             outcome.rejected.update(declined)
             raise not_applied(declined)
 
-    def _confirm(self, winner: Configuration, outcome: Outcome, numbers: PairNumerics | None = None) -> None:
+    def _pairs(self, winner: Configuration, number: int) -> FreshPairs:
+        """Pairs that confirm a configuration, after those that there are."""
+        costs, how = self._costs(winner), self.bench.arena.how(self.space.present, winner, fresh=True)
+        grace_s = self.bench.settings.grace_s
+        processes = FreshProcesses(self.bench, grace_s, expected=costs.pairs_s, after_s=costs.longer_s)
+        told = f"confirming {self._described(winner)}: process"
+        pairs = FreshPairs(processes, self.space.present, winner, how, costs.quads, told, number, hold=True)
+        pairs.where += self.trials.measured.where.get(winner, ())
+        return pairs
+
+    def _begun(self, winner: Configuration) -> FreshPairs | None:
+        """Pairs that other benches measure while this one looks at the numbers."""
+        pairs = self._pairs(winner, self.next_number)
+        if pairs.waves is None:
+            return None
+        pairs.waves.begin(self._there(winner))
+        return pairs
+
+    def _confirm(
+        self,
+        winner: Configuration,
+        outcome: Outcome,
+        numbers: PairNumerics | None = None,
+        begun: FreshPairs | None = None,
+    ) -> None:
         if self._adds_compiling(winner):
             outcome.compile_s = (
                 max(outcome.compile_s or 0.0, self.trials.first_compile_s(winner) or 0.0) or None
@@ -234,30 +234,29 @@ class Confirmation:
         if limit is not None:
             outcome.reason = limit
             return
-        how = self.bench.arena.how(self.space.present, winner, fresh=True)
-        quads = self._costs(winner).quads
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, winner, "confirm")
         self.trials.begin(record, 0.0)
         self.trials.keep_contributions(number, winner, outcome.contributions)
         self.bench.progress.say(f"confirming {self._described(winner)} on fresh processes")
-        costs = self._costs(winner)
-        grace_s = self.bench.settings.grace_s
-        processes = FreshProcesses(self.bench, grace_s, expected=costs.pairs_s, after_s=costs.longer_s)
-        told = f"confirming {self._described(winner)}: process"
-        pairs = FreshPairs(processes, self.space.present, winner, how, quads, told, number, hold=True)
+        pairs = begun or self._pairs(winner, number)
+        how, quads, processes = pairs.how, pairs.quads, pairs.processes
         if numbers is not None:
             pairs.options = numbers.options
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
 
+        outcome.tails = RequestTails.of(self.bench.settings, self.bench.profile, winner)
+
         def kept(duel: Duel) -> list[float]:
             self._keep(record, duel, outcome)
+            if outcome.tails is not None:
+                outcome.tails.add(duel)
             worth = self._worth(winner)
             cpu.append([ratio + worth for ratio in clock_ratios.cpu_log_ratios(duel)])
             wall.append(clock_ratios.wall_log_ratios(duel))
             ratios = [ratio + worth for ratio in duel.log_ratios]
-            self.trials.keep_instance(number, winner, ratios)
+            self.trials.keep_instance(number, winner, ratios, pairs.where[-1] if pairs.where else None)
             if numbers is not None and numbers.add(duel, self.bench.arena.held.of(winner)):
                 numbers.look(winner, outcome, self.bench.progress, lambda: self._gate(winner, outcome))
                 if (limit := self._memory_problem(outcome.winner_peaks)) is not None:
@@ -297,8 +296,10 @@ class Confirmation:
             outcome.reason = record.message
         elif self._unpaid_compile(winner, outcome):
             outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
+        elif outcome.tails is not None and (objection := outcome.tails.objection(level)):
+            outcome.reason = f"{self._described(winner)}: {objection}"
         else:
-            outcome.verdict, outcome.config, outcome.reason = "change", winner, self._ends_early(outcome)
+            outcome.verdict, outcome.config, outcome.reason = "change", winner, self._lasts(winner, outcome)
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int, how: str) -> None:
         """What is to be recommended must also last; the record says why it does not.
@@ -329,11 +330,11 @@ class Confirmation:
             record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
             record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
 
-    def _ends_early(self, outcome: Outcome) -> str:
+    def _lasts(self, winner: Configuration, outcome: Outcome) -> str:
         """What is recommended may win each trial and meet a limit later: then that is said first."""
-        if outcome.longer is None:
-            return ""
-        return ends_early(outcome.longer, self.bench.baseline.profile, self.bench.settings.steps_planned)
+        baseline, longer = self.bench.baseline.profile, outcome.longer
+        early = "" if longer is None else ends_early(longer, baseline, self.bench.settings.steps_planned)
+        return early or lasts_by(winner, baseline)
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second
@@ -393,7 +394,3 @@ class Confirmation:
     def _described(self, config: Configuration) -> str:
         changed = config.changed(self.space.present)
         return ", ".join(f"{name}={value}" for name, value in changed.items())
-
-
-def _counted(changes: Sequence[str]) -> str:
-    return f"{len(changes)} change{'s' * (len(changes) > 1)}"

@@ -18,6 +18,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.search.costs import END_S, Costs
 
 WARM_COMPILE = 0.15  # of the time that it takes with an empty cache: 2 of 22 s and 5 of 71 s were seen
+SLACK = 1.03  # pairs take a little more than was expected of them, and what is begun must come to its end
 FRESH_RUNS = 3 + len(SEEDS)  # of the numbers: the baseline twice, other seeds, and the candidate
 
 
@@ -45,7 +46,7 @@ class ConfirmationCosts:
         Args:
             there: How many of these pairs were measured before.
         """
-        return self.numerics_s + self.after_numerics_s(there)
+        return SLACK * (self.numerics_s + self.after_numerics_s(there))
 
     def after_numerics_s(self, there: int = 0) -> float:
         """Seconds of the pairs of the first look and of a longer run; argument as of ``least_s``."""
@@ -77,7 +78,8 @@ class ConfirmationCosts:
         if self.how == WINDOWS:
             of_both = [sum(arena.window_steps(config)) for config in (self.first, self.second)]
             steps = of_both[0] + of_both[1] / self.speed
-            return count * (2 * self._start_s + compile_s + steps * arena.step_s)
+            starts = 1 if arena.start_together(self.first, self.second) else 2
+            return count * (starts * self._start_s + compile_s + steps * arena.step_s)
         quads_s = (1 + 1 / self.speed) / 2 * self.quads * arena.quad_s
         if self.how == BATON:
             starts = 1 if arena.at_once else 2
@@ -97,7 +99,8 @@ class ConfirmationCosts:
     @property
     def quads(self) -> int:
         """Of one pair of processes."""
-        return instance_quads(self._arena, self.bench.settings, self.bench.baseline.startup_s)
+        startup_s = self.bench.baseline.startup_s
+        return instance_quads(self._arena, self.bench.settings, startup_s, self.speed, self.how)
 
     @property
     def how(self) -> str:

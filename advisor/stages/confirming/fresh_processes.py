@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol, TypeVar
 
 from advisor.base.settings import Value
-from advisor.stages.bench import Bench
+from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.pair_waves import PairWaves
 from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.instance import Instance
 from advisor.tuners.comparing.measure import LOOKS, MIN_INSTANCES, Decision, confirm
 from advisor.tuners.comparing.retrying import undisturbed
+from advisor.tuners.comparing.where import Where
 from advisor.tuners.supervision.failures import Failure
 
 
@@ -36,7 +38,7 @@ class FreshProcesses:
         disturbed: What cut measurements off.
     """
 
-    bench: Bench
+    bench: MeasuredBench
     overrun_s: float
     expected: Callable[[int], float]
     least: int = MIN_INSTANCES
@@ -98,6 +100,8 @@ class FreshPairs:
         told: What the progress says of a pair, before its number.
         hold: The last process of the second one is held by the arena.
         options: How else a process is to be started, by its pair's number and its configuration.
+        where: Each pair was measured, where that was on one of several benches.
+        waves: Of these benches, where there are more than this process's.
     """
 
     processes: FreshProcesses
@@ -109,6 +113,14 @@ class FreshPairs:
     number: int = 0
     hold: bool = False
     options: Callable[[int, Mapping[str, Value]], Mapping[str, int]] = lambda pair, config: {}
+    where: list[Where] = field(default_factory=list)
+    waves: PairWaves | None = None
+    _cut_off: Callable[[Failure], None] = lambda failure: None
+
+    def __post_init__(self) -> None:
+        crew = self.processes.bench.crew
+        if crew.size > 1:
+            self.waves = PairWaves(crew, self._asked, self._here, self.where)
 
     def confirm(
         self,
@@ -132,33 +144,45 @@ class FreshPairs:
         Raises:
             TrialFailed: As of ``FreshProcesses.measure``, or by ``log_ratios``.
         """
-        bench = self.processes.bench
-
-        def duel(index: int) -> Duel:
-            swapped = index % 2 == 0
-            bench.arena.more = partial(self.options, index)
-            try:
-                return bench.arena.duel(
-                    self.first,
-                    self.second,
-                    how=self.how,
-                    quads=self.quads,
-                    swapped=swapped,
-                    number=self.number,
-                    followed=swapped,
-                    hold=self.hold and index + 1 in LOOKS,
-                )
-            finally:
-                bench.arena.more = lambda config: {}
+        bench, waves = self.processes.bench, self.waves
+        self._cut_off = cut_off
 
         def instance(index: int) -> Sequence[float] | None:
-            bench.progress.part(f"{self.told} {index + 1}")
-            together = next(stop for stop in LOOKS if stop > index) - index
-            pair = self.processes.measure(index, lambda: duel(index), cut_off, together)
+            if waves is None:
+                bench.progress.part(f"{self.told} {index + 1}")
+            elif not waves.has(index):
+                bench.progress.part(f"{self.told} {index + 1} and more, on {waves.crew.size} benches")
+            if waves is not None:
+                pair = waves.next(index)
+            else:
+                together = next(stop for stop in LOOKS if stop > index) - index
+                pair = self._here(self._asked(index, self.hold and index + 1 in LOOKS), together)
             return None if pair is None else log_ratios(pair)
 
         level = bench.settings.confidence
         try:
-            return confirm(instance, min_gain=min_gain, level=level, earlier=earlier, how=self.how)
+            return confirm(
+                instance, min_gain=min_gain, level=level, earlier=earlier, how=self.how, where=self.where
+            )
         finally:
             bench.arena.ahead.drop()
+            if waves is not None:
+                waves.drop()
+
+    def _asked(self, place: int, hold: bool) -> Instance:
+        return Instance(
+            place,
+            dict(self.first),
+            dict(self.second),
+            self.how,
+            self.quads,
+            self.number,
+            hold=self.hold and hold,
+            first_start=dict(self.options(place, self.first)),
+            second_start=dict(self.options(place, self.second)),
+        )
+
+    def _here(self, asked: Instance, together: int) -> Duel | None:
+        """Measure a pair in this process, unless it is too late for so many together."""
+        arena = self.processes.bench.arena
+        return self.processes.measure(asked.place, lambda: asked.measured(arena), self._cut_off, together)

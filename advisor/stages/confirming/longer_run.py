@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from advisor.profiles.facts.profile import Profile
+from advisor.rules.kept_batches import KeptBatches
 from advisor.rules.limit_ahead import LimitAhead, limits_ahead, told
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import WINDOWS
@@ -107,6 +108,19 @@ def ends_early(run: LongerRun, baseline: Profile, planned_steps: int | None) -> 
         return ""
     finding = LimitAhead().check(profile)
     return f"it will not last: {told(profile, ahead[0])}. {finding.advice}"
+
+
+def lasts_by(config: Mapping[str, Value], baseline: Profile) -> str:
+    """Which setting of a configuration keeps it from a limit that its workers alone would meet; else empty.
+
+    Args:
+        config: What is recommended.
+        baseline: Of the program as it is.
+    """
+    kept = KeptBatches().check(baseline)
+    if not kept.fired or not config.get("num_workers") or config.get("sharing_strategy") != "file_system":
+        return ""
+    return f"{kept.title}; so with workers comes `sharing_strategy`, by which none is held open"
 
 
 def _growth(peaks: list[tuple[int, int]]) -> float | None:

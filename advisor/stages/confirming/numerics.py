@@ -1,27 +1,28 @@
-"""Which changes of a nominee leave its numbers as they should be: together, and one by one if need be."""
+"""Numbers of a candidate beside those of the program as it is: of the first steps, in one process or two."""
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from advisor.stages.bench import MeasuredBench
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.comparing.same_process import CannotRepeat, SameProcess, switchable
-from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
-from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import TrialFailed
 
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
+LEARNING_S = 20.0  # for them, where that allows at least ``FEW_STEPS``: long steps tell as much one by one
 MIN_LEARNING_STEPS = 3
+FEW_STEPS = 10
+RUNS = 5  # with the baseline's own
 LEARNT = 0.2  # of the first losses, below which a process has learnt too much to compare numbers in it
-SINGLES_SHARE = 0.3  # of the budget that must be left, for the numbers of each change to be compared alone
 
 
 @dataclass
@@ -154,6 +155,9 @@ class NumericsGate:
             TrialFailed: It had to be run in a fresh process, and failed there.
         """
         verdict = self._judge(learned, changed, config)
+        if verdict.verdict in ("within_noise", "drifts") and not learned.yardstick.reference.seeds:
+            learned = self._beside_other_seeds(learned, config)
+            verdict = self._judge(learned, changed, config)
         process = self._process
         if verdict.verdict != "drifts" or process is None or learned.yardstick is not self._inside:
             return verdict
@@ -161,6 +165,23 @@ class NumericsGate:
             return verdict
         self._leave("the loop does not repeat itself any more")
         return self._judge(self.learn(config), changed, config)
+
+    def _beside_other_seeds(self, learned: Learned, config: Mapping[str, Value]) -> Learned:
+        """The same beside runs of the program as it is from other seeds, in the one process.
+
+        Raises:
+            TrialFailed: It had to be run in a fresh process, and failed there.
+        """
+        yardstick, process = learned.yardstick, self._process
+        if process is None or yardstick is not self._inside:
+            return learned
+        try:
+            reference = process.with_other_seeds(yardstick.reference)
+        except (CannotRepeat, TrialFailed) as reason:
+            self._leave(reason.failure.message if isinstance(reason, TrialFailed) else str(reason))
+            return self.learn(config)
+        self._latest = self.__dict__["_inside"] = replace(yardstick, reference=reference)
+        return Learned(learned.learning, self._latest)
 
     def _judge(self, learned: Learned, changed: Sequence[str], config: Mapping[str, Value]) -> gate.Verdict:
         draws = gate.own_draws(
@@ -282,91 +303,6 @@ class NumericsGate:
         return self.bench.clock() < self.bench.deadline + self.overrun * self.bench.settings.budget_s
 
 
-@dataclass
-class NumericsCheck:
-    """Runs the first steps under a nominee and parts of it, beside the baseline."""
-
-    against: NumericsGate
-    space: Space
-    _alone: set[str] = field(default_factory=set)  # changes that were judged by themselves
-
-    def run(self, winner: Configuration) -> Numerics:
-        """Judge a nominee, and leave out what drifts."""
-        bench, clock = self.against.bench, self.against.bench.clock
-        found, began = Numerics(winner), clock()
-        whole, drift = self._together(winner, found)
-        changed, one_s = winner.changed(self.space.present), clock() - began
-        kept_s = SINGLES_SHARE * bench.settings.budget_s
-        affordable = clock() + len(changed) * one_s < bench.deadline - kept_s
-        if drift is not None or (len(changed) > 1 and affordable):
-            self._each_alone(winner, found)
-        if drift is not None and found.config == winner:  # none of them alone
-            self._take_out(found, changed if whole is drift else self._comparable(winner), drift)
-        if found.config != winner and found.config.changed(self.space.present):
-            reduced = found.config
-            whole, drift = self._together(reduced, found)
-            if drift is not None:
-                left = reduced.changed(self.space.present)
-                self._take_out(found, left if whole is drift else self._comparable(reduced), drift)
-        if drift is None and not found.config.changed(self.space.present):
-            found.reason = next(reversed(found.rejected.values()), "")
-        else:
-            found.reason = whole.reason if drift is None else drift.reason
-        found.verdicts[""] = whole
-        return found
-
-    def _together(self, config: Configuration, found: Numerics) -> tuple[gate.Verdict, gate.Verdict | None]:
-        """On the whole, and the verdict that says that it drifts, if any.
-
-        Beside a change of what is learnt nothing can be compared step by step: what else is changed is
-        judged without it.
-        """
-        whole, peak = self._judge(config, found)
-        found.peaks = (peak,)
-        comparable, changed = self._comparable(config), config.changed(self.space.present)
-        if whole.verdict == "drifts" or not comparable or len(comparable) == len(changed):
-            return whole, whole if whole.verdict == "drifts" else None
-        rest = self.space.complete({name: config[name] for name in comparable})
-        if not rest.changed(self.space.present):  # it has no effect without the others
-            return whole, None
-        beside, _ = self._judge(rest, found)
-        found.verdicts.update({name: beside for name in comparable if name not in self._alone})
-        return whole, beside if beside.verdict == "drifts" else None
-
-    def _each_alone(self, winner: Configuration, found: Numerics) -> None:
-        for name in winner.changed(self.space.present):
-            single = self.space.complete({name: winner[name]})
-            if not single.changed(self.space.present):  # as a learning rate without a batch
-                continue
-            verdict, _ = self._judge(single, found)
-            found.verdicts[name] = verdict
-            self._alone.add(name)
-            if verdict.verdict == "drifts":
-                self._take_out(found, [name], verdict)
-
-    def _take_out(self, found: Numerics, names: Iterable[str], drift: gate.Verdict) -> None:
-        found.rejected.update(dict.fromkeys(names, drift.reason))
-        for name in names:
-            found.config = self.space.without(found.config, name)
-
-    def _judge(self, config: Configuration, found: Numerics) -> tuple[gate.Verdict, int]:
-        """The verdict on one configuration, and its peak of memory in bytes."""
-        learned = self.against.learn(config)
-        learning = learned.learning
-        if learning.compile_s:
-            found.compile_s = max(found.compile_s or 0.0, learning.compile_s)
-        changed = list(config.changed(self.space.present))
-        return self.against.judge(learned, changed, config), learning.peak_bytes
-
-    def _comparable(self, config: Configuration) -> list[str]:
-        """Changes that leave what is learnt as it is."""
-        return [
-            name
-            for name in config.changed(self.space.present)
-            if self.against.bench.arena.knobs[name].meaning(config) is not Semantics.TRAINING
-        ]
-
-
 def is_worn(losses: Sequence[float], at_first: Sequence[float]) -> bool:
     """Whether training has come too far for its losses to be compared relative to their size.
 
@@ -385,8 +321,9 @@ def is_worn(losses: Sequence[float], at_first: Sequence[float]) -> bool:
 
 
 def learning_steps(bench: MeasuredBench) -> int:
-    """Steps of the gate's runs that a tenth of the budget allows."""
+    """Steps of the gate's runs that a tenth of the budget allows; of long steps no more than a few."""
     arena = bench.arena
-    affordable = LEARNING_SHARE * bench.settings.budget_s / 5 / arena.step_s
-    steps = max(MIN_LEARNING_STEPS, min(gate.STEPS, int(affordable)))
+    affordable = LEARNING_SHARE * bench.settings.budget_s / RUNS / arena.step_s
+    enough = max(FEW_STEPS, LEARNING_S / RUNS / arena.step_s)
+    steps = max(MIN_LEARNING_STEPS, min(gate.STEPS, int(affordable), int(enough)))
     return steps if arena.max_steps is None else min(steps, arena.max_steps - 1)

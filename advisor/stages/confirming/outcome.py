@@ -6,6 +6,7 @@ from typing import Literal
 
 from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.longer_run import LongerRun
+from advisor.stages.confirming.request_tails import RequestTails
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.measure import Decision, Estimate
 from advisor.tuners.space.configuration import Configuration
@@ -28,6 +29,7 @@ class Outcome:
         time: The confirmation by wall time, where it compares something else.
         cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
         longer: The recommendation run three times as long as it was measured.
+        tails: Of a run that is counted in requests: those of the confirmation.
         unchanged_ms: Time of a step of the baseline in each process of the confirmation.
     """
 
@@ -46,7 +48,16 @@ class Outcome:
     time: Estimate | None = None
     cpu: Estimate | None = None
     longer: LongerRun | None = None
+    tails: RequestTails | None = None
     unchanged_ms: list[float] = field(default_factory=list)
+
+    def told(self, present: Configuration) -> str:
+        """What is recommended in place of the program as it is, and how much faster that was."""
+        changes = ", ".join(f"{name}={value}" for name, value in self.config.changed(present).items())
+        if self.decision is None:
+            return changes
+        estimate, low, high = self.decision.estimate.ratio
+        return f"{changes}, {estimate:.2f}x ({low:.2f} to {high:.2f})"
 
     def break_even_steps(self, step_s: float) -> int | None:
         """Steps of ``step_s`` seconds after which compiling is paid back; ``None`` when it never is."""

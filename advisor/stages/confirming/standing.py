@@ -39,7 +39,8 @@ def standing(
     estimate = None if decision is None else decision.estimate.estimate
     if result.recommendation.verdict == "change" and estimate is not None and estimate > held.estimate:
         return result
-    return result.model_copy(update={"recommendation": found, "planned": before.planned})
+    kept = {"recommendation": found, "planned": before.planned, "artefacts": before.artefacts}
+    return result.model_copy(update=kept)
 
 
 def open_confirmation(measured: Measured, space: Space, settings: Settings) -> Configuration | None:

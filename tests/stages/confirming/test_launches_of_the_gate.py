@@ -12,7 +12,8 @@ from replayed_program import Effect, Program, where
 from replaying import ReplayingLauncher
 
 from advisor.base.settings import GRACE
-from advisor.stages.confirming.numerics import Numerics, NumericsCheck, NumericsGate, is_worn
+from advisor.stages.confirming.numerics import Numerics, NumericsGate, is_worn
+from advisor.stages.confirming.numerics_check import NumericsCheck
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS

@@ -3,10 +3,20 @@
 from pathlib import Path
 
 import pytest
-from builders import a_profile
+from builders import a_loader, a_profile
+from growing_profiles import a_growing_profile, read
 
+from advisor.profiles.facts.growing import GrowingVariable
+from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import RunFacts
-from advisor.stages.confirming.longer_run import TIMES, LongerRun, ends_early, run_longer, usual_steps
+from advisor.stages.confirming.longer_run import (
+    TIMES,
+    LongerRun,
+    ends_early,
+    lasts_by,
+    run_longer,
+    usual_steps,
+)
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.knobs import KNOBS
@@ -29,7 +39,7 @@ for step in range({steps}):
     {body}
 """
 
-pytestmark = pytest.mark.usefixtures("no_process_remains")
+pytestmark = pytest.mark.usefixtures("no_process_remains", "warm_trials")
 
 
 def longer(folder: Path, body: str, steps: int = 100_000, *, times: int = 1, made: int = 0) -> LongerRun:
@@ -89,6 +99,20 @@ def test_a_limit_that_the_training_will_meet_is_told(tmp_path: Path) -> None:
     assert told.startswith("it will not last: 1 more open files after each step: the limit of 1,024 is met")
     assert "`kept` grows with it" in told
     assert not ends_early(run, a_profile(run=RunFacts()), 500)
+
+
+def test_a_limit_that_workers_alone_would_meet_is_told_with_what_keeps_from_it() -> None:
+    kept = GrowingVariable("labels", 1.0, Location("train.py", 61), "batch")
+    loader = a_loader(num_workers=0, dataset_length=64_000, batch_size=32)
+    baseline = a_growing_profile(read("memory", lambda step: 1e6), variables=[kept], loader=loader)
+    by_name: dict[str, int | str] = {"num_workers": 2, "sharing_strategy": "file_system"}
+    told = lasts_by(by_name, baseline)
+    assert told.startswith(
+        "1 tensors of each batch are kept in `labels`: from workers each would hold a file"
+    )
+    assert "the limit of 1,024 would be met at step 1,024 of 2,000" in told and "sharing_strategy" in told
+    assert not lasts_by({**by_name, "num_workers": 0}, baseline)
+    assert not lasts_by(by_name, a_growing_profile(read("memory", lambda step: 1e6), loader=loader))
 
 
 def test_usual_steps_are_those_of_one_process_of_a_confirmation() -> None:

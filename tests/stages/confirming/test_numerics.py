@@ -10,7 +10,8 @@ from builders import a_profile, a_root
 from confirmation_builder import a_bench
 
 from advisor.base.settings import GRACE
-from advisor.stages.confirming.numerics import Numerics, NumericsCheck, NumericsGate
+from advisor.stages.confirming.numerics import Numerics, NumericsGate
+from advisor.stages.confirming.numerics_check import NumericsCheck
 from advisor.tuners.comparing import gate
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS

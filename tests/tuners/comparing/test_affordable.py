@@ -1,14 +1,43 @@
 """What a budget can tell is known before it is spent."""
 
+import math
+
 import pytest
 
 from advisor.tuners.comparing.affordable import MOST, pairs_within, seconds_to_tell, smallest_gain
+from advisor.tuners.comparing.measure import LOOKS, SHARES, expected_spread, look
 
 
 def test_more_pairs_tell_smaller_gains() -> None:
-    gains = [smallest_gain(pairs, 0.02, 3) for pairs in range(2, MOST + 1)]
+    gains = [smallest_gain(pairs, 0.02, 3) for pairs in LOOKS]
     known = [gain for gain in gains if gain is not None]
-    assert known == sorted(known, reverse=True) and len(known) == MOST - 1
+    assert known == sorted(known, reverse=True) and len(set(known)) == len(LOOKS)
+
+
+def test_pairs_after_the_last_look_that_is_reached_tell_no_more() -> None:
+    assert smallest_gain(11, 0.02, 3) == smallest_gain(8, 0.02, 3)
+
+
+@pytest.mark.parametrize("how", ["", "live", "baton"])
+@pytest.mark.parametrize("pairs", [2, 6, 12])
+def test_a_confirmation_confirms_what_was_said_and_no_much_smaller_gain(how: str, pairs: int) -> None:
+    """Pairs that spread as is expected of them."""
+    said = smallest_gain(pairs, 0.02, 3, how)
+    assert said is not None
+    within = (1.25 * 0.02) ** 2 / 3
+    variance, _ = expected_spread(within, 3, how)
+    inside = math.sqrt(3 * within)  # standard deviation of quads
+
+    def confirmed(gain: float) -> bool:
+        signs = [1 if pair % 2 else -1 for pair in range(pairs)]
+        instances = [
+            [math.log1p(gain) + sign * math.sqrt(variance * (pairs - 1) / pairs) + each for each in quads]
+            for sign in signs for quads in [(-inside, 0.0, inside)]
+        ]  # fmt: skip
+        share = SHARES[LOOKS.index(pairs)]
+        return look(instances, 0.0, 0.99, pairs == LOOKS[-1], share, how).verdict == "confirmed"
+
+    assert confirmed(said) and not confirmed(0.5 * said)
 
 
 def test_two_pairs_tell_thirty_percent_on_a_quiet_machine_and_six_five() -> None:
@@ -30,6 +59,7 @@ def test_the_time_that_a_gain_needs_is_that_of_the_pairs_that_tell_it() -> None:
     seconds = seconds_to_tell(0.2, 40.0, 0.02, 3)
     assert seconds is not None
     pairs = round(seconds / 40.0)
+    assert pairs in LOOKS
     gain, fewer = smallest_gain(pairs, 0.02, 3), smallest_gain(pairs - 1, 0.02, 3)
     assert gain is not None and gain <= 0.2
     assert fewer is None or fewer > 0.2

@@ -8,6 +8,7 @@ from replaying import ReplayingLauncher
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
+from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -58,3 +59,14 @@ def test_a_duel_that_fails_leaves_nothing_that_could_go_on(tmp_path: Path) -> No
     with pytest.raises(TrialFailed):
         arena.duel(FIRST, FIRST | CHANGED[BATON], how=BATON, quads=12, hold=True)
     assert not launcher.live
+
+
+def test_where_another_process_needs_its_room_it_ends_with_an_outcome(tmp_path: Path) -> None:
+    arena, launcher = an_arena(tmp_path)
+    second = FIRST | CHANGED[WINDOWS]
+    duel = arena.duel(FIRST, second, how=WINDOWS, quads=1, hold=True)
+    window = Window(duel.second[0], duel.second_message)
+    ended = arena.held.make_room(window)
+    assert ended.outcome is not None and ended.outcome.losses and ended.slot == window.slot
+    assert launcher.live == [] and arena.held.of(second) is None
+    assert arena.held.make_room(window) == window, "nothing is held any more"

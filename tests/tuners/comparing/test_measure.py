@@ -75,15 +75,16 @@ def test_the_bias_of_processes_is_inside_the_interval_between_them() -> None:
     assert 274 <= hits <= 296  # 91 to 99 % of 300 at a nominal 95 %
 
 
-def test_noise_is_hardly_ever_confirmed() -> None:
+@pytest.mark.parametrize(("runs", "most"), [(80, 0), pytest.param(400, 2, marks=pytest.mark.long)])
+def test_noise_is_hardly_ever_confirmed(runs: int, most: int) -> None:
     draw = random.Random(2)
     confirmed = 0
-    for _ in range(400):
+    for _ in range(runs):
         decision, _ = confirm(
             lambda index: [draw.gauss(0, 0.05) for _ in range(3)], min_gain=0.02, level=0.99
         )
         confirmed += decision.verdict == "confirmed"
-    assert confirmed <= 2
+    assert confirmed <= most
 
 
 def test_a_large_gain_is_confirmed_at_the_first_look() -> None:
@@ -151,7 +152,7 @@ def test_between_planned_looks_nothing_is_decided() -> None:
 
 def test_stopping_and_going_on_as_one_likes_decides_as_one_confirmation_would() -> None:
     generator = random.Random(2)
-    for _ in range(100):
+    for _ in range(25):
         instances = [[generator.gauss(0.03, 0.03)] for _ in range(LOOKS[-1])]
         whole, _ = confirm(instances.__getitem__, min_gain=0.0, level=0.99)
         parts: list[list[float]] = []

@@ -29,7 +29,7 @@ def warmed(step_s: Iterable[float], period: int = 1, budget_s: float = 1e9) -> t
 
 
 def test_short_steps_are_told_by_windows_after_one_that_does_not_count() -> None:
-    windows, stable, made = warmed([0.5, 0.1])
+    windows, stable, made = warmed([0.25, 0.1])
     assert stable and [len(window.step_s) for window in windows] == [WARMUP_STEPS] * 2
     assert made == 1 + 2 * WARMUP_STEPS
 
@@ -40,7 +40,7 @@ def test_two_long_steps_that_agree_suffice() -> None:
 
 
 def test_long_steps_that_do_not_agree_are_few() -> None:
-    assert warmed([10.0, 20.0, 10.0, 20.0, 10.0])[1:] == (False, MOST_LONG)
+    assert warmed([10.0, 20.0, 10.0, 20.0, 10.0, 20.0, 10.0])[1:] == (False, MOST_LONG)
 
 
 def test_one_step_that_compiles_makes_no_program_of_long_steps() -> None:
@@ -53,7 +53,7 @@ def test_windows_hold_whole_periods() -> None:
     assert stable and [len(window.step_s) for window in windows] == [2, 2]
 
 
-@pytest.mark.parametrize("budget_s", [3.0, 1e9])
+@pytest.mark.parametrize("budget_s", [1.0, 1e9])
 def test_what_never_settles_is_cut_short(budget_s: float) -> None:
-    windows, stable, _ = warmed([1.5 * 0.8**each for each in range(100)], budget_s=budget_s)
+    windows, stable, _ = warmed([0.25 * 0.8**each for each in range(100)], budget_s=budget_s)
     assert not stable and len(windows) <= MOST_WINDOWS and (len(windows) < MOST_WINDOWS) == (budget_s < 1e9)

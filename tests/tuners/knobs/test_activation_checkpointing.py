@@ -38,10 +38,10 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    def __init__(self, kind: Callable[[], nn.Module] = Block) -> None:
+    def __init__(self, kind: Callable[[], nn.Module] = Block, count: int = 4) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.blocks = nn.ModuleList([kind() for _ in range(4)])
+        self.blocks = nn.ModuleList([kind() for _ in range(count)])
         self.head = nn.Linear(4, 1)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -267,9 +267,12 @@ class Plain(Block):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(
+    "value",
+    ["blocks", *(pytest.param(value, marks=pytest.mark.long) for value in ("every-other", "selective"))],
+)
 def test_compiled_code_recomputes_too(value: str) -> None:
-    bare, model = Net(Plain), Net(Plain)
+    bare, model = Net(Plain, 2), Net(Plain, 2)
     a_run_with(value).model(model)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     compiled(INPUTS).sum().backward()

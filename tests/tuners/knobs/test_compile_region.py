@@ -145,10 +145,11 @@ def test_beside_a_compiled_update_the_model_stays_eager() -> None:
 @pytest.mark.parametrize(
     "optimizer_of",
     [
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-        lambda parameters: torch.optim.AdamW(parameters, lr=0.05),
+        pytest.param(lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9), id="SGD"),
+        pytest.param(
+            lambda parameters: torch.optim.AdamW(parameters, lr=0.05), id="AdamW", marks=pytest.mark.long
+        ),
     ],
-    ids=["SGD", "AdamW"],
 )
 def test_a_compiled_update_computes_the_same_under_a_falling_rate(
     optimizer_of: Any, monkeypatch: pytest.MonkeyPatch

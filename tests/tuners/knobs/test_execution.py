@@ -1,6 +1,7 @@
 import inspect
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from advisor.profiles.events import Run
 from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.tuners.knob import Refused, Value
 from advisor.tuners.knobs.execution import Execution
+from advisor.tuners.mechanisms.compiling import mode_of
 
 
 class Small(nn.Module):
@@ -292,3 +294,36 @@ def test_what_other_knobs_say_about_compiling_is_taken_over(monkeypatch: pytest.
         run.configure({"execution": "compile"})
         run.call(root.forward, root)
     assert asked == [(root, None), (root, False), (root[0], None), (root[1], None)]
+
+
+def test_weights_are_frozen_where_a_model_only_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import config
+
+    profile = a_rich_profile()
+    assert profile.run is not None
+    serving = replace(profile, run=replace(profile.run, clock="request"))
+    assert "compile-freezing" in Execution().choices(serving)
+    with pytest.raises(Refused, match="a training changes the weights"):
+        Execution().check("compile-freezing", profile)
+    modes: list[object] = []
+
+    def compiled(function: Any, mode: object, dynamic: object) -> Any:
+        modes.append(mode)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    root = Small().eval()
+    with config.patch(freezing=False):
+        assert Execution().call(root.forward, root, "compile-freezing") == root.forward
+        assert config.freezing and modes == [None]
+    assert mode_of("compile-max-autotune") == "max-autotune" and mode_of("compile") is None
+
+
+@pytest.mark.long
+def test_a_compiled_model_with_frozen_weights_answers_the_same() -> None:
+    from torch._inductor import config
+
+    root = Small().eval()
+    with config.patch(freezing=False), torch.inference_mode():
+        function = Execution().call(root.forward, root, "compile-freezing")
+        torch.testing.assert_close(function(INPUTS), root(INPUTS))

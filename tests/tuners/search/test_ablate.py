@@ -103,7 +103,7 @@ def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None
         Slot((0.5,) * 2, cpu_s=1.1, other_cpu_s=0.9 * len(os.sched_getaffinity(0))),
     )
 
-    def quads(sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
+    def quads(sessions: Any, configs: Any, quads: int, deadline: float, by_work: bool) -> Any:
         slots = [[collapsed if config["num_threads"] == 2 else alone] for config in configs]
         return [-0.5] * quads, (slots[0], slots[1]), ({}, {})
 

@@ -7,7 +7,7 @@ import pytest
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knobs import KNOBS
-from advisor.tuners.search.costs import LIVE_QUADS, Costs
+from advisor.tuners.search.costs import LIVE_QUADS, LONG_LIVE_QUADS, Costs
 from advisor.tuners.search.race import DUEL_QUADS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.constraints import COMPILE_S
@@ -21,8 +21,10 @@ def costs(startup_s: float = 10.0, **arena: Any) -> Costs:
 
 
 def test_a_live_knob_costs_its_quads_however_long_a_start_takes() -> None:
-    known = costs(60.0)
-    assert known.trial_s(PRESENT, PRESENT.with_({"amp": "bf16"})) == LIVE_QUADS * known.arena.quad_s
+    for step_s, quads in ((0.01, LIVE_QUADS), (1.0, LONG_LIVE_QUADS)):
+        known = costs(60.0, step_s=step_s)
+        expected = pytest.approx(quads * known.arena.quad_s)
+        assert known.trial_s(PRESENT, PRESENT.with_({"amp": "bf16"})) == expected
 
 
 def test_a_knob_of_a_process_costs_the_start_of_two() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from test_search import ScriptedSession, a_search
+from scripted_search import ScriptedSession, a_search
 
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.knob import Value
@@ -76,7 +76,7 @@ def quads(log_ratios: Sequence[float]) -> Any:
     """A way of comparing that gives these log ratios one after the other."""
     left = list(log_ratios)
 
-    def of(sessions: Any, configs: Any, count: int, deadline: float) -> Any:
+    def of(sessions: Any, configs: Any, count: int, deadline: float, by_work: bool) -> Any:
         taken = [left.pop(0) for _ in range(count)]
         return taken, ([], [Slot((0.1,))]), (SlotMeasured(), SlotMeasured())
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from test_search import Kept, ScriptedArena, a_search
+from scripted_search import Kept, ScriptedArena, a_search
 
 from advisor.tuners.knob import Value
 from advisor.tuners.search.search import Search
@@ -33,7 +33,7 @@ def declining(
     search, arena, kept = a_search(speed, CHOICES, also)
     asked = [0]
 
-    def quads(sessions: Any, configs: Any, quads: int, deadline: float) -> Any:
+    def quads(sessions: Any, configs: Any, quads: int, deadline: float, by_work: bool = False) -> Any:
         asked[0] += 1
         late = asked[0] > after
         messages = [

@@ -14,7 +14,7 @@ import optuna
 import pytest
 from builders import a_loader, a_machine, a_profile, an_optimizer
 from result_builder import a_ratio, a_recommendation, a_result, a_trial
-from test_search import ScriptedArena
+from scripted_search import ScriptedArena
 
 from advisor.base.settings import MAX_TRIALS, Settings, TargetRequest
 from advisor.report.progress import PlainProgress
@@ -113,7 +113,7 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Part:
     return Part(tmp_path)
 
 
-@pytest.mark.parametrize("step_s", [QUICK_S, SLOW_S], ids=["TPE", "GP"])
+@pytest.mark.parametrize("step_s", [QUICK_S, pytest.param(SLOW_S, marks=pytest.mark.long)], ids=["TPE", "GP"])
 def test_what_was_measured_before_an_interrupt_is_not_launched_again(part: Part, step_s: float) -> None:
     part.step_s = step_s
     part.run(survived=5)
@@ -177,7 +177,7 @@ def test_a_kill_at_any_point_of_a_trial_loses_nothing_that_was_recorded(
         if passed.count(point) == 3:
             raise Killed
 
-    part.trials = 8
+    part.trials = 6
     with monkeypatch.context() as patched:
         patched.setattr(f"{module}.hit", hit)
         search = part.run()
@@ -290,6 +290,7 @@ def test_a_resumed_study_keeps_its_choices_less_what_is_refused_now(monkeypatch:
     assert told == {("num_threads", 4096), ("gone", None), ("amp", None)}
 
 
+@pytest.mark.long
 def test_proposing_and_storing_stay_quick_with_as_many_trials_as_are_supported(store: Store) -> None:
     """Ten times as many trials take at most forty times as long."""
     assert MAX_TRIALS == 2000

@@ -1,6 +1,6 @@
 """Values of which nothing is expected wait until all others were looked at."""
 
-from test_search import a_search
+from scripted_search import a_search
 
 from advisor.tuners.knob import Value
 

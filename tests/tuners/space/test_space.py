@@ -4,6 +4,7 @@ import pytest
 from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile, an_optimizer
 
 from advisor.base.errors import UsageError
+from advisor.base.unit import Unit
 from advisor.profiles.facts.profile import Profile, RunFacts, StepPhases
 from advisor.tuners.knob import Config
 from advisor.tuners.knobs import KNOBS, malloc
@@ -50,7 +51,8 @@ def test_everything_that_applies_is_searched_and_the_rest_is_explained(
     told = {left.knob for left in space.not_tried}
     unless_named = {name for name, knob in KNOBS.items() if knob.named_only}
     brought = {name for name, knob in KNOBS.items() if knob.follows == "num_workers"}
-    assert KNOBS.keys() == space.choices.keys() | told | unless_named | brought | set(OF_RANKS)
+    elsewhere = {name for name, knob in KNOBS.items() if Unit.STEP not in knob.units}
+    assert KNOBS.keys() == space.choices.keys() | told | unless_named | brought | elsewhere | set(OF_RANKS)
     assert reason_for(space, "num_workers", 4).startswith("4 workers that compute 100 % of the time")
 
 

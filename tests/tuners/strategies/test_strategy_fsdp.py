@@ -38,8 +38,15 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return run_ranks("single", a_workload, tmp_path_factory.mktemp("single"), workers=1, steps=STEPS)[0]
 
 
-@pytest.mark.parametrize("wrap", ["whole", "blocks"])
-@pytest.mark.parametrize("reshard", ["on", "off"])
+@pytest.mark.parametrize(
+    ("wrap", "reshard"),
+    [
+        ("blocks", "on"),
+        ("whole", "off"),
+        pytest.param("whole", "on", marks=pytest.mark.long),
+        pytest.param("blocks", "off", marks=pytest.mark.long),
+    ],
+)
 def test_every_rank_learns_what_one_process_does(
     wrap: str, reshard: str, tmp_path: Path, single: Told
 ) -> None:

@@ -83,7 +83,13 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 @pytest.mark.parametrize(
-    "config", [{}, {"schedule": "1f1b"}, {"schedule": "1f1b", "pipeline_chunks": 2}, {"pipeline_chunks": 8}]
+    "config",
+    [
+        {},
+        {"schedule": "1f1b", "pipeline_chunks": 2},
+        pytest.param({"schedule": "1f1b"}, marks=pytest.mark.long),
+        pytest.param({"pipeline_chunks": 8}, marks=pytest.mark.long),
+    ],
 )
 def test_two_stages_learn_what_one_process_does(
     config: Mapping[str, int | str], tmp_path: Path, single: Told

@@ -332,7 +332,7 @@ def gpt() -> Workload:
     return encoder(model=lambda: Model(gpt=True), dataset=lambda: WORDS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("workload", [bert, gpt], ids=["BERT", "GPT-2"])
 def test_blocks_of_transformers_are_divided(workload: Any, tmp_path: Path) -> None:
     (alone,) = run_ranks("single", workload, tmp_path / "single", workers=1, steps=20)

@@ -52,7 +52,7 @@ def test_what_the_facts_do_not_explain_stays_as_it_is(said: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_process_remains")
+@pytest.mark.usefixtures("warm_trials")
 def test_a_real_trial_that_runs_out_of_files_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

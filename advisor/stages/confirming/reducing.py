@@ -1,0 +1,129 @@
+"""A nominee reduced to the changes that matter, before it is confirmed."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.outcome import Outcome
+from advisor.tuners.benches.crew import Task
+from advisor.tuners.benches.messages import Answer, Removed, RunRemoval
+from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.search import ablate
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space
+
+
+@dataclass(frozen=True)
+class Reducing:
+    """Takes changes out of a nominee that cannot be told from nothing.
+
+    Attributes:
+        bench: What is measured on.
+        space: What may be tried.
+        nominee: What the search would recommend.
+        leading: Its changes, without those that only follow another one.
+        known: Gains of single changes that the search saw clearly.
+        number: Of the trial.
+        deadline: By the clock, after which what is unmeasured is kept.
+        worth: Log ratio of what a sample is worth under a configuration.
+    """
+
+    bench: MeasuredBench
+    space: Space
+    nominee: Configuration
+    leading: Sequence[str]
+    known: Mapping[str, Estimate]
+    number: int
+    deadline: float
+    worth: Callable[[Configuration], float]
+
+    def reduced(self, outcome: Outcome) -> Configuration:
+        """What is left; the outcome is told what each change brings, and why one was taken out."""
+        bench, nominee = self.bench, self.nominee
+        if len(self.leading) < 2 or bench.clock() > self.deadline:
+            return nominee
+        unknown = [name for name in self.leading if name not in self.known]
+        if not unknown:
+            outcome.contributions.update({name: self.known[name] for name in self.leading})
+            return nominee
+        bench.progress.say(f"taking {len(unknown)} change{'s' * (len(unknown) > 1)} out one by one")
+        if bench.arena.settled(self.space.present) != bench.arena.settled(nominee):
+            bench.baseline.end()
+        at_once = self._at_once(unknown) if bench.crew.size > 1 and len(unknown) > 1 else None
+        winner, removals = at_once or self._in_turn(self.known)
+        for removal in removals:
+            outcome.contributions[removal.knob] = removal.contribution
+            if not removal.needed:
+                outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
+        return winner
+
+    def _in_turn(self, known: Mapping[str, Estimate]) -> tuple[Configuration, list[ablate.Removal]]:
+        return ablate.removals(
+            self.bench.arena,
+            self.nominee,
+            self.space,
+            detectable=self._detectable,
+            level=self.bench.settings.confidence,
+            number=self.number,
+            deadline=self.deadline,
+            startup_s=self.bench.baseline.startup_s,
+            worth=self.worth,
+            known=known,
+            running=self.bench.baseline.session,
+        )
+
+    def _at_once(self, names: Sequence[str]) -> tuple[Configuration, list[ablate.Removal]]:
+        """Each change taken out of the whole nominee, on all benches; what costs nothing goes together.
+
+        If together it costs, changes are taken out in turn.
+        """
+        base, nominee = self.space.present, self.nominee
+        measured = [
+            ablate.Removal(name, self.known[name], True) for name in self.leading if name in self.known
+        ]
+        outs = {name: self.space.without(nominee, name) for name in names}
+        outs = {name: config for name, config in outs.items() if config.changed(base)}
+        came = self.bench.crew.run([self._task(config) for config in outs.values()])
+        for (name, config), each in zip(outs.items(), came, strict=True):
+            if each.value is not None:  # what cannot be measured is kept
+                measured.append(self._removal(name, config, each.value))
+        needless = [each.knob for each in measured if not each.needed]
+        left = nominee
+        for name in needless:
+            left = self.space.without(left, name)
+        if len(needless) > 1:
+            (both,) = self.bench.crew.run([self._task(left)]) if left.changed(base) else [None]
+            if both is None or both.value is None or self._removal("", left, both.value).needed:
+                return self._in_turn({each.knob: each.contribution for each in measured if each.needed})
+        return left, measured
+
+    def _removal(self, name: str, reduced: Configuration, faster: Estimate) -> ablate.Removal:
+        estimate = faster.shifted(self.worth(self.nominee) - self.worth(reduced))
+        return ablate.Removal(name, estimate, estimate.estimate > self._detectable and estimate.low > 0)
+
+    def _task(self, reduced: Configuration) -> Task[Estimate]:
+        bench, level = self.bench, self.bench.settings.confidence
+
+        def here() -> Estimate:
+            return ablate.contribution(
+                bench.arena, reduced, self.nominee,
+                detectable=self._detectable, level=level, number=self.number, deadline=self.deadline,
+            )  # fmt: skip
+
+        def asked(key: int) -> RunRemoval:
+            left_s = max(0.0, self.deadline - bench.clock())
+            configs = dict(reduced), dict(self.nominee)
+            return RunRemoval(key, self.number, *configs, self._detectable, level, left_s)
+
+        return Task(here, asked, _estimate)
+
+    @property
+    def _detectable(self) -> float:
+        return math.log1p(self.bench.baseline.detectable)
+
+
+def _estimate(answer: Answer) -> Estimate:
+    if not isinstance(answer, Removed):
+        raise AssertionError("a removal is answered by its estimate")
+    return answer.estimate
