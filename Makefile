@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 # Two OpenMP threads collapse when another process is busy; only tests about threads use more.
 TEST_ENV := OMP_NUM_THREADS=1
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
-QUICK := not planted and not faults and not long and not browsers
+QUICK := not planted and not faults and not long and not browsers and not cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all long browsers planted planted-record faults oracle check lint format types layers bench docs clean
+.PHONY: help install demo test test-all long browsers cluster planted planted-record faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -28,17 +28,23 @@ demo: $(READY) ## run the main job on an ordinary script (3 minutes); leaves dem
 	$(BIN)/advisor tune examples/photo_classifier.py --budget 3m --out demo-report
 
 # First two tests at a time; those that assert what they measured have the machine to themselves afterwards.
-test: $(READY) ## run the tests (about 20 minutes on two cores)
+test: $(READY) ## run the tests (about 18 minutes on two cores)
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
-	$(PYTEST) -q -m "alone and $(QUICK)"
+	$(PYTEST) -q -m "alone and $(QUICK)" $$(grep -rl 'mark\.alone' tests)
 
 test-all: test long browsers planted faults ## everything: the tests, long ones, browsers, planted programs live, injected faults
 
-long: $(READY) ## the tests that measure real programs for minutes (about 5 minutes)
+long: $(READY) ## what compiles, starts many processes, measures for minutes (about half an hour)
 	$(PYTEST) -q -m long
 
 browsers: $(READY) ## drive reports of every kind in a Chromium: accessibility, tables, paper (about 3 minutes)
 	$(PYTEST) -q -m browsers
+
+# Ray listens on every address, so both have a network of their own, of which nothing comes out.
+LOOPBACK := ip link set lo up && ip address add 10.77.0.1/24 dev lo && ip address add 10.77.0.2/24 dev lo
+
+cluster: $(READY) ## two nodes of a real Ray and of a real SLURM, and what is killed there (as root, 10 minutes)
+	unshare --net sh -c '$(LOOPBACK) && exec $(PYTEST) -q -m cluster tests/tuners/benches'
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted tests/field

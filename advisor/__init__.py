@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from advisor.notebook.tune import Result as Result
     from advisor.notebook.tune import tune as tune
     from advisor.planning.in_python import plan as plan
+    from advisor.profiles.hooks.step.marked import request as request
     from advisor.workloads.workload import Workload as Workload
 
     __version__: str
 
-__all__ = ["Result", "Workload", "__version__", "plan", "profile", "tune"]
+__all__ = ["Result", "Workload", "__version__", "plan", "profile", "request", "tune"]
 
 _HOMES = {
     "Result": "advisor.notebook.tune",
@@ -22,6 +23,7 @@ _HOMES = {
     "load_ipython_extension": "advisor.notebook.magics",
     "plan": "advisor.planning.in_python",
     "profile": "advisor.notebook.profile",
+    "request": "advisor.profiles.hooks.step.marked",
     "tune": "advisor.notebook.tune",
     "unload_ipython_extension": "advisor.notebook.magics",
 }

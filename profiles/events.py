@@ -16,15 +16,22 @@ Subscribers are knobs (and later strategies): a method named after an event is t
 ``optimizer``   ``(optimizer, value)``: before its first step, and again at a live switch
 ``step``        ``(optimizer, value) -> context manager | None``: around the update
 ``clear``       ``(optimizer, value)``: gradients are cleared
+``serve``       ``(function, root, request, value) -> function``: replaces what answers requests, once
+``gather``      ``(plan, value)``: samples are put together to a request; edit how many, and in which order
+``generate``    ``(arguments, value)``: ``generate`` is called; edit its named arguments
 ==============  ==================================================================================
+
+Where a trained model answers requests ``model``, ``call``, ``forward``, ``output`` and ``serve`` are for that
+one; ``process`` comes again before the first request, since programs set their own after importing torch.
 
 ``environment`` is asked by the parent before the process exists. ``epoch``, ``save`` and ``stop`` are
 flags of the clock: observed, never changed. Evaluation is a root in eval mode, or with gradients off.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
 
 EVENTS = (
     "environment", "process", "loader", "batches", "transfer", "model", "call", "forward", "output",
-    "backward", "gradients", "optimizer", "step", "clear",
+    "backward", "gradients", "optimizer", "step", "clear", "serve", "gather", "generate",
 )  # fmt: skip
 
 Config = Mapping[str, int | str]
@@ -51,6 +58,74 @@ class Subscriber(Protocol):
 
     def prepare(self, config: Any, present: Any) -> None:
         """Told of the whole configuration before it takes effect."""
+
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and named arguments of one call of a model."""
+
+
+@dataclass
+class Reference:
+    """Has a form of 8 bits answer as its weights say, multiplied in floating point, not by its kernels.
+
+    Attributes:
+        known: Such a form is served.
+        answers: It is to answer now.
+    """
+
+    known: bool = False
+    answers: bool = False
+
+    def beside(self, kernel: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
+        """What to serve: ``kernel``, and ``reference`` while that is to answer."""
+        self.known = True
+
+        def answer(*args: Any, **kwargs: Any) -> Any:
+            return reference(*args, **kwargs) if self.answers else kernel(*args, **kwargs)
+
+        return answer
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is known of requests as the first of them comes, for those that make another form of the model.
+
+    Attributes:
+        args: Positional arguments of the model in this request, or the user's ``example_inputs``.
+        kwargs: Named ones.
+        folder: An artefact left here (``.pt2``, ``.onnx``, a state) is kept with the trial; it exists.
+        calibration: Gives inputs of samples on which nothing is judged; empty where none are known.
+        dynamic: The user's word on which sizes vary, as ``torch.export`` takes it; ``None`` without.
+        reference: A form that has one says so here.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    folder: Path
+    calibration: "Callable[[], Iterable[Inputs]]" = lambda: ()
+    dynamic: Any = None
+    reference: Reference = field(default_factory=Reference)
+
+
+@dataclass
+class Serving:
+    """What ``Request`` is made of beside its inputs; whoever runs the target fills it in before."""
+
+    folder: Path = field(default_factory=Path)
+    example: "Callable[[], Inputs | None]" = lambda: None
+    calibration: "Callable[[], Iterable[Inputs]]" = lambda: ()
+    dynamic: Any = None
+    reference: Reference = field(default_factory=Reference)
+    models: int = 0
+
+    def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request:
+        """The first request, which the next model gets with these arguments; each has a folder of its own."""
+        given = self.example()
+        args, kwargs = given if given is not None else (args, kwargs)
+        self.models += 1
+        folder = self.folder if self.models == 1 else self.folder / f"model-{self.models}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return Request(args, kwargs, folder, self.calibration, self.dynamic, self.reference)
 
 
 class Refusal(Exception):
@@ -70,6 +145,7 @@ class Run:
 
     Attributes:
         events: Those on which anyone acts now; looked up on every step, hence no method.
+        serving: What those that answer requests in another way are told beside the first one.
         reload: Emits ``loader`` for the loaders in use, where somebody watches them.
     """
 
@@ -84,6 +160,7 @@ class Run:
         self._present = dict(present)
         self._refusal = refusal
         self.training_dataset = training_dataset
+        self.serving = Serving()
         self.config: dict[str, int | str] = dict(present)
         self.applied: set[str] = set()
         self.refused: dict[str, str] = {}
@@ -199,6 +276,24 @@ class Run:
             function = self._guard(name, method, function, root, value, default=function)
         return function
 
+    def serve(
+        self, function: Callable[..., Any], root: "Module", args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[..., Any]:
+        """What to call in place of the root's own bound forward from the first request on.
+
+        Args:
+            function: What ``call`` made of the forward.
+            root: The model.
+            args: Of the first call.
+            kwargs: Of the first call.
+        """
+        if "serve" not in self.events:
+            return function
+        request = self.serving.request(args, kwargs)
+        for name, method, value in self._at("serve"):
+            function = self._guard(name, method, function, root, request, value, default=function)
+        return function
+
     def forward(self, root: "Module") -> AbstractContextManager[Any]:
         """Around a root forward in training."""
         return self._contexts("forward", root)
@@ -236,6 +331,11 @@ class Run:
         """Gradients are cleared."""
         for name, method, value in self._at("clear"):
             self._guard(name, method, optimizer, value)
+
+    def edit(self, event: str, subject: Any) -> None:
+        """What is about to be used at ``gather`` or ``generate`` may be edited."""
+        for name, method, value in self._at(event):
+            self._guard(name, method, subject, value)
 
     def _contexts(self, event: str, subject: Any) -> AbstractContextManager[Any]:
         subscribers = self._at(event)
@@ -292,10 +392,8 @@ class _Together(ExitStack):
         self._contexts = contexts
 
     def __enter__(self) -> Self:
-        try:
+        with ExitStack() as entered:
             for context in self._contexts:
-                self.enter_context(context)
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
+                entered.enter_context(context)
+            self.push(entered.pop_all())
         return self

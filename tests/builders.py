@@ -15,6 +15,7 @@ from advisor.profiles.facts.profile import (
 )
 from advisor.profiles.facts.recorded import DeviceFacts, OpCost, Window
 from advisor.profiles.facts.replayed import Share
+from advisor.profiles.facts.served import ServedFacts
 from advisor.tuners.knob import AnyKnob, Refused, Value
 
 A_GPU = Gpu(name="NVIDIA H200", uuid="GPU-0", memory_bytes=139 * 2**30, capability=(9, 0))
@@ -87,6 +88,14 @@ def a_profile(
         parts: dict[str, Any] = {f"{part}_ms": spent for part, spent in phases_ms.items()}
         profile = replace(profile, phases=StepPhases(step_ms=10.0, steps=20, **parts))
     return replace(profile, **facts)
+
+
+def a_served_profile(
+    machine: Machine | None = None, *, phases_ms: dict[str, float] | None = None, **served: Any
+) -> Profile:
+    """Requests of 10 ms to a trained model; ``served`` is what was seen beside their times."""
+    profile = a_profile(machine, phases_ms=phases_ms or {"forward": 10.0})
+    return replace(profile, run=RunFacts(clock="request", num_threads=2), served=ServedFacts(**served))
 
 
 def a_rich_profile(machine: Machine | None = None, **facts: Any) -> Profile:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from postgresql import MISSING, NOT_INSTALLED, a_server
-from supervised import MARK, marked
+from supervised import MARK, marked, until
 from warm import Warm
+from warm_trials import WarmSubprocess
 
 from advisor.stages.device_lock import FOLDER_VARIABLE
+from advisor.tuners.launching import launch, zygote
 
 
 @pytest.fixture
@@ -61,7 +63,16 @@ def warm(_warm_server: Warm) -> Iterator[Warm]:
     _warm_server.end_children()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def warm_trials(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Launchers fork trials from the warm server; none may be left at the end of the test."""
+    for module in (launch, zygote):
+        monkeypatch.setattr(module, "subprocess", WarmSubprocess(warm))
+    yield
+    until(lambda: not warm.remaining())
+
+
+@pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """The URL of a PostgreSQL server; each test makes a database of its own there."""
     if MISSING:
@@ -117,6 +128,22 @@ def _nothing_compiled_before() -> None:
 @pytest.fixture(autouse=True)
 def _nothing_compiled() -> None:
     _forget_compilations()
+
+
+@pytest.fixture(autouse=True)
+def _migrations_of_optuna_are_read_once() -> None:
+    """For each new storage Optuna compiles all of them, which takes longer than most tests."""
+    storage: Any = sys.modules.get("optuna.storages._rdb.storage")
+    if storage is not None:
+        make, kept = storage._VersionManager._create_alembic_script, list[Any]()
+
+        def once(manager: object) -> Any:
+            if not kept:
+                kept.append(make(manager))
+            return kept[0]
+
+        if make.__name__ != once.__name__:
+            storage._VersionManager._create_alembic_script = once
 
 
 def _forget_compilations() -> None:

@@ -49,3 +49,14 @@ def controls(text: str) -> set[str]:
 
 def asset(name: str) -> str:
     return resources.files("advisor.templates").joinpath(name).read_text(encoding="utf-8")
+
+
+def visible(html: str) -> str:
+    """The text of a page, without scripts and labels of pictures."""
+    tree = parse(html)
+    parts = []
+    for node in elements(tree, "body")[0].iter():
+        hidden = node.tag in (HTML + "script", SVG + "text")
+        parts.append("" if hidden else node.text or "")
+        parts.append(node.tail or "")
+    return " ".join(parts)

@@ -3,7 +3,7 @@
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,13 +63,22 @@ class Owner:
 @contextmanager
 def a_launch(folder: Path, *command: str, **variables: str) -> Iterator[ExecLaunch]:
     """A command that runs in ``folder``; torch's scripts are those of this Python."""
+    with launched(folder, command, variables, None) as launch:
+        yield launch
+
+
+@contextmanager
+def launched(
+    folder: Path, command: tuple[str, ...], variables: Mapping[str, str], asked: Mapping[str, str] | None
+) -> Iterator[ExecLaunch]:
+    """The same where ranks on other machines are wanted, too, each with what is ``asked`` of it."""
     trial = folder / "trial"
     trial.mkdir(mode=0o700)
     bin_folder = os.path.dirname(sys.executable)
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment = {**bare, "OMP_NUM_THREADS": "1", "PATH": f"{bin_folder}:{os.environ['PATH']}", **variables}
     spec = TrialSpec(0, Target("exec", command[0], command[1:], str(folder)), str(trial))
-    launch = ExecLaunch(command, spec, environment)
+    launch = ExecLaunch(command, spec, environment, asked=asked)
     try:
         yield launch
     finally:

@@ -14,6 +14,12 @@ PRELOAD = [
     "advisor.tuners.mechanisms.parameter_server.key_value",
     "advisor.tuners.mechanisms.parameter_server.key_value_server",
     "advisor.tuners.trial.script_ranks", "advisor.tuners.strategies",
+    # what a strategy imports when a model is wrapped
+    "torch.distributed.algorithms.ddp_comm_hooks.default_hooks", "torch.distributed.optim",
+    "torch.distributed.algorithms.model_averaging.averagers", "torch.distributed.pipelining",
+    "torch.nn.attention.flex_attention", "advisor.tuners.mechanisms.pipeline.pipelined",
+    "advisor.tuners.mechanisms.pipeline.stage_proof", "advisor.tuners.mechanisms.tensor.sharded",
+    "advisor.tuners.mechanisms.tensor.tensor_plan", "advisor.tuners.mechanisms.tensor.split_attention",
 ]  # fmt: skip
 
 

@@ -33,6 +33,9 @@ class LookedAt(Protocol):
     def steps_ns(self, steps: int, seconds: float = 0.0, limit_s: float = ...) -> tuple[int, ...]:
         """Make so many steps, and for so long, but no longer than the limit; what each took."""
 
+    def phases_ns(self, spent: int) -> dict[str, int]:
+        """The parts of steps that took so long together."""
+
     def leave_out(self, part: str | None) -> None:
         """From the next step on."""
 
@@ -44,7 +47,7 @@ def looked_at(session: LookedAt, command: Message) -> Message:
             wall_ns = session.steps_ns(command.steps, command.seconds, command.limit_s)
             spent = sum(wall_ns)
             return Observed(
-                wall_ns, spent, (0,) * len(wall_ns), {}, {"forward": spent}, all_flagged=False,
+                wall_ns, spent, (0,) * len(wall_ns), {}, session.phases_ns(spent), all_flagged=False,
                 seconds=spent / 1e9, other_cpus=0.0, throttled=((0, 0), (0, 0)),
             )  # fmt: skip
         case Probe():

@@ -34,6 +34,9 @@ class Effect:
         memory: Factor of the peak of memory.
         grows_bytes: By which the peak rises with every step.
         loss: Relative error of every loss.
+        one_in_fifty: Factor of the time of every fiftieth step more.
+        wrong: Relative error of what a model answers.
+        saturates: That error is of its kernels alone; their dequantised reference has none.
         refuses: The knob that declines, and why.
         fails: How its process fails.
         after: Steps that it makes under them before that.
@@ -46,6 +49,9 @@ class Effect:
     memory: float = 1.0
     grows_bytes: int = 0
     loss: float = 0.0
+    one_in_fifty: float = 1.0
+    wrong: float = 0.0
+    saturates: bool = False
     refuses: tuple[str, str] | None = None
     fails: Failure | None = None
     after: int = 0
@@ -65,11 +71,15 @@ class Program:
         between: Spread of that of a whole process.
         parts: Shares of a step (0 to 1) that its phases take, by name; ``input_wait`` is one of them.
         steps: After which it ends by itself.
+        loads_late: It makes the first iterator of a loader as its training begins, where it can wait.
         repeats: Its state can be kept, and steps repeated from it.
         seed: Of the noise.
         without: What a step takes with a part left out (``loader``, ``optimizer`` ...), as factors of its
             time; others change nothing. ``None`` for a program that cannot be looked at closely.
         after_without: What it takes once a part was left out and is back.
+        samples: Of those that answers are judged by, where it is a model that answers.
+        feeds_itself: It goes on from what it answered, so a changed one is asked otherwise.
+        inputs_once: Each input of it comes once, as in a script that answers one after the other.
         load: CPUs that other processes take at a time; a step takes so many times its time more.
         failed: How often each effect has made a process fail.
     """
@@ -82,12 +92,16 @@ class Program:
     between: float = 0.002
     parts: Callable[[Config], Mapping[str, float]] = lambda config: {}
     steps: int | None = None
+    loads_late: bool = True
     repeats: bool = True
     seed: int = 0
     profile: Profile = field(default_factory=a_rich_profile)
     failed: dict[Effect, int] = field(default_factory=dict)
     without: Mapping[str, float] | None = None
     after_without: float = 1.0
+    samples: int = 0
+    inputs_once: bool = False
+    feeds_itself: bool = False
     load: Callable[[float], float] = lambda now: 0.0
 
     def of(self, config: Config) -> list[Effect]:

@@ -8,12 +8,13 @@ two runs with the same seed are the same.
 
 import math
 import random
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
+from remembered_progress import Told
+from replayed_answers import taken
 from replayed_looks import looked_at
 from replayed_program import CACHED, PEAK_BYTES, Config, Effect, Program
 
@@ -22,6 +23,7 @@ from advisor.profiles.facts.observed import MemoryUse
 from advisor.result.document import ResultData
 from advisor.runs.tune import tune
 from advisor.stages.launching import Caller
+from advisor.tuners.benches.engine import Engine
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Answer, Session, SessionEnded
@@ -30,40 +32,8 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.trial.messages import Compiled, Facts, Message, Slot, SlotMeasured, TrialOutcome
 from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, StateKept
+from advisor.tuners.trial.served_messages import InputsTaken, TakeInputs, TakeOutputs
 from advisor.tuners.trial.spec import Target
-
-
-class Told:
-    """A ``Progress`` that remembers, and presses Ctrl-C when it is told something.
-
-    Attributes:
-        said: Everything, in order.
-    """
-
-    def __init__(self, interrupt_at: str | None = None) -> None:
-        self.said: list[str] = []
-        self._interrupt_at = interrupt_at
-
-    def begin(self, text: str) -> None:
-        self.say(text)
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-        if self._interrupt_at is not None and self._interrupt_at in text:
-            self._interrupt_at = None
-            signal.raise_signal(signal.SIGINT)
-
-    def part(self, text: str) -> None:
-        self.say(text)
-
-    def trial(self, number: int, text: str, best: str, left_s: float) -> None:
-        self.say(f"trial {number}: {text}")
-
-    def waiting(self, what: str, seconds: float) -> None:
-        """Nothing is worth remembering of it."""
-
-    def warn(self, text: str) -> None:
-        self.said.append(f"warning: {text}")
 
 
 @dataclass
@@ -120,6 +90,7 @@ class ReplayedSession(Session):
         self._began = launcher.now
         self._pace = math.exp(launcher.source.gauss(0.0, launcher.program.between))
         self._made = self._made_so = 0  # steps, and those since it was switched
+        self._answered = 0  # requests whose outputs were taken
         self._busy_s = self._beside_s = 0.0  # of CPUs: this process, and others beside it
         self._part: str | None = None
         self._marred = 1.0
@@ -138,10 +109,19 @@ class ReplayedSession(Session):
     def outcome(self) -> TrialOutcome | None:
         return self._left
 
+    def ready(self) -> bool:
+        """It waits before its first batch as told, unless the program loads in its own way."""
+        program, waits = self._of.program, bool(self._options.get("waits"))
+        self._wait(max(0.0, self._began + program.startup_s - self._of.now), "start")
+        if not program.loads_late:
+            self._step()
+        return waits and program.loads_late
+
     def first_step(self) -> float:
         program = self._of.program
         self.startup_s = program.startup_s + self._compile_s
-        self._wait(max(0.0, self._began + self.startup_s - self._of.now), "start")
+        compile_s = self._compile_s if self._options.get("waits") else 0.0  # which begins after the wait
+        self._wait(max(0.0, self._began + self.startup_s - compile_s - self._of.now) + compile_s, "start")
         if compiles(self._config) and self._of.compiled_by is None:
             self._of.compiled_by = self
         self._step()
@@ -173,7 +153,7 @@ class ReplayedSession(Session):
             applied=tuple(name for name in self._changed if name not in refused),
             refused=refused,
         )
-        work = float(self._config.get("batch_size", 32))
+        work = float(self._config.get("serving_batch", self._config.get("batch_size", 32)))
         return Slot(tuple(spent), work, self._busy_s - busy_s, other_cpu_s=self._beside_s - beside_s)
 
     def window(
@@ -209,6 +189,21 @@ class ReplayedSession(Session):
             return cast(Answer, StateKept("its state is not kept"))
         if isinstance(command, Relearn):
             return cast(Answer, self._relearned(command))
+        if isinstance(command, TakeOutputs):
+            wrong = sum(each.wrong for each in self._effects)
+            program, samples = self._of.program, self._of.program.samples
+            if command.reference:
+                known = any(each.saturates for each in self._effects)
+                samples, wrong = samples if known else 0, 0.0
+            once = program.inputs_once or program.feeds_itself
+            other = round(1e9 * wrong) if program.feeds_itself and not command.inputs else 0
+            outputs = taken(command, samples, wrong, self._answered + other if once else None)
+            self._answered += 0 if command.inputs else outputs.count
+            return cast(Answer, outputs)
+        if isinstance(command, TakeInputs):
+            Path(command.path).parent.mkdir(parents=True, exist_ok=True)
+            Path(command.path).touch()
+            return cast(Answer, InputsTaken(min(self._of.program.samples, command.most)))
         if self._of.program.without is None:
             raise TrialFailed(Failure("environment", f"a replayed program cannot {type(command).__name__}"))
         return cast(Answer, looked_at(self, command))
@@ -224,6 +219,11 @@ class ReplayedSession(Session):
         while (len(spent) < steps or sum(spent) < seconds) and sum(spent) < limit_s:
             spent.append(self._step())
         return tuple(round(1e9 * each) for each in spent)
+
+    def phases_ns(self, spent: int) -> dict[str, int]:
+        """The parts of steps that took so long together; of a program without any all is forward."""
+        parts = self._of.program.parts(self._config) or {"forward": 1.0}
+        return {name: round(share * spent) for name, share in parts.items()}
 
     def _relearned(self, command: Relearn) -> Relearned:
         """The first losses once more, as a fresh process would have them under the same configuration."""
@@ -276,7 +276,7 @@ class ReplayedSession(Session):
                 self._fail(effect, effect.fails)
         seconds = program.step_s * self._pace * math.exp(self._of.source.gauss(0.0, program.noise))
         for effect in effects:
-            seconds *= effect.step
+            seconds *= effect.step * (effect.one_in_fifty if self._made % 50 == 49 else 1.0)
         seconds *= self._marred * (program.without or {}).get(self._part or "", 1.0)
         load = program.load(self._of.now)
         self._busy_s += seconds
@@ -339,33 +339,61 @@ class Replay:
     Attributes:
         said: All that the user was told.
         launcher: Knows what was started; nothing lives any more.
+        when: Seconds and launches when it was told.
     """
 
     result: ResultData
     said: list[str]
     launcher: ReplayingLauncher
+    when: list[tuple[float, int]] = field(default_factory=list)
+
+    def verdict(self) -> tuple[float, int]:
+        """Seconds and launches after which a change stood confirmed for the first time.
+
+        Raises:
+            StopIteration: None ever did.
+        """
+        return next(
+            at for at, text in zip(self.when, self.said, strict=True) if text.startswith("confirmed: ")
+        )
 
 
-def replayed(program: Program, folder: Path, *, interrupt_at: str | None = None, **options: Any) -> Replay:
+class Placing(Engine, Protocol):
+    """An engine whose nodes' time runs beside a launcher's."""
+
+    here: ReplayingLauncher | None
+
+
+def replayed(
+    program: Program,
+    folder: Path,
+    *,
+    interrupt_at: str | None = None,
+    engine: Placing | None = None,
+    **options: Any,
+) -> Replay:
     """Run ``tune`` on a program.
 
     Args:
         program: What is tuned.
         folder: For what the run writes.
         interrupt_at: The user presses Ctrl-C when told something that holds this.
+        engine: Has benches on other nodes.
         options: Of ``Settings``; a budget of two minutes unless given.
 
     Raises:
         AdvisorError: As ``tune`` does.
     """
     launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
-    told = Told(interrupt_at)
+    told = Told(interrupt_at, lambda: (launcher.now, launcher.launches))
 
     def launching(settings: Settings, trials: Path, caller: Caller) -> Launcher:
         launcher.waiting = caller.waiting
         return launcher
 
     settings = Settings(target=TargetRequest(kind="module", name="train"), **{"budget_s": 120.0, **options})
-    result = tune(settings, told, launching=launching, clock=lambda: launcher.now)
+    if engine is not None:
+        engine.here = launcher
+    result = tune(settings, told, launching=launching, clock=lambda: launcher.now, engine=engine)
     assert not launcher.live, "a process is left"
-    return Replay(result, told.said, launcher)
+    return Replay(result, told.said, launcher, told.when)

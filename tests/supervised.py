@@ -45,7 +45,7 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def until(what: Callable[[], bool], limit_s: float = 5.0) -> float:
+def until(what: Callable[[], bool], limit_s: float = 30.0) -> float:
     """Wait for something to become true; seconds it took."""
     began = time.monotonic()
     while not what():
@@ -82,7 +82,7 @@ class Supervised:
         """Write to the supervisor as the tuner does."""
         os.write(self.control, text.encode())
 
-    def end(self, limit_s: float = 5.0) -> Ended:
+    def end(self, limit_s: float = 30.0) -> Ended:
         """Wait for the end and return what the supervisor reports."""
         self.process.wait(limit_s)
         with open(self._status) as status:

@@ -51,11 +51,12 @@ def biased() -> Program:
     return Program(a_series(bias=0.04))
 
 
-def test_identical_arms_are_never_recommended() -> None:
+@pytest.mark.parametrize("runs", [12, pytest.param(50, marks=pytest.mark.long)])
+def test_identical_arms_are_never_recommended(runs: int) -> None:
     noisy = Program(a_series(noise=0.15))
-    decided = [decide(noisy, seed) for seed in range(50)]
+    decided = [decide(noisy, seed) for seed in range(runs)]
     assert not any(each.recommended for each in decided)
-    assert sum(each.nominated for each in decided) > 25  # the search has been tempted
+    assert sum(each.nominated for each in decided) > runs // 2  # the search has been tempted
     assert any(each.instances >= 6 for each in decided)
 
 

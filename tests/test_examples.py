@@ -76,7 +76,7 @@ def test_a_step_of_the_workload_file_runs() -> None:
     spec.loader.exec_module(module)
     workload = module.workload
     assert isinstance(workload, Workload)
-    assert workload.loss is not None
+    assert workload.loss is not None and workload.optimizer is not None
 
     model, data = workload.model(), workload.dataset()
     optimizer = workload.optimizer(model.parameters())

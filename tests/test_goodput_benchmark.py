@@ -148,6 +148,7 @@ def test_points_that_follow_no_noise_scale_exactly_leave_an_interval(goodput: An
     assert noise.low < noise.estimate * 0.8 and noise.high > noise.estimate * 1.2
 
 
+@pytest.mark.long
 def test_errors_of_the_noise_scale_cost_more_the_larger_they_are(goodput: Any) -> None:
     tasks = {"made up": a_task(goodput, *(int(10 * 1.5**step) for step in range(18)))}
     little, much = (goodput.with_errors(tasks, error) for error in (0.01, 2.0))

@@ -20,13 +20,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 MESSAGE_BYTES = 2**18
-DESCRIPTORS = 3  # stdout, stderr, and where the exit status goes
+MOST_DESCRIPTORS = 16  # stdout, stderr, where the exit status goes, stdin, and those a child asks for
 LOADED = (
     "torch",
     "torch._dynamo",
@@ -110,6 +112,7 @@ class Warm:
         cwd: Path | str | None = None,
         env: Mapping[str, str] | None = None,
         stdin: int | None = None,
+        passes: Sequence[int] = (),
     ) -> Child:
         """Start ``python *arguments``, of whose options ``-c`` and ``-m`` are understood.
 
@@ -118,6 +121,7 @@ class Warm:
             cwd: Its folder; by default that of the test.
             env: Its environment; by default that of the test, with ``OMP_NUM_THREADS=1``.
             stdin: A descriptor; by default its input is empty.
+            passes: Descriptors that it has as well; their numbers there are its last argument.
         """
         connection = self._connected()
         out, err = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
@@ -126,8 +130,9 @@ class Warm:
             "arguments": [str(argument) for argument in arguments],
             "cwd": str(cwd or Path.cwd()),
             "env": dict(env) if env is not None else {**os.environ, "OMP_NUM_THREADS": "1"},
+            "stdin": stdin is not None,
         }
-        passed = [out.fileno(), err.fileno(), status_write] + ([] if stdin is None else [stdin])
+        passed = [out.fileno(), err.fileno(), status_write, *([] if stdin is None else [stdin]), *passes]
         socket.send_fds(connection, [json.dumps(job).encode()], passed)
         os.close(status_write)
         child = Child(int(connection.recv(64)), status_read, out, err)
@@ -144,6 +149,11 @@ class Warm:
         finally:
             child.kill()
         return subprocess.CompletedProcess(arguments, child.wait(), out, err)
+
+    def remaining(self) -> list[psutil.Process]:
+        """What lives below the server."""
+        server = psutil.Process(self._process.pid) if self._process is not None else None
+        return [] if server is None else server.children(recursive=True)
 
     def end_children(self) -> None:
         """End the children that a test has left."""
@@ -189,7 +199,7 @@ def _serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
             _tell_ended(statuses)
         if connection.fileno() not in ready:
             continue
-        data, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, DESCRIPTORS + 1)
+        data, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, MOST_DESCRIPTORS)
         if not data:
             for pid in statuses:
                 os.kill(pid, signal.SIGKILL)
@@ -222,7 +232,9 @@ def _tell_ended(statuses: dict[int, int]) -> None:
 def _become(job: dict[str, Any], descriptors: list[int]) -> None:
     """Make this process the child that was asked for, and run what it is to run."""
     given = descriptors[3:]
-    stdin = given[0] if given else os.open(os.devnull, os.O_RDONLY)
+    stdin = given.pop(0) if job["stdin"] else os.open(os.devnull, os.O_RDONLY)
+    if given:
+        job["arguments"].append(",".join(map(str, given)))
     for place, descriptor in enumerate((stdin, *descriptors[:2])):
         os.dup2(descriptor, place)
         os.close(descriptor)

@@ -5,6 +5,7 @@ import re
 
 from advisor.base.errors import UsageError, clean
 
+OF_REQUESTS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 MAX_S = 30 * 24 * 3600.0
 FORMS = "`10s`, `10m` or `2h`"
@@ -33,6 +34,31 @@ def parse_duration(text: str) -> float:
     if seconds > MAX_S:
         raise UsageError(f"'{shown}' is more than 30 days", hint=FORMS)
     return seconds
+
+
+def parse_latency(text: str) -> float:
+    """Seconds, from one number with a unit: ``20ms``, ``0.5s``.
+
+    Raises:
+        UsageError: No unit, an unknown one, or not more than zero.
+    """
+    shown, parts, hint = clean(text.strip(), 60), _parts(text.strip()), "`20ms` or `0.5s`"
+    if parts is None or len(parts) != 1 or parts[0][1] not in OF_REQUESTS:
+        raise UsageError(f"'{shown}' is not a time of a request", hint=hint)
+    seconds = parts[0][0] * OF_REQUESTS[parts[0][1]]
+    if not 0 < seconds < math.inf:
+        raise UsageError("a latency limit is more than zero", hint=hint)
+    return seconds
+
+
+def write_latency(seconds: float) -> str:
+    """A time of a request with three digits: ``18.2 ms``, ``2 s``."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def write_rate(per_s: float) -> str:
+    """Requests per second with three digits at least: ``31.2 requests/s``."""
+    return f"{per_s:,.0f} requests/s" if per_s >= 100 else f"{per_s:.3g} requests/s"
 
 
 def write_duration(seconds: float) -> str:

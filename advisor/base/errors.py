@@ -137,12 +137,16 @@ def clean(text: str, limit: int = MAX_USER_TEXT) -> str:
     Newlines become spaces, lone surrogates are shown as ``\\xff`` escapes; what a runner of pipelines would
     take for a command (``::error``, ``##[error]``) gets a backslash.
     """
-    shown = text.encode("utf-8", "surrogateescape" if _has_byte_surrogates(text) else "backslashreplace")
-    readable = shown.decode("utf-8", "backslashreplace")
-    kept = "".join(" " if c in NEWLINES else c for c in readable if c in NEWLINES or not _is_control(c))
+    kept = text if text.isprintable() else _printable(text)
     if "::" in kept or "##[" in kept:
         kept = RUNNER_COMMAND.sub(r"\\", kept)
     return kept if len(kept) <= limit else kept[: limit - 3] + "..."
+
+
+def _printable(text: str) -> str:
+    shown = text.encode("utf-8", "surrogateescape" if _has_byte_surrogates(text) else "backslashreplace")
+    readable = shown.decode("utf-8", "backslashreplace")
+    return "".join(" " if c in NEWLINES else c for c in readable if c in NEWLINES or not _is_control(c))
 
 
 def _has_byte_surrogates(text: str) -> bool:

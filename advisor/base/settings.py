@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from advisor.base.errors import UsageError
+from advisor.base.unit import Unit
 
 Value = int | str
-Objective = Literal["goodput", "throughput", "memory"]
+Objective = Literal["goodput", "throughput", "memory", "latency", "requests"]
 
+OF_REQUESTS = ("latency", "requests")  # objectives of a model that is trained already
 MAX_TRIALS = 2_000
 GRACE = 0.2  # of the budget, by which a run may exceed it to end what it has begun
 MAX_SEED = 2**32 - 1
@@ -51,6 +53,9 @@ class Settings:
         allow_writes: Every launch may change files that exist where the system cannot keep its writes apart.
         out: Folder of the report; ``None`` writes none.
         storage: A storage URL; ``None`` keeps the study in memory of this call alone.
+        max_loss: Of the user's metric, relative, that a faster form of a trained model may have.
+        latency_limit_s: Seconds that a request may take from its arrival on; ``None`` for no limit.
+        on: Which engine has benches on further nodes; ``here`` for none.
         price_per_hour: Of the machine, in any currency.
         command: What the user typed, for the report.
 
@@ -81,13 +86,21 @@ class Settings:
     min_gain: float = 0.02
     confidence: float = 0.99
     seed: int = 0
+    on: str = "here"
     price_per_hour: float | None = None
+    max_loss: float = 0.01
+    latency_limit_s: float | None = None
     command: tuple[str, ...] = ()
 
     @property
     def grace_s(self) -> float:
         """By which the budget may be exceeded."""
         return GRACE * self.budget_s
+
+    @property
+    def unit(self) -> Unit:
+        """What the run is counted in."""
+        return Unit.REQUEST if self.objective in OF_REQUESTS else Unit.STEP
 
     def __post_init__(self) -> None:
         if self.budget_s <= 0:
@@ -100,6 +113,10 @@ class Settings:
             )
         if not 0 <= self.min_gain < 1:
             raise UsageError("--min-gain lies between 0% and 100%", where="--min-gain", hint="`2%` or `0.02`")
+        if not 0 < self.max_loss < 1:
+            raise UsageError("--max-loss lies between 0% and 100%", where="--max-loss", hint="`1%` or `0.01`")
+        if self.latency_limit_s is not None:
+            self._check_limit(self.latency_limit_s)
         if not 0.5 < self.confidence < 1:
             raise UsageError("--confidence must lie between 0.5 and 1", where="--confidence", hint="`0.95`")
         if not 0 <= self.seed <= MAX_SEED:
@@ -116,6 +133,27 @@ class Settings:
                 where=f"--fix {name}, --knob {name}",
                 hint="leave one of the two out",
             )
+
+    def _check_limit(self, limit_s: float) -> None:
+        where = "--latency-limit"
+        if not 0 < limit_s < math.inf:
+            raise UsageError("a latency limit is more than zero", where=where, hint=f"`{where} 20ms`")
+        if self.unit is not Unit.REQUEST:
+            raise UsageError(
+                f"--latency-limit is for requests, and the objective is {self.objective}",
+                where=where,
+                hint="`--objective requests`, or `latency`",
+            )
+
+
+def objective_of_unit(objective: str) -> Objective:
+    """An objective under which a program is counted in the same unit as under one that a result names."""
+    match objective:
+        case "latency":
+            return "latency"
+        case "requests":
+            return "requests"
+    return "goodput"
 
 
 class Progress(Protocol):

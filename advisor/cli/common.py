@@ -1,13 +1,15 @@
 """Options that mean the same wherever they stand; a command puts them on as decorators."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from advisor.base.durations import parse_duration
+from advisor.base.durations import parse_duration, parse_latency
 from advisor.base.errors import UsageError
 from advisor.base.settings import MAX_TRIALS
 from advisor.cli import values
 from advisor.cli.configuration import Form
 from advisor.cli.options import Decorator, setting
+from advisor.tuners.benches.engines import NAMES as ENGINES
 
 DEFAULT_OUT = "advisor-report"
 
@@ -47,6 +49,14 @@ CONFIDENCE = setting(
 )
 STORED = setting("--storage", type=str, metavar="URL", group="What to run", help="Where studies are stored.")
 DRY_RUN = setting("--dry-run", group="Output", help="Say what would be done; starts and writes nothing.")
+ON = setting(
+    "--on",
+    type=values.Choice(("here", *ENGINES)),
+    metavar="ENGINE",
+    group="What to run",
+    default_text="here",
+    help="Where further nodes come from: ray or slurm.",
+)
 QUIET = setting("--quiet", group="Output", help="No progress.")
 NO_COLOR = setting("--no-color", group="Output", help="No colour.")
 ALLOW_WRITES = setting(
@@ -128,7 +138,7 @@ def objective(help: str) -> Decorator:
     """``--objective``."""
     return setting(
         "--objective",
-        type=values.Choice(("goodput", "throughput", "memory"), later=("latency", "energy")),
+        type=values.Choice(("goodput", "throughput", "memory", "latency", "requests"), later=("energy",)),
         metavar="NAME",
         group="What counts",
         default_text="goodput",
@@ -136,17 +146,33 @@ def objective(help: str) -> Decorator:
     )
 
 
-def min_gain(help: str) -> Decorator:
-    """``--min-gain``."""
+def max_loss(help: str) -> Decorator:
+    """``--max-loss``."""
+    return _share("--max-loss", values.max_loss, "1%", help)
+
+
+def latency_limit(help: str) -> Decorator:
+    """``--latency-limit``."""
     return setting(
-        "--min-gain",
-        read=values.min_gain,
-        metavar="SHARE",
-        form=Form((float, int, str)),
+        "--latency-limit",
+        read=parse_latency,
+        metavar="TIME",
         group="What counts",
-        default_text="2%",
+        default_text="none",
         help=help,
     )
+
+
+def min_gain(help: str) -> Decorator:
+    """``--min-gain``."""
+    return _share("--min-gain", values.min_gain, "2%", help)
+
+
+def _share(name: str, read: Callable[[str], float], default: str, help: str) -> Decorator:
+    return setting(
+        name, read=read, metavar="SHARE", form=Form((float, int, str)), group="What counts",
+        default_text=default, help=help,
+    )  # fmt: skip
 
 
 def report_folder(out: str | None) -> Path:

@@ -34,7 +34,9 @@ def plan(settings: Settings, url: StorageUrl, *, as_json: bool) -> str:
         "stages": list(STAGES), "budget_s": settings.budget_s, "trials": settings.trials,
         "objective": settings.objective, "knobs": knobs or "every knob that applies", "fixed": settings.fixed,
         "not_tried": _not_tried(settings),
-        "min_gain": settings.min_gain, "confidence": settings.confidence, "seed": settings.seed,
+        "min_gain": settings.min_gain, "max_loss": settings.max_loss,
+        "latency_limit_s": settings.latency_limit_s,
+        "confidence": settings.confidence, "seed": settings.seed,
         "storage": str(url), "study": settings.study, "out": str(out), "starts": starts(target),
         "writes": [*written(out, FILES), *([] if url.in_memory else [url.shown])],
     }  # fmt: skip

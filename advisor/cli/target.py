@@ -16,7 +16,7 @@ from advisor.cli.platforms import check_platform
 from advisor.cli.source import defines, line_of_call, model_classes, only_defines, read_source
 from advisor.cli.torch_needed import with_torch
 from advisor.cli.values import did_you_mean
-from advisor.tuners.launching.exec_command import check_command, only_observed, several_machines
+from advisor.tuners.launching.exec_command import check_command
 
 PYTHON = (".py", ".pyw", "")
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".pkl", ".safetensors")
@@ -97,8 +97,6 @@ def _command(other: str | None, words: tuple[str, ...], command: str) -> TargetR
             hint=f"`advisor {command} --exec -- torchrun --nproc-per-node 2 {clean(other)}`",
         )
     check_command(words, Path.cwd())
-    if command == "tune" and several_machines(words, Path.cwd()) is not None:
-        raise only_observed()
     return TargetRequest(kind="exec", name=words[0], args=words[1:])
 
 

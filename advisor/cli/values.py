@@ -85,6 +85,16 @@ def seed(written: str) -> int:
     return int(written)
 
 
+def max_loss(written: str) -> float:
+    """A share above 0 and less than 1, or a percentage."""
+    share, is_percent = _share(written)
+    if share is None or (share >= 1 and not is_percent):
+        raise UsageError(f"'{clean(written, 60)}' is not a share", hint="`1%` or `0.01`")
+    if not 0 < share < 1:
+        raise UsageError("--max-loss lies between 0% and 100%", hint="`1%` or `0.01`")
+    return share
+
+
 def min_gain(written: str) -> float:
     """A share of at least 0 and less than 1, or a percentage."""
     share, is_percent = _share(written)

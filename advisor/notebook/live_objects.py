@@ -14,7 +14,7 @@ from advisor.tuners.knobs.channels_last import ChannelsLast
 from advisor.tuners.knobs.execution import DYNAMIC
 from advisor.tuners.knobs.sdpa_backend import BACKENDS
 from advisor.tuners.mechanisms.blocks import repeated_blocks
-from advisor.tuners.mechanisms.compiling import COMPILE
+from advisor.tuners.mechanisms.compiling import COMPILE, FREEZING, mode_of
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -166,12 +166,14 @@ def _compile(model: "Module", config: Config) -> None:
     mode, region = str(config["execution"]), str(config.get("compile_region", "model"))
     if not mode.startswith(COMPILE):
         raise Refused("what TorchScript makes of a model is another object")
+    if mode == FREEZING:
+        raise Refused("weights are frozen for the whole process: torch._inductor.config.freezing = True")
     if region not in ("model", "blocks"):
         raise Refused(f"compiled is the {region.replace('+', ' with the ')}, which is a function of the loop")
     if getattr(model, "_compiled_call_impl", None) is not None or hasattr(model, "_orig_mod"):
         raise Refused("torch.compile was called on the model already")
     how: dict[str, Any] = {
-        "mode": mode.removeprefix(COMPILE).removeprefix("-") or None,
+        "mode": mode_of(mode),
         "dynamic": DYNAMIC[str(config.get("dynamic", "auto"))],
     }
     with warnings.catch_warnings():  # torch's compiler imports what torch marks as deprecated

@@ -10,9 +10,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
-from advisor.base.durations import parse_duration
+from advisor.base.durations import parse_duration, parse_latency
 from advisor.base.errors import ArgumentError, SituationError, TargetError, UsageError
 from advisor.base.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.notebook.live_objects import Applied, apply
@@ -154,6 +154,8 @@ def tune(
     keep_batch: bool = False,
     allow_training: bool = False,
     min_gain: float = 0.02,
+    max_loss: float = 0.01,
+    latency_limit: str | float | None = None,
     confidence: float = 0.99,
     seed: int = 0,
     device: str = "auto",
@@ -173,11 +175,13 @@ def tune(
         storage: A storage URL; nothing is kept by default.
         study: Name of the study in the storage.
         resume: Go on with a stored study.
-        objective: ``goodput``, ``throughput`` or ``memory``.
+        objective: ``goodput``, ``throughput`` or ``memory``; ``latency`` or ``requests`` of a trained model.
         ranks: Numbers of workers that strategies are tried with; one by default, or what the GPUs allow.
         keep_batch: Leave batch size and learning rate as they are.
         allow_training: Asynchronous, stale, compressed and local updates may be recommended.
         min_gain: Relative gain that must be exceeded.
+        max_loss: Relative loss of the metric that a faster form of a trained model may have.
+        latency_limit: That a request may take from its arrival on: seconds, or ``"20ms"``.
         confidence: Of all intervals.
         seed: Of the runs and of the sampler.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
@@ -203,8 +207,8 @@ def tune(
     if workload is not None:
         arguments = {name: getattr(workload, name) for name in Workload.names()}
     check_arguments("tune", arguments)
-    if objective not in ("goodput", "throughput", "memory"):
-        raise UsageError(f"'{objective}' is not one of 'goodput', 'throughput', 'memory'")
+    if objective not in get_args(Objective):
+        raise UsageError(f"'{objective}' is not one of {', '.join(map(repr, get_args(Objective)))}")
     settings = Settings(
         target=TargetRequest(kind="objects", name=study or "notebook", payload=pack(arguments)),
         out=None if out is None else Path(out),
@@ -221,6 +225,8 @@ def tune(
         allow_training=allow_training,
         device=device,
         min_gain=min_gain,
+        max_loss=max_loss,
+        latency_limit_s=parse_latency(latency_limit) if isinstance(latency_limit, str) else latency_limit,
         confidence=confidence,
         seed=seed,
         command=("tune", IN_PYTHON),

@@ -6,10 +6,9 @@ from pathlib import Path
 from advisor.base.atomic_file import write_atomically
 from advisor.base.errors import EnvironmentProblem, clean
 from advisor.report.charts.charts import phase_words
-from advisor.report.digest import code, escaped
 from advisor.report.folder import check_folder
 from advisor.report.lines import wrapped
-from advisor.report.markdown import fitted, section
+from advisor.report.markdown import code, escaped, fitted, section
 from advisor.result import wording
 from advisor.result.check import CheckData, Checked
 from advisor.result.conditions import reproduce
@@ -69,9 +68,28 @@ def verdict(result: CheckData) -> str:
         if each.verdict == "regressed"
     ]
     if worse:
-        return f"Regression: {' and '.join(worse)}; {limit} is let pass."
+        told_of_answers = f"; {_disagreement(result)}" if _disagreement(result) else ""
+        return f"Regression: {' and '.join(worse)}; {limit} is let pass{told_of_answers}."
+    if said := _disagreement(result):
+        return f"Regression: {said}."
     compared = [told(name) for name, each in quantities(result) if each.verdict != "not_compared"]
-    return f"Passed: no growth of {' or '.join(compared)} by more than {limit} was shown."
+    agreed = "the recommended form still says the same" if result.answers is not None else ""
+    grown = f"no growth of {' or '.join(compared)} by more than {limit} was shown" if compared else ""
+    return f"Passed: {'; '.join(filter(None, (agreed, grown)))}."
+
+
+def _disagreement(result: CheckData) -> str:
+    """What of the recommended form no longer agrees; empty where all does."""
+    answers = result.answers
+    if answers is None or answers.verdict == "accepted":
+        return ""
+    changes = ", ".join(f"{shown(name)}={shown(value)}" for name, value in answers.changes.items())
+    names = {name: shown(why, 500) for name, why in answers.rejected.items()}
+    whole = len(names) == len(answers.changes) == 1 or not names
+    reason = shown(answers.why, 500) or next(iter(names.values()), "")
+    reasons = reason if whole else "; ".join(f"{shown(name)}: {why}" for name, why in names.items())
+    verb = "no longer says the same" if answers.verdict == "refused" else "is not shown to say the same"
+    return f"{changes} {verb}: {reasons}"
 
 
 def notes(result: CheckData, *, settings: bool = True) -> list[str]:
@@ -82,11 +100,19 @@ def notes(result: CheckData, *, settings: bool = True) -> list[str]:
         for name, each in quantities(result)
         if (share := each.smallest_regression) is not None
     ]
+    path = f"{shown(result.reference.path)}{f' of {made}' if made else ''}"
     said = [
         f"The smallest regression that could have been seen: {', '.join(seen)}.",
-        f"Compared with {shown(result.reference.path)}{f' of {made}' if made else ''}, which was measured at "
-        "another time, not interleaved with this run: a drift of the machine is not excluded.",
+        f"Compared with {path}, which was measured at another time, not interleaved with this run: a drift "
+        "of the machine is not excluded.",
     ]
+    if not seen:
+        said = [f"Compared with {path}."]
+    if result.answers is not None:
+        said.append(
+            "The recommended form was measured on another CPU, or by other versions: its answers were judged "
+            "anew, on samples that served nothing else."
+        )
     if changed is not None:
         said.append(f"The code {'changed' if changed else 'did not change'} since.")
     if result.budget.stopped_by == "interrupted":

@@ -8,18 +8,18 @@ section holds the same as JSON under stable names, see ``advisor/report/fields.p
 from collections.abc import Mapping, Sequence
 
 from advisor.patching.patch import written
-from advisor.report import fields, findings_page, profile_page, strategies_page
+from advisor.report import artefacts_page, fields, findings_page, profile_page, strategies_page
 from advisor.report import page as pages
 from advisor.report.charts import rank_chart, scaling_chart
 from advisor.report.charts.device_chart import device_parts
 from advisor.report.collectives_page import HEAD, collective_rows
+from advisor.report.failed_trials import failures
 from advisor.report.kernels_page import kernels_part
-from advisor.report.markdown import counted, fitted, section
+from advisor.report.markdown import code, counted, escaped, fitted, section
 from advisor.report.noise import disturbances
-from advisor.result import conditions, outlook, wording
+from advisor.result import benches, conditions, outlook, wording
 from advisor.result.document import Document, ProfileData, ProfileSummary, ResultData
 
-MOST_NAME = 80
 MOST_TRIALS = 10
 MOST_FINDINGS = 10
 MOST_ROWS = 10  # of the tables that may be long
@@ -28,27 +28,9 @@ MARKER = "<!-- advisor -->"  # one hidden line by which a comment is found again
 LEAVE_OUT = (
     "Not tried", "Trials", "Strategies", "Scaling", "Groups of workers", "Exchanges", "Ranks", "Failures",
     "Products", "Kernels", "One step", "On the device",
-    "Not recommended by itself", "Fields", "Findings", "Measured", "Changes", "Notes", "Limits",
+    "Not recommended by itself", "Fields", "Findings", "Measured", "Files", "Changes", "Notes", "Limits",
 )  # fmt: skip
 """Sections in the order in which they are left out where the digest would be too large."""
-
-# Zero-width space after @ and # because GitHub looks for mentions and issues after decoding entities.
-ESCAPES = {c: f"&#{ord(c)};" for c in "&<>|`*_[]!~\\$"} | {"@": "&#64;&#8203;", "#": "&#35;&#8203;"}
-
-
-def escaped(text: object, limit: int = 300) -> str:
-    """User text as one line of Markdown that renders to itself, in a table too."""
-    line = "".join(ESCAPES.get(c, c) for c in wording.shown(text, limit))
-    line = line.replace("://", "&#58;//").replace("www.", "www&#46;")
-    return line.strip() or "(empty)"
-
-
-def code(text: object, limit: int = MOST_NAME) -> str:
-    """User text as a code span; escaped text where a span could not hold it in a table."""
-    line = wording.shown(text, limit)
-    if not line.strip() or set(line) & set("|`\\"):
-        return escaped(line, limit)
-    return f"`{line}`"
 
 
 def markdown(result: ResultData) -> str:
@@ -58,6 +40,7 @@ def markdown(result: ResultData) -> str:
         {
             "Notes": _reason(result),
             "Changes": _changes(result),
+            "Files": artefacts_page.markdown(result),
             "Findings": _findings(result),
             "Measured": _facts(result),
             "Ranks": _ranks(result.profile),
@@ -202,6 +185,7 @@ def _facts(result: ResultData) -> list[str]:
         facts.append(("How", told))
     facts.append(("Machine", escaped(_machine(result))))
     facts.append(("Search", f"{wording.states(result.trials)}; {conditions.ended(result)}"))
+    facts += [(escaped(name), escaped(text, 500)) for name, text in benches.said(result.benches)]
     facts.append(("Again", code(conditions.reproduce(result), 200)))
     return section("Measured", ("what", "value"), facts)
 
@@ -275,7 +259,7 @@ def _trials(result: ResultData) -> list[str]:
 def _failures(result: ResultData) -> list[str]:
     rows = [
         (group.cause, group.meaning, str(len(group.trials)), code(group.trials[0][2], 200))
-        for group in pages.failures(result.trials)[:MOST_ROWS]
+        for group in failures(result.trials)[:MOST_ROWS]
     ]
     return section("Failures", ("cause", "meaning", "trials", "first log"), rows)
 

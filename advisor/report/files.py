@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from advisor.base.atomic_file import write_atomically
 from advisor.base.errors import EnvironmentProblem, clean
 from advisor.patching.patch import changes_patch, written
-from advisor.report import digest, strategies_page
+from advisor.report import artefacts_page, digest, latency_page, strategies_page
 from advisor.report.charts import rank_chart
 from advisor.report.findings_page import groups, rest_lines
 from advisor.report.folder import FILES, check_folder, reason
@@ -22,7 +22,7 @@ from advisor.report.next_step import next_step
 from advisor.report.noise import disturbances
 from advisor.report.page import change_row, page
 from advisor.report.profile_page import profile_page
-from advisor.result import outlook, wording
+from advisor.result import benches, outlook, wording
 from advisor.result.conditions import ended, quads, reproduce
 from advisor.result.document import ProfileData, ResultData
 
@@ -93,17 +93,24 @@ def render_text(
         everything: List rules that passed and that do not apply, too.
     """
     lines = [wording.verdict(result), *_reasons(result), *_changes(result)]
+    lines += artefacts_page.lines(result)
     lines += _found(result, everything=everything)
     lines += [*strategies_page.lines(result), ""]
     baseline = result.baseline
     lines += [
-        f"Baseline: {wording.interval(baseline.step_ms, 'ms')} a step, {wording.rate(baseline.throughput)}, "
-        f"peak memory {wording.mib(baseline.peak_bytes)}",
+        f"Baseline: {wording.interval(baseline.step_ms, 'ms')} a {latency_page.unit(result)}, "
+        f"{wording.rate(baseline.throughput)}, peak memory {wording.mib(baseline.peak_bytes)}",
+        *latency_page.lines(result),
         *rank_chart.lines(result.profile.ranks),
         f"Noise: {wording.noise(result)}",
         *filter(None, [quads(result.recommendation.speedup)]),
         *disturbances(result),
-        f"{wording.states(result.trials)}; {ended(result)} after {wording.seconds(result.budget.seconds)}",
+        f"{wording.states(result.trials)}; {ended(result)}; the whole run took "
+        f"{wording.seconds(result.budget.seconds)}",
+        *(
+            f"{wording.shown(name)}: {wording.shown(text, 500)}"
+            for name, text in benches.said(result.benches)
+        ),
         *(f"warning: {wording.shown(warning, 500)}" for warning in result.warnings),
     ]
     for proposal in result.recommendation.proposals:

@@ -2,7 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 
+from advisor.result import wording
+
+MOST_NAME = 80
 MOST_BYTES = 64_000  # a comment on a pull request holds 65,536 characters
+
+
+# Zero-width space after @ and # because GitHub looks for mentions and issues after decoding entities.
+ESCAPES = {c: f"&#{ord(c)};" for c in "&<>|`*_[]!~\\$"} | {"@": "&#64;&#8203;", "#": "&#35;&#8203;"}
+
+
+def escaped(text: object, limit: int = 300) -> str:
+    """User text as one line of Markdown that renders to itself, in a table too."""
+    line = "".join(ESCAPES.get(c, c) for c in wording.shown(text, limit))
+    line = line.replace("://", "&#58;//").replace("www.", "www&#46;")
+    return line.strip() or "(empty)"
+
+
+def code(text: object, limit: int = MOST_NAME) -> str:
+    """User text as a code span; escaped text where a span could not hold it in a table."""
+    line = wording.shown(text, limit)
+    if not line.strip() or set(line) & set("|`\\"):
+        return escaped(line, limit)
+    return f"`{line}`"
 
 
 def section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from advisor.result.conditions import reproduce
-from advisor.result.document import Adopted, Document, ResultData
+from advisor.result.document import Adopted, Document, ProfileData, ResultData
 from advisor.result.wording import UNJUDGED, is_blind, is_unfinished, shown
 from advisor.storage.contract import default_study_name
 
@@ -67,11 +67,13 @@ def commands(result: ResultData, *, editable: bool) -> list[Command]:
 
 
 def tune_command(result: Document, options: Sequence[str] = ()) -> str:
-    """The command that searches for the same target."""
+    """The command that searches for the same target, of a profile of requests with their objective."""
     own = result.command[: result.command.index("--")] if "--" in result.command else result.command
     module = ["-m"] if "-m" in own else []
     arguments = ["--", *result.target.args] if result.target.args else []
-    words = ["advisor", "tune", *module, result.target.path, *options, *arguments]
+    counted = result.baseline if isinstance(result, ProfileData) else None
+    unit = [] if counted is None or counted.latency is None else ["--objective", "latency"]
+    words = ["advisor", "tune", *module, result.target.path, *unit, *options, *arguments]
     return shlex.join(shown(part) for part in words)
 
 

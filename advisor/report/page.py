@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.patching.patch import Written
+from advisor.report import artefacts_page, latency_page
 from advisor.report.bottleneck import Moved, moved
 from advisor.report.charts import charts
 from advisor.report.charts.charts import Bar, Chart
@@ -13,6 +14,7 @@ from advisor.report.charts.share_chart import Limits, limits_part, rates, sheet
 from advisor.report.charts.step_chart import step_bar
 from advisor.report.charts.tradeoff_chart import TradeOff, tradeoff
 from advisor.report.effects_page import EffectsPart, effects
+from advisor.report.failed_trials import Failures, failures
 from advisor.report.findings_page import FindingGroups, groups
 from advisor.report.next_step import Command, commands, environment, next_step
 from advisor.report.noise import disturbances, winner
@@ -25,7 +27,13 @@ from advisor.result.words import NUMERICS, SEMANTICS
 
 MOST_ROWS = 2000  # what a browser sorts at once; the rest is in result.json
 UNNAMED = "(unnamed)"
-OTHER_WORK = ("batch_size", "accumulation", "strategy", "ranks")  # make a step do something else
+OTHER_WORK = (
+    "batch_size",
+    "serving_batch",
+    "accumulation",
+    "strategy",
+    "ranks",
+)  # make a step do something else
 NOWHERE = Written()
 
 
@@ -75,15 +83,6 @@ class TrialRow:
 
 
 @dataclass(frozen=True)
-class Failures:
-    """All failed trials of one cause."""
-
-    cause: str
-    meaning: str
-    trials: list[tuple[int, str, str]]
-
-
-@dataclass(frozen=True)
 class Legend:
     """One part of the step in the legend of its bar."""
 
@@ -115,6 +114,7 @@ class Page:
     tiles: list[Tile]
     changes: list[ChangeRow]
     patch: str
+    artefacts: list[artefacts_page.ArtefactRow]
     before_after: list[Chart]
     confirmed: bool
     device: Chart | None
@@ -172,6 +172,7 @@ def page(result: ResultData, patch: str, prefix: str = "", written: Written = NO
         tiles=tiles(result),
         changes=[change_row(change, found, written) for change in found.changes],
         patch=patch,
+        artefacts=artefacts_page.rows(result),
         before_after=_before_after(result, prefix),
         confirmed=winner(result) is not None,
         device=device_bar(f"{prefix}device", result.profile),
@@ -262,13 +263,16 @@ def tiles(result: ResultData) -> list[Tile]:
         last = Tile("Numbers the model computes", [("", wording.numerics(found))])
     else:
         last = Tile("Last comparison", [("", wording.ratio(found.speedup))])
-    return [Tile("Throughput", throughput), Tile("Time of a step", step), Tile("Peak memory", memory), last]
+    times = Tile(f"Time of a {latency_page.unit(result)}", latency_page.rows(result) or step)
+    arrivals = latency_page.under_limit(result)
+    waiting = [Tile("Requests that arrive at random", arrivals)] if arrivals else []
+    return [Tile("Throughput", throughput), times, *waiting, Tile("Peak memory", memory), last]
 
 
 def _gain_of_step(result: ResultData) -> Interval | None:
     """How much faster a step is, where it does the same work as before."""
     changed = {change.knob for change in result.recommendation.changes}
-    is_time = result.objective in ("goodput", "throughput")
+    is_time = result.objective in ("goodput", "throughput", "latency", "requests")
     return result.recommendation.speedup if is_time and changed.isdisjoint(OTHER_WORK) else None
 
 
@@ -333,22 +337,6 @@ def trial_row(trial: Trial, result: ResultData) -> TrialRow:
     )
 
 
-def failures(trials: list[Trial]) -> list[Failures]:
-    """Failed trials grouped by cause, the most frequent first."""
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.state == "failed":
-            groups.setdefault(trial.cause or "internal", []).append(trial)
-    return [
-        Failures(
-            cause,
-            wording.cause(group[0]),
-            [(t.number, shown(t.message, 300), shown(t.log or "", 300)) for t in group[:MOST_ROWS]],
-        )
-        for cause, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    ]
-
-
 def _before_after(result: ResultData, prefix: str) -> list[Chart]:
     after = winner(result) if result.recommendation.verdict == "change" else None
     now = result.baseline
@@ -358,11 +346,12 @@ def _before_after(result: ResultData, prefix: str) -> list[Chart]:
     steps = [Bar("now", now.step_ms, present=True)]
     if after and after.step_ms:
         steps.append(Bar("changed", after.step_ms))
+    of = f"Time of a {latency_page.unit(result)}, smaller is better"
     return [
         charts.before_after(
             f"{prefix}throughput", "Throughput, larger is better", now.throughput.unit, rates
         ),
-        charts.before_after(f"{prefix}step-time", "Time of a step, smaller is better", "ms", steps),
+        charts.before_after(f"{prefix}step-time", of, "ms", steps),
     ]
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from advisor.report import latency_page
 from advisor.report.bottleneck import REPLAYS, replayed
 from advisor.report.charts.charts import Chart
 from advisor.report.charts.device_chart import device_bar, device_parts
@@ -107,11 +108,14 @@ def tiles(result: ProfileData) -> list[Fact]:
     now = result.baseline
     if now is None:
         return []
+    unit = latency_page.unit(result)
+    times = [] if now.latency is None else [Fact("Requests", latency_page.percentiles(now.latency))]
     return [
-        Fact("Time of a step", wording.interval(now.step_ms, "ms")),
+        Fact(f"Time of a {unit}", wording.interval(now.step_ms, "ms")),
+        *times,
         Fact("Throughput", wording.rate(now.throughput)),
         Fact("Peak memory", wording.mib(now.peak_bytes)),
-        Fact("Steps watched", str(result.profile.steps)),
+        Fact(f"{unit.capitalize()}s watched", str(result.profile.steps)),
     ]
 
 
@@ -152,6 +156,7 @@ def limits(result: ProfileData) -> list[str]:
         "Nothing was tried: a ceiling says what could be gained at most, not what a change gives. "
         "`advisor tune` tries them.": True,
         "Times hold for this machine, these versions and these settings.": True,
+        "A step is one request to the trained model.": latency_page.unit(result) == "request",
         "Only a trace was read: rules that need the program itself abstained.": result.target.kind == "trace",
         "Evaluation, saving and epochs count only as often as they came in the watched window.": (
             result.target.kind != "trace"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from advisor.report import latency_page
 from advisor.report.charts.device_chart import device_parts
 from advisor.report.charts.rank_chart import lines as rank_lines
 from advisor.report.collectives_page import collective_lines
@@ -31,9 +32,10 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
     found = groups(result.findings)
     lines = [shown(result.profile.summary, 300) or "One run, looked at closely"]
     figures = [f"{tile.name}: {tile.text}" for tile in tiles(result)]
-    device = _step("One step, on the device:", device_parts(result.profile))
-    host = _step("One step, on the host:" if device else "One step:", result.profile.phases_ms)
-    kernels = _step("Kernels of one step, by what they do:", result.profile.kernels_ms)
+    unit = latency_page.unit(result)
+    device = _step(f"One {unit}, on the device:", device_parts(result.profile))
+    host = _step(f"One {unit}, on the host:" if device else f"One {unit}:", result.profile.phases_ms)
+    kernels = _step(f"Kernels of one {unit}, by what they do:", result.profile.kernels_ms)
     ranks, exchanges = rank_lines(result.profile.ranks), collective_lines(result.profile)
     for part in (figures, device, host, kernels, ranks, exchanges):
         lines += ["", *part] if part else []

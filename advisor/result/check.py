@@ -6,7 +6,7 @@ it is now), and besides:
 
 ``verdict``
     ``passed``, or ``regressed`` when the time of a step or peak memory grew beyond noise and beyond
-    ``min_gain``. The exit code follows it: 0 or 1.
+    ``min_gain``, or ``answers`` are not ``accepted``. The exit code follows it: 0 or 1.
 ``reference``
     The result that was compared with: its ``path``, what made it (``made_by``: ``tune`` or ``profile``),
     ``created``, ``command``, ``digest``, ``contended``, and ``phases_ms`` of a step as it was then.
@@ -23,6 +23,11 @@ it is now), and besides:
     the smallest growth that this run could have shown. The interval of ``ratio`` also holds what the one
     process of the stored figure may have been off by. ``per`` is ``sample`` where a step works on another
     number of samples now: ``ratio`` is then that of the time per sample.
+``answers``
+    Of a recommended form of a trained model that was measured on another CPU, or by other versions: its
+    ``changes`` beside the program as it is, judged anew; ``verdict`` (``accepted``, ``refused``,
+    ``not_decidable``) with the reason in ``why``, and what no longer agrees in ``rejected``. ``null`` where
+    there was no need.
 ``instances``
     Fresh processes that were measured.
 ``contended``, ``thread_collapse``, ``excluded_slots``
@@ -36,6 +41,7 @@ from pydantic import Field
 from advisor.result.document import Document, Finite, Interval, Ratio, Value
 from advisor.result.header import Record
 
+Judged = Literal["accepted", "refused", "not_decidable"]
 Verdict = Literal["regressed", "within_limit", "unchanged", "improved", "not_compared"]
 
 
@@ -71,6 +77,15 @@ class Resetting(Record):
     now: Value
 
 
+class Answers(Record):
+    """A recommended form of a trained model beside the program as it is, judged anew."""
+
+    verdict: Judged
+    changes: dict[str, Value]
+    rejected: dict[str, str] = Field(default_factory=dict)
+    why: str = ""
+
+
 class CheckData(Document):
     """What ``check`` found: the whole of ``check.json``."""
 
@@ -82,6 +97,7 @@ class CheckData(Document):
     confidence: Finite = 0.99
     step_ms: Checked
     peak_bytes: Checked
+    answers: Answers | None = None
     instances: int
     contended: bool = False
     thread_collapse: bool = False

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.result import attribution, wording
+from advisor.result import attribution, benches, wording
 from advisor.result.document import IN_PYTHON, Document, Ratio, ResultData
 from advisor.result.wording import shown
 from advisor.result.words import STOPPED
@@ -105,6 +105,7 @@ def conditions(result: ResultData) -> list[Fact]:
         ("Study", shown(result.study)),
         ("Created", shown(result.created)),
         ("Seed", "" if result.seed is None else str(result.seed)),
+        *((shown(name), shown(text, 500)) for name, text in benches.said(result.benches)),
     )
     return facts + [Fact(name, text) for name, text in optional if text]
 

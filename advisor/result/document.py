@@ -12,8 +12,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from advisor.base.atomic_file import write_atomically
+from advisor.result.artefact import Artefact
+from advisor.result.benches import BenchUse
 from advisor.result.header import Finite as Finite
 from advisor.result.header import Header, Record, Target
+from advisor.result.latency import Latency, SlowRequests
 from advisor.result.on_device import Collective, Kernel, Product
 from advisor.tuners.search.record import Process, Stage, State
 from advisor.tuners.supervision.failures import Cause
@@ -88,6 +91,7 @@ class Baseline(Record):
     steps_peak_bytes: int = 0
     loss: Loss = Loss()
     losses: Losses = []
+    latency: Latency | None = None
 
 
 class Operator(Record):
@@ -125,6 +129,7 @@ class ProfileSummary(Record):
     ``products`` are the largest matrix products, ``kernels`` the kernels that take most time.
     ``roofline_by_kind`` is the share of the limits that those of a kind reach, ``mfu`` the share of the step
     that its arithmetic would take at the peak of its types. ``collectives`` are exchanges between ranks.
+    ``epoch_samples`` is the length of the training data, ``parameters`` how many an optimizer updates.
     """
 
     phases_ms: dict[str, Finite]
@@ -138,6 +143,8 @@ class ProfileSummary(Record):
     collectives: list[Collective] = []
     periodic_s: dict[str, Finite] = {}
     epoch_s: Finite | None = None
+    epoch_samples: int | None = None
+    parameters: int | None = None
     overhead: Finite = 0.0
     steps: int = 0
     summary: str = ""
@@ -265,6 +272,7 @@ class Recommendation(Record):
 
     ``lasted_steps`` were run in one process to see memory grow, by ``growth_bytes_per_step``. ``time_ratio``
     is the gain by wall time where ``speedup`` is of something else, such as memory; ``None`` if unknown.
+    ``latency`` is of the candidate that was confirmed last, ``slow_requests`` how its tail compares.
     """
 
     verdict: Literal["change", "keep"]
@@ -280,6 +288,8 @@ class Recommendation(Record):
     cpu_speedup: Ratio | None = None
     lasted_steps: int | None = None
     growth_bytes_per_step: Finite | None = None
+    latency: Latency | None = None
+    slow_requests: SlowRequests | None = None
     reason: str = ""
     changes: list[Adopted] = []
     proposals: list[Proposal] = []
@@ -361,7 +371,7 @@ class ResultData(Document):
     """What ``tune`` found: the whole of ``result.json``."""
 
     study: str = ""
-    objective: Literal["goodput", "throughput", "memory", "latency", "energy"] = "goodput"
+    objective: Literal["goodput", "throughput", "memory", "latency", "requests", "energy"] = "goodput"
     min_gain: Finite = 0.02
     noise: Noise
     baseline: Baseline
@@ -369,7 +379,9 @@ class ResultData(Document):
     recommendation: Recommendation
     planned: PlannedRun | None = None
     batch: BatchSizes | None = None
+    artefacts: list[Artefact] = []
     not_tried: list[Untried] = []
+    benches: list[BenchUse] = []
 
 
 def schema() -> dict[str, Any]:

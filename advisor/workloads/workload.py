@@ -19,9 +19,18 @@ EXAMPLE = """advisor.Workload(
     batch_size=64)"""
 
 
+CALLABLES = (
+    "model", "dataset", "optimizer", "loss", "step", "collate", "scheduler", "evaluate", "infer", "metric",
+    "calibration",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What to train and how, for ``advisor tune FILE`` where FILE defines ``workload``.
+    """What to train or to serve, and how, for ``advisor tune FILE`` where FILE defines ``workload``.
+
+    Model and dataset alone are a trained model that answers requests (``--objective latency``); with
+    ``optimizer`` and ``loss`` or ``step`` it can be trained.
 
     Attributes:
         model: ``() -> Module``.
@@ -37,6 +46,14 @@ class Workload:
         evaluate: ``(model) -> float``, run once per epoch.
         num_workers, prefetch_factor, persistent_workers, pin_memory, shuffle, drop_last: The present
             arguments of the DataLoader.
+        infer: ``(model, batch) -> output``, one request; by default the model is called with the batch less
+            its target, in evaluation mode and without gradients.
+        metric: ``(output, target) -> float`` of one sample, higher is better; needs a target in the items.
+        example_inputs: Positional arguments of the model, or a mapping of named ones, for exporting it; by
+            default those of the first request.
+        calibration: ``() -> iterable of batches`` on which ranges are measured; by default a share of the
+            dataset on which nothing is judged.
+        dynamic: Which sizes of the inputs vary, as ``torch.export`` takes it.
         device: ``"auto"`` (CUDA if there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
 
     Raises:
@@ -46,7 +63,7 @@ class Workload:
 
     model: "Callable[[], Module]"
     dataset: "Callable[[], Dataset[Any]]"
-    optimizer: "Callable[[Iterable[Parameter]], Optimizer]"
+    optimizer: "Callable[[Iterable[Parameter]], Optimizer] | None" = None
     loss: "Callable[[Any, Any], Tensor] | None" = None
     batch_size: int = 32
     step: "Callable[[Module, Any], Tensor] | None" = None
@@ -62,11 +79,18 @@ class Workload:
     shuffle: bool = True
     drop_last: bool = True
     device: str = "auto"
+    infer: "Callable[[Module, Any], Any] | None" = None
+    metric: Callable[[Any, Any], float] | None = None
+    example_inputs: tuple[Any, ...] | dict[str, Any] | None = None
+    calibration: Callable[[], Iterable[Any]] | None = None
+    dynamic: Any = None
 
     def __post_init__(self) -> None:
-        if self.loss is None and self.step is None:
-            raise ArgumentError("a workload needs loss or step", hint=EXAMPLE)
-        for name in ("model", "dataset", "optimizer", "loss", "step", "collate", "scheduler", "evaluate"):
+        if self.optimizer is not None and self.loss is None and self.step is None:
+            raise ArgumentError("a workload with an optimizer needs loss or step", hint=EXAMPLE)
+        if self.optimizer is None and (self.loss is not None or self.step is not None):
+            raise ArgumentError("a workload that trains needs an optimizer", hint=EXAMPLE)
+        for name in CALLABLES:
             value = getattr(self, name)
             if value is not None and not callable(value):
                 raise ArgumentError(f"{name} must be a callable, got {type(value).__name__}", hint=EXAMPLE)
@@ -74,6 +98,11 @@ class Workload:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+    @property
+    def trains(self) -> bool:
+        """Whether it can be trained."""
+        return self.optimizer is not None
 
     @classmethod
     def from_lightning(cls, module: Any, data: Any, *, trainer: Any = None) -> Self:

@@ -19,7 +19,7 @@ from advisor.cli.options import problems_of
 
 SECRET = "s3cret"
 TRAINING = "import torch\nmodel = torch.nn.Linear(1, 1)\nfor _ in range(9):\n    model(1).backward()\n"
-SECONDS = 1.0
+SECONDS = 3.0  # of CPU; importing the table of knobs takes about 0.5 of them on a quiet machine
 
 Files = Mapping[str, str | bytes]
 

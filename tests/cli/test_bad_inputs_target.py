@@ -62,8 +62,6 @@ ANSWERS: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "workload with arguments": (("work.py", "--", "x"), 2,
                                 ("work.py is a workload file and takes no arguments",)),
     "a launcher": (("--exec", "--", "nosuch"), 2, ("nosuch",)),
-    "several machines": (("--exec", "--", "sh", "--nnodes", "2", "--master-port", "1", "train.py"), 2,
-                         ("settings reach ranks of this machine alone", "`advisor profile --exec -- ...`")),
 }  # fmt: skip
 
 

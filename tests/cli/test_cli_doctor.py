@@ -1,5 +1,6 @@
 """What limits training here, found out without a training program."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -300,3 +301,19 @@ def test_a_password_is_not_shown(
     monkeypatch.setenv("ADVISOR_STORAGE", "postgres//ada:s3cret@localhost/db")
     said = say(capsys, "doctor", "--format", format)
     assert "s3cret" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("engine", "code", "hint"),
+    [("ray", "no_ray", "pip install 'torch-advisor[ray]'"), ("slurm", "no_allocation", "`sbatch ")],
+)
+def test_an_engine_that_is_not_there_is_an_error_with_the_next_step(
+    tmp_path: Path, engine: str, code: str, hint: str
+) -> None:
+    if engine == "ray" and importlib.util.find_spec("ray") is not None:
+        pytest.skip("ray is installed")
+    done = doctor(tmp_path, "--on", engine, "--format", "json", SLURM_JOB_NODELIST="n1")
+    assert done.returncode == 5
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == code
+    assert hint in error["hint"]

@@ -149,3 +149,12 @@ def test_any_text_after_any_option_is_answered(option: str, value: str) -> None:
 def test_any_bytes_in_a_script_are_answered(content: bytes) -> None:
     Path("any.py").write_bytes(content)
     assert main(["tune", "any.py", "--dry-run"]) in (0, 2, 3)
+
+
+def test_benches_on_an_allocation_are_refused_where_there_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    said = say(capsys, "tune", "train.py", "--on", "slurm")
+    assert said.code == 5 and "SLURM_JOB_ID is not set" in said.err
+    assert "'moon' is not one of" in say(capsys, "tune", "train.py", "--on", "moon").err

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -144,6 +145,10 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
     assert said.out == ""
     assert "s3cret" not in said.err
     assert contents(here) == before
+    for part in re.findall(r"`(advisor [^`]*)`", " ".join(said.err.split())):
+        own = shlex.split(part)[1:]
+        own = own[: own.index("--")] if "--" in own else own
+        assert say(capsys, *own, "--help").code == 0, part
 
 
 def test_everything_that_is_wrong_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -344,17 +349,6 @@ def test_a_report_of_a_profile_is_three_files(here: Path, capsys: pytest.Capture
     assert read_document(here / "again") == a_profile_result()
 
 
-def test_every_command_in_a_hint_can_be_parsed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, _, _ in CASES.values():
-        if "--" in arguments:
-            continue
-        said = say(capsys, "profile", *arguments, "--format", "json")
-        hint = (json.loads(said.out)["error"]["hint"] or "") if said.out else ""
-        for command in (shlex.split(part)[1:] for part in hint.split("`") if part.startswith("advisor ")):
-            own = command[: command.index("--")] if "--" in command else command
-            assert say(capsys, *own, "--help").code == 0, command
-
-
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     option=st.sampled_from(
@@ -384,8 +378,13 @@ FAILING: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("source", "told"), FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.long] if name != "raises" else [])
+        for name, case in FAILING.items()
+    ],
+)
 def test_a_target_that_fails_by_itself_is_told_in_its_own_words_and_no_report_is_left(
     here: Path, source: str, told: str
 ) -> None:

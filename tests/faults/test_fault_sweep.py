@@ -7,8 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 from fault_oracle import Kept
 from injector import LOG, names
 from toy import CHANGE, Toy
+from warm import Warm
 
 from advisor.base.fault_points import VARIABLE
 from advisor.patching import backup
@@ -28,7 +27,7 @@ OF_THE_TUNER = (
     "outcome.read", "begin", "ask", "commit", "tell", "result", "report.rename", "release",
 )  # fmt: skip
 OF_THE_TRIAL = ("outcome.write", "outcome.fsync", "outcome.rename")
-QUICK = ("outcome.rename.after#2", "report.rename.after#2")  # one of the trial, one of the tuner
+QUICK = ("report.rename.after#2",)  # of the tuner; the others are faults
 SEED, KILLS = 0, 25
 
 
@@ -110,14 +109,16 @@ write_patch(Path("train.py"), b"before\\n", b"after\\n")
 """
 
 
-def test_wherever_a_patch_is_killed_the_file_is_whole_and_can_be_taken_back(tmp_path: Path) -> None:
+def test_wherever_a_patch_is_killed_the_file_is_whole_and_can_be_taken_back(
+    tmp_path: Path, warm: Warm
+) -> None:
     points = ["none@0", *(f"kill9@{number}" for number in range(1, 5))]
     for fault in points:
         folder = tmp_path / fault
         folder.mkdir()
         file = folder / "train.py"
         file.write_bytes(b"before\n")
-        code, _ = run_with(PATCHING, folder, fault)
+        code = run_with(warm, PATCHING, folder, fault)
         assert code == (0 if fault == "none@0" else KILLED), fault
         assert file.read_bytes() in (b"before\n", b"after\n")
         if backup.backup_of(file).exists():
@@ -143,25 +144,21 @@ recorder.stop()
 """
 
 
-def test_a_program_killed_beside_its_trace_leaves_it_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_program_killed_beside_its_trace_leaves_it_whole_or_not_at_all(tmp_path: Path, warm: Warm) -> None:
     for point, there in (("artefact.before", False), ("artefact.after", True)):
         folder = tmp_path / point
         folder.mkdir()
-        code, _ = run_with(RECORDING, folder, f"kill9@{point}")
+        code = run_with(warm, RECORDING, folder, f"kill9@{point}")
         assert code == KILLED
         assert (folder / "trace.json").exists() is there
         if there:
             assert json.loads((folder / "trace.json").read_text())["traceEvents"]
 
 
-def run_with(program: str, folder: Path, fault: str) -> tuple[int, str]:
-    """Run a Python program in a folder with a fault: how it ended, and what it said."""
+def run_with(warm: Warm, program: str, folder: Path, fault: str) -> int:
+    """Run a Python program in a folder with a fault: how it ended."""
     environment = {**os.environ, VARIABLE: fault, LOG: str(folder / "hits")}
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(Path(__file__).parent)], cwd=folder, env=environment,
-        stdout=subprocess.PIPE, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    return done.returncode, done.stdout
+    return warm.run("-c", program, Path(__file__).parent, cwd=folder, env=environment).returncode
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -169,6 +169,7 @@ def test_a_workload_of_a_trainer_can_be_shipped(tmp_path: Path) -> None:
     workload = advisor.Workload.from_trainer(a_trainer(tmp_path, train_sampling_strategy="random"))
     shipped = unpack(pack({name: getattr(workload, name) for name in advisor.Workload.names()}))
     model = shipped.model()
+    assert shipped.optimizer is not None
     optimizer = shipped.optimizer(model.parameters())
     held = {id(each) for group in optimizer.param_groups for each in group["params"]}
     assert held == {id(each) for each in model.parameters()} and shipped.shuffle

@@ -120,6 +120,7 @@ def test_a_workload_of_lightning_can_be_shipped_and_keeps_parts_in_eval_mode() -
     arguments = {name: getattr(workload, name) for name in advisor.Workload.names()}
     shipped = unpack(pack(arguments))
     model = shipped.model()
+    assert shipped.optimizer is not None
     optimizer = shipped.optimizer(model.parameters())
     assert (
         isinstance(model, TrainingStep)

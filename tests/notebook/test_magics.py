@@ -137,7 +137,7 @@ def test_options_stand_in_front_of_the_statement() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_a_real_kernel_the_result_is_html_and_an_error_of_the_cell_its_own(tmp_path: Path) -> None:
     cells = ("%load_ext advisor", SETUP, "%%advise\ntrain(40);", "%%advise\ntrain(5)\n1 / 0")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

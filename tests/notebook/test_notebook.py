@@ -123,7 +123,10 @@ def _vector(model: torch.nn.Module, batch: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "kind", "told"),
-    [(_none, TypeError, "got NoneType"), (_vector, ValueError, r"got tensor\(shape \[16\]\)")],
+    [
+        pytest.param(_none, TypeError, "got NoneType", marks=pytest.mark.long),
+        (_vector, ValueError, r"got tensor\(shape \[16\]\)"),
+    ],
 )
 def test_a_step_must_return_one_scalar(step: Callable[..., Any], kind: type[Exception], told: str) -> None:
     with pytest.raises(kind, match=told):

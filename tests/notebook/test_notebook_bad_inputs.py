@@ -93,7 +93,7 @@ class Undefined(nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.long)])
 def test_a_loss_that_is_no_number_from_the_first_step_on_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match=r"step must return one finite scalar .*, got -?(nan|inf)") as caught:
         advisor.tune(**given(loss=Undefined(value), budget="60s"))
@@ -166,10 +166,13 @@ def _detached(model: Any, batch: Any) -> Any:
 @pytest.mark.parametrize(
     ("changes", "kind", "told"),
     [
-        ({"step": _detached}, ValueError, "step must return .* got one without a graph"),
+        pytest.param(
+            {"step": _detached}, ValueError, "step must return .* got one without a graph",
+            marks=pytest.mark.long,
+        ),
         ({"model": nn.Linear(9, 2)}, RuntimeError, "the baseline step fails: RuntimeError: mat1 and mat2"),
     ],
-)
+)  # fmt: skip
 def test_what_a_step_does_wrong_is_told_as_the_user_s_own_exception(
     changes: dict[str, Any], kind: type[Exception], told: str
 ) -> None:

@@ -95,7 +95,7 @@ def test_live_objects_are_replayed_where_the_budget_allows_it() -> None:
     assert isinstance(found, ProfileResult) and found.data.profile.replays
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_workload_is_profiled_as_tune_takes_it() -> None:
     given = a_workload()
     workload = advisor.Workload(

@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from html_tree import SVG, controls, elements, parse, parse_fragment, structure, text_of
+from html_tree import SVG, controls, elements, parse, parse_fragment, structure, text_of, visible
 from markdown_it import MarkdownIt
 from profile_builder import a_named_profile, an_empty_profile
 from result_builder import HOSTILE, PLAIN, a_ceiling, a_finding, a_profile_result
-from test_report import collect, explained, visible
+from test_report import collect, explained
 
 from advisor.report import files
 from advisor.report.findings_page import finding_row, gain, outcome

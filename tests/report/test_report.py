@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from html_tree import HTML, SVG, elements, parse, text_of
+from html_tree import elements, parse, text_of, visible
 from result_builder import (
     HOSTILE,
     a_hostile_result,
@@ -160,16 +160,6 @@ def summaries(result: ResultData | ProfileData) -> set[float]:
             assert trial.against_baseline is not None
             groups.setdefault(setting, []).append(trial.against_baseline.estimate)
     return {median(group) for group in groups.values()}
-
-
-def visible(html: str) -> str:
-    tree = parse(html)
-    parts = []
-    for node in elements(tree, "body")[0].iter():
-        hidden = node.tag in (HTML + "script", SVG + "text")
-        parts.append("" if hidden else node.text or "")
-        parts.append(node.tail or "")
-    return " ".join(parts)
 
 
 def collect(value: Any, words: set[str], numbers: set[float]) -> None:

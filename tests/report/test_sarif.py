@@ -12,7 +12,8 @@ from html_tree import controls
 from profile_builder import a_named_profile
 from result_builder import HOSTILE, a_ceiling, a_finding, a_profile_result, a_result
 
-from advisor.report.sarif import MOST, render_sarif
+from advisor.report import sarif
+from advisor.report.sarif import render_sarif
 from advisor.result.document import Finding
 
 HERE = {"file": "train.py", "line": 42, "function": "main"}
@@ -169,11 +170,15 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
 
 
-def test_no_more_than_a_code_host_shows_is_written_and_the_first_stay() -> None:
-    findings = [a_finding(f"rule_{number}", location=HERE) for number in range(MOST + 7)]
+def test_no_more_than_a_code_host_shows_is_written_and_the_first_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert sarif.MOST == 5000
+    monkeypatch.setattr(sarif, "MOST", 50)
+    findings = [a_finding(f"rule_{number}", location=HERE) for number in range(57)]
     (run,) = document_of(*findings)["runs"]
-    assert len(run["results"]) == len(run["tool"]["driver"]["rules"]) == MOST
-    assert (run["results"][0]["ruleId"], run["results"][-1]["ruleId"]) == ("rule_0", f"rule_{MOST - 1}")
+    assert len(run["results"]) == len(run["tool"]["driver"]["rules"]) == 50
+    assert (run["results"][0]["ruleId"], run["results"][-1]["ruleId"]) == ("rule_0", "rule_49")
 
 
 def test_rendering_is_repeatable() -> None:

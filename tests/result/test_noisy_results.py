@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import pytest
 from check_builder import a_check
-from html_tree import parse_fragment, text_of
+from html_tree import parse_fragment, text_of, visible
 from result_builder import a_keep, a_ratio, a_result, a_trial, an_interval, some_trials
-from test_report import visible
 
 from advisor.report import check_page, compare_page, files
 from advisor.report.charts.charts import progress

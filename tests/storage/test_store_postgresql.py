@@ -85,6 +85,7 @@ def test_who_lost_its_lock_and_then_the_study_writes_no_more(
         assert [trial.number for trial in store.trials("train")] == [1, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_a_server_that_restarts_is_written_to_again(own_server: Any) -> None:
     url = parse_storage(a_database(own_server.get_uri(), "restarted"))
     with Store.open(url, create=True, warn=silent) as store:
@@ -96,6 +97,7 @@ def test_a_server_that_restarts_is_written_to_again(own_server: Any) -> None:
         assert [trial.number for trial in store.trials("train")] == [1, 2]
 
 
+@pytest.mark.long
 def test_a_server_that_went_away_is_told(own_server: Any) -> None:
     url = parse_storage(a_database(own_server.get_uri(), "away"))
     with Store.open(url, create=True, warn=silent) as store:

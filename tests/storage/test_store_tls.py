@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from postgresql import a_database
 from tls_server import PASSWORD, TlsServer, a_tls_server, missing
+from warm import Warm
 
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store
@@ -28,24 +28,21 @@ def tls(running: TlsServer) -> Iterator[TlsServer]:
     running.set()
 
 
-def told(url: str) -> "subprocess.CompletedProcess[str]":
+def told(warm: Warm, url: str) -> "subprocess.CompletedProcess[str]":
     """``advisor studies``, with the URL where others cannot read it."""
-    return subprocess.run(
-        [sys.executable, "-m", "advisor", "studies"], env={**os.environ, "ADVISOR_STORAGE": url},
-        text=True, capture_output=True, timeout=120,
-    )  # fmt: skip
+    return warm.run("-m", "advisor", "studies", env={**os.environ, "ADVISOR_STORAGE": url})
 
 
-def test_a_study_is_written_and_read_where_nothing_but_tls_is_admitted(tls: TlsServer) -> None:
+def test_a_study_is_written_and_read_where_nothing_but_tls_is_admitted(tls: TlsServer, warm: Warm) -> None:
     tls.set(admits="hostssl")
-    plain = told(tls.url(sslmode="disable"))
+    plain = told(warm, tls.url(sslmode="disable"))
     assert plain.returncode == 5 and "PostgreSQL does not admit this connection" in plain.stderr
     url = a_database(tls.verified(), "verified")
     with Store.open(parse_storage(url, from_environment=True), create=True, warn=print) as store:
         store.create_study("train", {"target": "train.py"})
         study = store.optuna_study("train", None)
         study.tell(study.ask(), 1.0)
-    shown = told(url)
+    shown = told(warm, url)
     assert shown.returncode == 0 and "train" in shown.stdout
     assert PASSWORD not in shown.stdout + shown.stderr
 
@@ -68,16 +65,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
-def test_a_server_that_cannot_be_verified_is_refused_with_the_reason(tls: TlsServer, wrong: str) -> None:
+def test_a_server_that_cannot_be_verified_is_refused_with_the_reason(
+    tls: TlsServer, warm: Warm, wrong: str
+) -> None:
     query, host, message, cause, hint = REFUSED[wrong]
     place = {**query, "sslrootcert": str(tls.folder / query["sslrootcert"])}
-    refused(told(tls.url(host=host, **place)), tls, host, message, cause, hint)
+    refused(told(warm, tls.url(host=host, **place)), tls, host, message, cause, hint)
 
 
-def test_a_server_without_tls_is_refused_where_tls_is_required(tls: TlsServer) -> None:
+@pytest.mark.long
+def test_a_server_without_tls_is_refused_where_tls_is_required(tls: TlsServer, warm: Warm) -> None:
     tls.set(tls=False)
     cause, hint = "server does not support SSL, but SSL was required", "set `ssl = on`"
-    refused(told(tls.url(sslmode="require")), tls, "localhost", "the server does not speak TLS", cause, hint)
+    refused(
+        told(warm, tls.url(sslmode="require")), tls, "localhost", "the server does not speak TLS", cause, hint
+    )
 
 
 def refused(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from advisor.base.errors import UsageError, clean
-from advisor.base.settings import Settings
+from advisor.base.settings import Settings, objective_of_unit
 from advisor.cli import EXIT_CODES, common
 from advisor.cli.common import DEBUG, NO_COLOR, QUIET, STORED, TEXT_OR_JSON
 from advisor.cli.completion import complete_result
@@ -185,6 +185,7 @@ def _verified(
         budget_s=budget_s,
         fixed=_fixed(found),
         device=device,
+        objective=objective_of_unit(found.objective),
         min_gain=found.min_gain,
         confidence=found.recommendation.speedup.confidence,
         seed=found.seed or 0,

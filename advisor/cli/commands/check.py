@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 
 from advisor.base.errors import UsageError, clean
-from advisor.base.settings import Settings, TargetRequest, Value
+from advisor.base.settings import Objective, Settings, TargetRequest, Value, objective_of_unit
 from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
     ALLOW_WRITES,
@@ -46,7 +46,8 @@ Format = Literal["text", "json", "md"]
 HELP = """Fail when a training step got slower, or memory grew, beyond noise.
 
 TARGET is run unchanged, in at least three fresh processes, and compared with the baseline of RESULT: a
-`result.json`, or the folder of a report, made on this machine with the same torch. Arguments of a script
+`result.json`, or the folder of a report, made on this machine with the same torch. A result that recommends
+a form of a trained model may be of another one: then its answers are judged anew. Arguments of a script
 follow after `--`.
 
 \b
@@ -82,6 +83,7 @@ Examples:
 @common.budget("2m", "Time for everything: 90s, 10m; more processes see smaller regressions.")
 @common.min_gain("Growth that is let pass.")
 @CONFIDENCE
+@common.max_loss("Loss of the metric, relative, that the recommended form of a trained model may have.")
 @common.folder("Folder for check.json and check.md; empty, new, an earlier check or report.")
 @setting(
     "--annotate",
@@ -100,8 +102,8 @@ def command(
     ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, allow_writes: bool,
     against: str | None,
     device: str | None, fix: list[Fixed], seed: int | None, budget: float | None, min_gain: float | None,
-    confidence: float | None, out: str | None, annotate: str | None, format: Format | None, dry_run: bool,
-    quiet: bool, no_color: bool, debug: bool,
+    confidence: float | None, max_loss: float | None, out: str | None, annotate: str | None,
+    format: Format | None, dry_run: bool, quiet: bool, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Check everything, run, judge, print."""
     problems = problems_of(ctx)
@@ -128,6 +130,8 @@ def command(
         budget_s=DEFAULT_BUDGET_S if budget is None else budget,
         fixed=fixed,
         device=device or "auto",
+        objective=_objective(reference),
+        max_loss=Settings.max_loss if max_loss is None else max_loss,
         min_gain=Settings.min_gain if min_gain is None else min_gain,
         confidence=Settings.confidence if confidence is None else confidence,
         seed=seed or 0,
@@ -169,6 +173,13 @@ def show(result: CheckData, folder: Path | None, format: Format, *, annotate: bo
     if result.budget.stopped_by == "interrupted":
         return interrupted_code()
     return 1 if result.verdict == "regressed" else 0
+
+
+def _objective(reference: ResultData | ProfileData) -> Objective:
+    """In whose unit the program is counted as it was for the reference."""
+    if isinstance(reference, ResultData):
+        return objective_of_unit(reference.objective)
+    return "goodput" if reference.baseline is None or reference.baseline.latency is None else "latency"
 
 
 def _annotate(result: CheckData) -> None:

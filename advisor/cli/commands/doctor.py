@@ -2,23 +2,28 @@
 
 import json
 import os
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from advisor.base.errors import clean
 from advisor.cli import EXIT_CODES
-from advisor.cli.common import DEBUG, NO_COLOR, TEXT_OR_JSON
+from advisor.cli.common import DEBUG, NO_COLOR, ON, TEXT_OR_JSON
 from advisor.cli.options import SETTINGS_FILE, Command, Setting, problems_of, settings_of, typed_here
 from advisor.cli.output import warn, width, write
 from advisor.cli.problems import Problems
 from advisor.storage.storage_url import parse_storage
+from advisor.tuners.benches.engines import open_engine
 
 if TYPE_CHECKING:
+    from advisor.profiles.facts.machine import Machine
     from advisor.runs.doctor import Check
+    from advisor.runs.nodes import SeenNode
 
 HELP = """Look at machine and environment: what will limit training here.
 
@@ -29,6 +34,7 @@ variables, those over advisor.toml, and that over [tool.advisor] in pyproject.to
 Examples:
   advisor doctor
   advisor doctor --format json
+  advisor doctor --on slurm
 """
 MARKS = {"ok": "ok", "note": "note", "limit": "LIMIT", "broken": "BROKEN"}
 INDENT = 8 * " "
@@ -60,26 +66,31 @@ class Origin:
     epilog=EXIT_CODES,
     short_help="Check machine and environment.",
 )
+@ON
 @TEXT_OR_JSON
 @NO_COLOR
 @DEBUG
 @click.pass_context
-def command(ctx: click.Context, *, format: str | None, no_color: bool, debug: bool) -> int:
+def command(ctx: click.Context, *, on: str | None, format: str | None, no_color: bool, debug: bool) -> int:
     """Check and print; 5 where training cannot work at all."""
     problems_of(ctx).raise_any()
     from advisor.profiles.facts.machine import read_machine
     from advisor.runs.doctor import examine
+    from advisor.runs.nodes import checks_of
 
     machine = read_machine()
     tune = _tune_here()
     found = origins(ctx, tune)
-    checks = [*examine(machine), *_checks(problems_of(tune))]
+    nodes = _nodes(on, machine)
+    checks = [*examine(machine), *checks_of(nodes), *_checks(problems_of(tune))]
     if format == "json":
         document = {
             "machine": machine.as_json(),
             "checks": [asdict(check) for check in checks],
             "settings": [asdict(origin) for origin in found],
         }
+        if nodes:
+            document["nodes"] = [asdict(node) for node in nodes]
         write(json.dumps(document, indent=2) + "\n")
     else:
         for check in checks:
@@ -88,6 +99,16 @@ def command(ctx: click.Context, *, format: str | None, no_color: bool, debug: bo
                 write(f"{INDENT}{clean(check.advice, 500)}\n")
         write(_listed(found))
     return 5 if any(check.state == "broken" for check in checks) else 0
+
+
+def _nodes(on: str | None, machine: "Machine") -> "list[SeenNode]":
+    """The nodes of an engine, each asked; none where only this machine is meant."""
+    if on in (None, "here"):
+        return []
+    from advisor.runs.nodes import look_at
+
+    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
+        return look_at(open_engine(on, Path(folder)), machine)
 
 
 def _tune_here() -> click.Context:

@@ -9,7 +9,7 @@ import click
 
 from advisor.base.errors import UsageError, clean
 from advisor.base.settings import Settings, TargetRequest, Value
-from advisor.cli import EXIT_CODES, common
+from advisor.cli import EXIT_CODES, common, values
 from advisor.cli.common import (
     ALL,
     ALLOW_WRITES,
@@ -30,7 +30,7 @@ from advisor.cli.dry_run import starts, told, written
 from advisor.cli.failures import interrupted_code
 from advisor.cli.knob_options import Fixed, fix_option, merge_fixed
 from advisor.cli.machine_checks import check_device, check_ranks
-from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of
+from advisor.cli.options import SCRIPT_ARGUMENTS, TYPED, Command, problems_of, setting
 from advisor.cli.output import tell, width, write
 from advisor.cli.progress import progress_for
 from advisor.cli.target import find_target, is_trace
@@ -41,13 +41,17 @@ from advisor.tuners.space.rank_constraints import with_ranks
 DEFAULT_BUDGET_S = 120.0
 FILES = ("report.html", "result.json", "report.md")
 STAGES = ("watch", "inspect", "record", "replay", "report")
-OF_A_RUN = ("--budget", "--device", "--fix", "--ranks", "--seed", "--steps", "--steps-planned", "--warmup")
+OF_A_RUN = (
+    "--budget", "--device", "--fix", "--objective", "--ranks", "--seed", "--steps", "--steps-planned",
+    "--warmup",
+)  # fmt: skip
 Format = Literal["text", "json", "md", "html", "sarif"]
 
 HELP = """Find out what is slow in one training run, where, and how much it could give.
 
 TARGET is a script, which is run unmodified, a file that defines `workload`, or one or more traces of
-torch.profiler (JSON, gzipped or not; one file per rank). Arguments of a script follow after `--`.
+torch.profiler (JSON, gzipped or not; one file per rank). Arguments of a script follow after `--`. A program
+that takes no training step is run again, and its requests to a trained model are counted.
 
 \b
 Examples:
@@ -75,6 +79,13 @@ Examples:
 @common.budget("2m", "Time for everything: 90s, 10m.")
 @common.whole_number("--steps", "Clean steps to watch at least.", default="adaptive")
 @common.whole_number("--warmup", "Steps before watching.", least=0, default="adaptive")
+@setting(
+    "--objective",
+    type=values.Choice(("latency", "requests")),
+    metavar="NAME",
+    group="What counts",
+    help="latency or requests: count requests to a trained model from the start.",
+)
 @common.whole_number("--steps-planned", "Steps of the real training, to weigh what comes once.")
 @OUT
 @common.formats("text", "json", "md", "html", "sarif")
@@ -88,7 +99,8 @@ def command(
     ctx: click.Context, *, targets: tuple[str, ...], module: str | None, launcher: bool, allow_writes: bool,
     device: str | None,
     ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
-    steps: int | None, warmup: int | None, steps_planned: int | None, out: str | None,
+    steps: int | None, warmup: int | None, objective: Literal["latency", "requests"] | None,
+    steps_planned: int | None, out: str | None,
     format: Format | None, all: bool, dry_run: bool, quiet: bool, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Check everything, run or read, print."""
@@ -131,6 +143,7 @@ def command(
         steps=steps,
         warmup=warmup,
         steps_planned=steps_planned,
+        objective=objective or Settings.objective,
         seed=seed or 0,
         command=command_line,
     )

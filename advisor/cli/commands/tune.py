@@ -21,6 +21,7 @@ from advisor.cli.common import (
     LAUNCHER,
     MODULE,
     NO_COLOR,
+    ON,
     OUT,
     QUIET,
     RANKS,
@@ -64,6 +65,7 @@ after `--`.
 \b
 Examples:
   advisor tune train.py --budget 10m -- --data DIR
+  advisor tune train.py --on slurm
   advisor tune -m package.train --knob num_workers --knob amp=bf16
 """
 
@@ -76,6 +78,7 @@ Examples:
 @LAUNCHER
 @ALLOW_WRITES
 @DEVICE
+@ON
 @RANKS
 @fix_option("Set a knob for the baseline and all candidates.")
 @common.seed("Of the runs and of the search.")
@@ -106,7 +109,9 @@ Examples:
     help="Memory that may be used: 8GiB.",
 )
 @common.whole_number("--max-batch", "Largest batch size to try.")
-@common.objective("goodput, throughput or memory.")
+@common.objective("goodput, throughput or memory; latency or requests of a trained model.")
+@common.max_loss("Loss of the metric, relative, that a faster form of a trained model may have.")
+@common.latency_limit("Time that a request may take from its arrival on, waiting included: 20ms.")
 @common.min_gain("Gain that must be exceeded.")
 @CONFIDENCE
 @knob_option("Try this knob, with these values; by default every knob that applies.")
@@ -145,11 +150,11 @@ Examples:
 @click.pass_context
 def command(
     ctx: click.Context, *, target: str | None, module: str | None, launcher: bool, allow_writes: bool,
-    device: str | None,
+    device: str | None, on: str | None,
     ranks: tuple[int, ...] | None, fix: list[Fixed], seed: int | None, budget: float | None,
     trials: int | None, steps: int | None, warmup: int | None, steps_planned: int | None,
     max_memory: int | None, max_batch: int | None, price: float | None, objective: Objective | None,
-    min_gain: float | None, confidence: float | None,
+    max_loss: float | None, latency_limit: float | None, min_gain: float | None, confidence: float | None,
     knob: list[Wish], keep_batch: bool, allow: str | None, out: str | None, storage: str | None,
     study: str | None, resume: bool, format: Literal["text", "json", "md"] | None, all: bool, dry_run: bool,
     quiet: bool, no_color: bool, debug: bool,
@@ -180,9 +185,10 @@ def command(
         target=request, out=folder, storage=storage or DEFAULT_STORAGE, study=study, resume=resume,
         budget_s=budget, trials=trials, objective=objective, keep_batch=keep_batch,
         allow_training=allow is not None, allow_writes=allow_writes,
-        knobs=knobs, fixed=fixed, device=device, steps=steps, warmup=warmup,
+        knobs=knobs, fixed=fixed, device=device, on=on, steps=steps, warmup=warmup,
         steps_planned=steps_planned, max_memory=max_memory, max_batch=max_batch, min_gain=min_gain,
-        confidence=confidence, seed=seed, price_per_hour=price, ranks=ranks,
+        confidence=confidence, max_loss=max_loss, latency_limit_s=latency_limit, seed=seed,
+        price_per_hour=price, ranks=ranks,
         command=written_command("tune", typed, url, ctx.meta[SCRIPT_ARGUMENTS]),
     )  # fmt: skip
     for text in (*url.warnings, *already_used(request, knobs)):

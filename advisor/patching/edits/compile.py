@@ -13,8 +13,8 @@ from advisor.patching.source.program_sites import (
     training_calls,
 )
 from advisor.patching.source.program_source import Source
+from advisor.tuners.mechanisms.compiling import COMPILE, FREEZING, mode_of
 
-COMPILE = "compile"
 DYNAMIC: dict[object, str] = {"on": "dynamic=True", "off": "dynamic=False"}
 
 
@@ -32,6 +32,8 @@ class Compile(Edit):
         execution, dynamic = asked.get("execution"), asked.get("dynamic")
         if execution is None or not str(execution.after).startswith(COMPILE):
             raise CannotEdit("only compiling the whole model is edited")
+        if execution.after == FREEZING:
+            raise CannotEdit("weights are frozen for the whole process, where a program begins to answer")
         if "compile_region" in asked:
             raise CannotEdit("which blocks to compile depends on how the model is built")
         if _compiles(source):
@@ -40,7 +42,7 @@ class Compile(Edit):
         refuse_ranks(source)
         refuse_reassigned(source, model)
         training_calls(source, model)
-        mode = str(execution.after).removeprefix(COMPILE).removeprefix("-")
+        mode = mode_of(str(execution.after))
         arguments = [f'mode="{mode}"'] if mode else []
         if dynamic is not None and dynamic.after in DYNAMIC:
             arguments.append(DYNAMIC[dynamic.after])
