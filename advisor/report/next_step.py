@@ -1,5 +1,6 @@
 """What to do with a result: one action, the command that does it, and how to take it back."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from advisor.result.wording import UNJUDGED, is_blind, is_unfinished, shown
 from advisor.storage.contract import default_study_name
 
 DEFAULT_FOLDER = "advisor-report"
+ENOUGH = re.compile("(`--budget [^`]+`) could")  # as `advisor.stages.search_plan` tells it
 
 
 def report_folder(result: ResultData) -> str:
@@ -92,6 +94,8 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
     if result.recommendation.verdict == "keep" or not changes:
         if is_blind(result.noise):
             return "Run it again while less else runs on this machine, or with a longer --budget."
+        if offered := ENOUGH.search(result.recommendation.reason):
+            return f"Run it again with {offered[1]}, which could confirm the best that was found."
         if any(each.reason.startswith(UNJUDGED) for each in result.not_tried):
             return "Run it again with a longer --budget: no time was left to judge a larger batch by goodput."
         return "Nothing to change. A longer --budget sees smaller differences."

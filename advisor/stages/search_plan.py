@@ -37,6 +37,7 @@ SEARCH_SHARE = 0.65  # of the budget at most, before the confirmation begins
 CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
 HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
 GROWS = 1.1  # times the budget that is needed: some of what comes before takes a share of it
+MOST_TOLD = 9.0  # as a gain: the exact figure of what nobody gains says nothing
 LATEST_SHARE = 0.9  # of the budget, as long as there is nothing to confirm
 
 
@@ -104,7 +105,10 @@ def too_small(bench: MeasuredBench, present: Configuration, nominee: Configurati
     smallest = smallest_gain(pairs, bench.arena.sigma, costs.quads, costs.how)
     if smallest is None or log_ratio >= HOPEFUL * math.log1p(smallest):
         return ""
-    return f"{told} is far below the {1 + smallest:.2f}x that the rest of the budget can confirm"
+    least = (
+        f"the {1 + smallest:.2f}x" if smallest < MOST_TOLD else f"the gain of more than {1 + MOST_TOLD:g}x"
+    )
+    return f"{told} is far below {least} that the rest of the budget can confirm"
 
 
 def planned_search(

@@ -8,6 +8,7 @@ from advisor.report.noise import disturbances
 from advisor.result import outlook, wording
 from advisor.result.document import Interval, Noise, Rate, Ratio, Untried
 from advisor.result.words import CAUSES
+from advisor.stages.search_plan import _budget
 
 
 def test_a_ratio_carries_its_interval_confidence_and_evidence() -> None:
@@ -281,3 +282,9 @@ def test_a_larger_batch_that_was_not_judged_is_no_reason_to_stop() -> None:
     assert next_step(a_keep(not_tried=[unjudged])) == (
         "Run it again with a longer --budget: no time was left to judge a larger batch by goodput."
     )
+
+
+def test_the_budget_that_could_confirm_what_was_found_comes_next() -> None:
+    result = a_keep()
+    result.recommendation.reason = f"the best that was found could not be confirmed; {_budget(430)} could"
+    assert next_step(result).startswith("Run it again with `--budget 8m`, which could confirm")
