@@ -145,7 +145,8 @@ def test_a_setting_that_does_not_reach_all_ranks_fails_with_the_reason(
     tmp_path: Path, more: str, expected: str
 ) -> None:
     a_program(tmp_path)
-    (tmp_path / "train.py").write_text("import os, time; time.sleep(8 if os.environ['RANK'] == '1' else 60)\n")
+    sleeping = "import os, time; time.sleep(8 if os.environ['RANK'] == '1' else 60)\n"
+    (tmp_path / "train.py").write_text(sleeping)
     with everywhere(tmp_path, two_machines(tmp_path, more), {"MARK": "1"}) as launch:
         if more:
             assert expected in failure_of(launch, limit_s=6.0).message
