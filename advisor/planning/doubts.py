@@ -1,7 +1,7 @@
 """What can hardly be meant in measurements that each read well."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from advisor.planning.growth import CROWDED
 from advisor.planning.places import Point, middles
@@ -12,7 +12,7 @@ DIP = 1.1  # a smaller count's step over a larger one's, above what equal GPUs d
 
 def doubts(points: Sequence[Point]) -> tuple[str, ...]:
     """A sentence for each thing to look at again; they change no prediction."""
-    return (*_shrinking(points), *_unlike(points), *_dips(points))
+    return (*_shrinking(points), *_unlike(points), *_dips(points), *_beyond_ideal(points))
 
 
 def _shrinking(points: Sequence[Point]) -> Iterator[str]:
@@ -50,6 +50,24 @@ def _dips(points: Sequence[Point]) -> Iterator[str]:
                 f"a step of {many.place.ranks} ranks took less ({many.step_ms:g} ms) than of "
                 f"{few.place.ranks} ({few.step_ms:g} ms): measured beside other work?"
             )
+
+
+def _beyond_ideal(points: Sequence[Point]) -> Iterator[str]:
+    """More ranks with smaller local batches that give more a rank: smaller batches seldom do."""
+    rows = sorted(middles(points), key=lambda point: point.place.ranks)
+    for few, many in combinations(rows, 2):
+        times = _samples_a_ms(many) / _samples_a_ms(few)
+        ideal = many.place.ranks / few.place.ranks
+        if many.place.local_batch < few.place.local_batch and times > UNLIKE * ideal > UNLIKE:
+            yield (
+                f"{many.place.ranks} ranks gave {times:.3g} times the throughput of {few.place.ranks}, where "
+                f"{ideal:.3g} would be ideal: was the slower one measured beside other work?"
+            )
+            return
+
+
+def _samples_a_ms(point: Point) -> float:
+    return point.place.ranks * point.place.local_batch / point.step_ms
 
 
 def _pairs(points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
