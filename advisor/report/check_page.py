@@ -208,6 +208,9 @@ def _phase_lines(result: CheckData) -> list[str]:
 
 def _next(result: CheckData) -> str:
     if result.verdict == "passed":
+        smallest = result.step_ms.smallest_regression
+        if smallest is not None and smallest > wording.MOST_SHARE:
+            return "run it again while less else runs on this machine: a doubled time of a step could hide."
         return "nothing to do. A longer --budget sees smaller regressions."
     own = result.command[: result.command.index("--")] if "--" in result.command else result.command
     words = ["advisor", "profile", *(["-m"] if "-m" in own else []), result.target.path]

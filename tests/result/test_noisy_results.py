@@ -125,6 +125,7 @@ def test_a_check_that_could_see_nothing_says_so() -> None:
     for text in (check_page.render_text(result, 400), check_page.render_markdown(result)):
         assert not re.search(r"\d{6}", text)
         assert "could have been seen: none in the time of a step, 2.4 % of peak memory" in text
+    assert "run it again while less else runs on this machine" in check_page.render_text(result, 400)
 
 
 def test_two_results_that_cannot_tell_are_not_determined() -> None:
