@@ -182,7 +182,8 @@ def _refuse_network(path: Path, shown: str, mounts: Path) -> None:
 
 def _postgresql(rest: str, from_environment: bool) -> StorageUrl:
     parts = _REST.fullmatch(rest)
-    if parts is None or "@" in (parts["host"] or "") + (parts["port"] or ""):
+    # An unescaped @ of a password puts the rest of it where the host, the port or the database stand.
+    if parts is None or any("@" in (parts[part] or "") for part in ("host", "port", "database")):
         raise UsageError(
             "the postgresql:// URL cannot be read",
             hint="write @ : / ? in a user or password as %40 %3A %2F %3F",

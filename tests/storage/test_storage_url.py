@@ -58,6 +58,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("postgresql://h/d?password=s3cret", "parameter 'password' is not allowed", "sslmode"),
         ("postgresql://h/d?host=a&host=b", "parameter 'host' is given twice", ""),
         ("postgresql://u:s3@cret@h/d", "the postgresql:// URL cannot be read", "%40"),
+        ("postgresql://u:s3@cr/et@h/d", "the postgresql:// URL cannot be read", "%40"),
         ("postgresql://h:99999/d", "the port of the postgresql:// URL is not a number from 1 to 65535", ""),
         ("sqlite://x.db", "'sqlite://x.db' names a host, and SQLite has none", "sqlite:///path.db"),
         ("user:s3cret@host", "'***@host' is not a storage URL", "sqlite:///path.db"),
