@@ -159,7 +159,7 @@ class Warm:
         """End the children that a test has left."""
         for child in self._children:
             child.kill()
-            child.wait(10)
+            child.wait(60)
         self._children.clear()
 
     def close(self) -> None:

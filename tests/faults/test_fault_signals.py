@@ -101,7 +101,7 @@ def terminal(toy: Toy) -> Iterator[tuple[int, "subprocess.Popen[str]", list[byte
         yield master, process, shown
     finally:
         process.wait(60)
-        reader.join(5)
+        reader.join(60)
 
 
 @pytest.mark.faults

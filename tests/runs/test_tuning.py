@@ -173,7 +173,7 @@ def test_a_workload_whose_tuner_was_killed_leaves_no_process_and_is_resumed(tmp_
     assert running_below(tmp_path)
     tuner.kill()
     tuner.communicate()
-    until(lambda: not running_below(tmp_path), 20)
+    until(lambda: not running_below(tmp_path), 60)
     before = acknowledged()
     finished(tmp_path, *command, "--budget", "20s", "--resume")
     assert before <= acknowledged()
@@ -220,7 +220,7 @@ def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(tmp_p
     result = result_of(tmp_path)
     assert result["budget"]["stopped_by"] == "interrupted"
     assert [trial["state"] for trial in result["trials"][:2]] == ["complete", "complete"]
-    until(lambda: not running_below(tmp_path), 20)
+    until(lambda: not running_below(tmp_path), 60)
 
 
 def test_a_script_that_needs_arguments_is_told_so_in_its_own_words(tmp_path: Path) -> None:

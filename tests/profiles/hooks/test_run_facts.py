@@ -60,13 +60,13 @@ def test_what_an_evaluation_waits_for_belongs_to_it_and_a_save_does_not(tmp_path
         program.step()
         evaluate(program, wait=0.02)
         waited = taps.run_facts().evaluation_s
-        torch.save(Slow(0.1), tmp_path / "a.pt")
+        torch.save(Slow(0.3), tmp_path / "a.pt")
         program.step()
-        torch.save(Slow(0.1), tmp_path / "a.pt")
+        torch.save(Slow(0.3), tmp_path / "a.pt")
         evaluate(program)
         facts = taps.run_facts()
-    assert 0.06 <= waited < facts.evaluation_s < waited + 0.09
-    assert facts.save_s > 0.2
+    assert 0.06 <= waited < facts.evaluation_s < waited + 0.25
+    assert facts.save_s > 0.6
 
 
 class Slow:
@@ -85,14 +85,14 @@ def test_a_teacher_inside_the_step_counts_its_own_forward_alone() -> None:
         program = Program()
         program.step()
         for _ in range(3):
-            time.sleep(0.05)  # for data
+            time.sleep(0.2)  # for data
             with torch.no_grad():
                 target = program.model(program.inputs)
             program.optimizer.zero_grad()
             (program.model(program.inputs) - target).pow(2).mean().backward()
             program.optimizer.step()
         facts = taps.run_facts()
-    assert facts.evaluation_s < 0.05 and facts.evaluations == 3
+    assert facts.evaluation_s < 0.2 and facts.evaluations == 3
 
 
 def test_an_evaluation_that_records_a_graph_is_noticed() -> None:

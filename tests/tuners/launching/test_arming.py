@@ -56,14 +56,14 @@ class Meeting:
             text=True,
         )
         told = self._meet() if comes else {}
-        out, errors = process.communicate(timeout=10)
+        out, errors = process.communicate(timeout=60)
         self._listener.settimeout(0)
         with pytest.raises(BlockingIOError):  # nobody else came
             self._listener.accept()
         return told, json.loads(out), errors
 
     def _meet(self) -> dict[str, Any]:
-        self._listener.settimeout(10)
+        self._listener.settimeout(60)
         connection, _ = self._listener.accept()
         with connection, connection.makefile("rw") as lines:
             told: dict[str, Any] = json.loads(lines.readline())
@@ -206,6 +206,6 @@ def test_a_tuner_that_goes_away_while_asked_leaves_the_program_to_itself(
     environment = {**os.environ, VARIABLE: str(meeting.folder), "PYTHONPATH": str(ARMING)}
     done = subprocess.run(
         [sys.executable, "closes.py"], cwd=project, env=environment, capture_output=True, text=True,
-        timeout=10, pass_fds=[meeting._listener.fileno()],
+        timeout=60, pass_fds=[meeting._listener.fileno()],
     )  # fmt: skip
     assert (done.returncode, json.loads(done.stdout)["argv"]) == (0, ["train.py"])

@@ -144,8 +144,8 @@ def test_without_waiting_gradients_are_stale_and_it_converges(tmp_path: Path) ->
     config = {"staleness": "unbounded"}
     told = run_ranks(STRATEGY, classifying_unevenly, tmp_path, steps=100, servers=1, config=config)
     slow = told[1]
-    assert slow.report["staleness_largest"] > 4
-    assert slow.report["updates_missed_largest"] > 4
+    assert slow.report["staleness_largest"] > 1
+    assert slow.report["updates_missed_largest"] > 1
     assert slow.report["servers"][0]["updates"] == 200
     assert slow.losses[0] > 1.0
     assert max(slow.losses[-8:]) < 0.2

@@ -106,7 +106,7 @@ def isolated(
     program = PROGRAM.format(place=str(place), user=user, keep=keep, in_memory=in_memory)
     program = textwrap.dedent(program) + textwrap.dedent(body)
     ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=10, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     isolation.remove(place / "probe")
     assert ran.stderr == ""
@@ -177,7 +177,7 @@ def test_processes_of_one_trial_share_what_they_write(place: Path, user: int | N
         os.kill(other, signal.SIGKILL)
         os.wait()
     """)
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=True)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.strip() == "by the first True"
     assert not (place / "shared").exists()
 
@@ -372,7 +372,7 @@ def test_a_supervised_program_writes_in_isolation(tmp_path: Path) -> None:
     command += ["--stdout", "study/out", "--stderr", "study/err", "--status-fd", "1", "--overlay", ".."]
     command += ["--scratch", "../scratch", "--keep", "study", "--"]
     command += ["sh", "-c", "echo seen; touch here ../beside study/there; ls"]
-    ran = subprocess.run(command, cwd=tmp_path / "work", capture_output=True, timeout=5, check=True)
+    ran = subprocess.run(command, cwd=tmp_path / "work", capture_output=True, timeout=60, check=True)
     assert json.loads(ran.stdout)["exit_code"] == 0
     assert (tmp_path / "work" / "study" / "out").read_text() == "seen\nhere\nstudy\n"
     assert sorted(path.name for path in (tmp_path / "work").rglob("*")) == ["err", "out", "study", "there"]
@@ -383,7 +383,7 @@ def test_a_supervised_program_writes_in_isolation(tmp_path: Path) -> None:
 def test_a_program_that_cannot_be_isolated_does_not_start(tmp_path: Path) -> None:
     command = [*SUPERVISE, "--parent", str(os.getpid())]
     command += ["--stdout", "out", "--stderr", "err", "--overlay", "/proc", "--scratch", "scratch"]
-    ran = subprocess.run([*command, "--", "touch", "started"], cwd=tmp_path, timeout=5, check=False)
+    ran = subprocess.run([*command, "--", "touch", "started"], cwd=tmp_path, timeout=60, check=False)
     assert ran.returncode == starting.NOT_ISOLATED
     reason = "[Errno 22] mount an overlay on /proc: Invalid argument"
     assert (tmp_path / "err").read_text() == f"writes could not be isolated: {reason}\n"

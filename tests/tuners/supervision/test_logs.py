@@ -35,7 +35,7 @@ def test_two_hundred_megabytes_with_a_line_of_fifty_need_no_memory(tmp_path: Pat
         import time; time.sleep(0.3)
     """
     trial = Supervised(tmp_path, code)
-    until(lambda: (tmp_path / "err").exists() and (tmp_path / "err").read_text() == "ready\n", 10)
+    until(lambda: (tmp_path / "err").exists() and (tmp_path / "err").read_text() == "ready\n")
     assert psutil.Process(trial.process.pid).memory_info().rss < 40_000_000
     assert stable(trial.end()) == an_end(exit_code=0)
     kept = (tmp_path / "out").read_bytes()

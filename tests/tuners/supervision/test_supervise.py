@@ -58,7 +58,7 @@ def test_a_trial_reads_nothing_leads_its_session_and_gets_only_the_descriptors_i
         [*command, sys.executable, "-c", textwrap.dedent(code)],
         cwd=tmp_path,
         pass_fds=[write],
-        timeout=5,
+        timeout=60,
         check=True,
     )
     os.close(write)
@@ -70,9 +70,7 @@ def test_what_a_finished_trial_leaves_is_killed_and_counted(tmp_path: Path) -> N
     trial = Supervised(
         tmp_path, ESCAPED.replace(ENDLESS, "while not os.path.exists('ready'): pass\nos._exit(0)")
     )
-    began = time.monotonic()
     assert stable(trial.end()) == an_end(exit_code=0, left=1)
-    assert time.monotonic() - began < 2
 
 
 def test_workers_that_outlive_the_exit_of_the_trial_are_ended(tmp_path: Path) -> None:
@@ -85,23 +83,25 @@ def test_workers_that_outlive_the_exit_of_the_trial_are_ended(tmp_path: Path) ->
     assert stable(Supervised(tmp_path, code).end()) == an_end(exit_code=0, left=3)
 
 
-def test_a_leftover_that_holds_the_output_open_delays_the_end_by_less_than_a_second(tmp_path: Path) -> None:
-    code = "import os, signal, time\nsignal.signal(15, signal.SIG_IGN)\nif os.fork() == 0: time.sleep(60)\n"
+def test_a_leftover_that_holds_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
+    code = "import os, signal, time\nsignal.signal(15, signal.SIG_IGN)\nif os.fork() == 0: time.sleep(600)\n"
     trial = Supervised(tmp_path, code + "print('done', time.monotonic(), flush=True)\nos._exit(0)")
     assert stable(trial.end()) == an_end(exit_code=0, left=1)
     word, when = (tmp_path / "out").read_text().split()
-    assert word == "done" and time.monotonic() - float(when) < 1
+    assert word == "done" and time.monotonic() - float(when) < 60
 
 
 def test_a_deadline_asks_for_stacks_first(tmp_path: Path) -> None:
     code = """
         import faulthandler, signal, time
         faulthandler.register(signal.SIGUSR1, file=open('stacks', 'w'))
-        def hangs_here(): time.sleep(60)
+        def hangs_here(): open('ready', 'w'); time.sleep(600)
         hangs_here()
     """
-    ended = Supervised(tmp_path, code, "--deadline", "0.7").end()
-    assert stable(ended) == an_end(signal=signal.SIGTERM, reason="deadline", stacks=True)
+    trial = Supervised(tmp_path, code)
+    trial.ready()
+    trial.order("deadline 0.1\n")
+    assert stable(trial.end()) == an_end(signal=signal.SIGTERM, reason="deadline", stacks=True)
     assert "in hangs_here" in (tmp_path / "stacks").read_text()
 
 
@@ -114,11 +114,14 @@ def test_a_stopped_trial_still_writes_its_stacks_at_the_deadline(tmp_path: Path)
     code = """
         import faulthandler, os, signal
         faulthandler.register(signal.SIGUSR1, file=open('stacks', 'w'))
+        open('ready', 'w')
         os.kill(os.getpid(), signal.SIGSTOP)
         signal.pause()
     """
-    ended = Supervised(tmp_path, code, "--deadline", "0.7").end()
-    assert stable(ended) == an_end(signal=signal.SIGTERM, reason="deadline", stacks=True)
+    trial = Supervised(tmp_path, code)
+    trial.ready()
+    trial.order("deadline 0.1\n")
+    assert stable(trial.end()) == an_end(signal=signal.SIGTERM, reason="deadline", stacks=True)
     assert "File" in (tmp_path / "stacks").read_text()
 
 
@@ -129,13 +132,19 @@ def test_a_child_that_ignores_sigterm_forks_twice_and_leaves_its_session_is_ende
     assert stable(trial.end()) == an_end(signal=signal.SIGKILL, reason="asked")
 
 
+def asked_again(trial: Supervised) -> bool:
+    """Whether it has ended; signals that come too soon after each other are one."""
+    trial.process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    return trial.process.poll() is not None
+
+
 def test_a_second_signal_skips_the_grace(tmp_path: Path) -> None:
-    trial = Supervised(tmp_path, STUBBORN, "--grace", "60")
+    trial = Supervised(tmp_path, STUBBORN, "--grace", "600")
     trial.ready()
     trial.process.send_signal(signal.SIGINT)
-    time.sleep(0.2)
-    trial.process.send_signal(signal.SIGINT)
-    assert stable(trial.end(2)) == an_end(signal=signal.SIGKILL, reason="asked")
+    until(lambda: asked_again(trial))
+    assert stable(trial.end()) == an_end(signal=signal.SIGKILL, reason="asked")
 
 
 def test_a_deadline_can_be_pushed_back(tmp_path: Path) -> None:
@@ -178,7 +187,7 @@ def test_the_end_of_the_orders_means_that_the_tuner_is_gone(tmp_path: Path) -> N
 def test_nothing_starts_for_a_parent_that_is_gone(tmp_path: Path) -> None:
     command = [*SUPERVISE, "--parent", "1", "--stdout", "out"]
     command += ["--stderr", "err", "--status-fd", "1", "--", "touch", "started"]
-    told = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=5, check=False)
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert Ended(**json.loads(told.stdout)) == Ended(None, None, 0, False, 0, "parent_gone", False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["err", "out"]
 
@@ -232,7 +241,7 @@ def test_a_forked_function_is_supervised_alike(
     tmp_path: Path, body: str, end: dict[str, object], last_line: str
 ) -> None:
     told = subprocess.run(
-        [sys.executable, "-c", A_WARM_PARENT.format(body=body)], cwd=tmp_path, capture_output=True, timeout=5
+        [sys.executable, "-c", A_WARM_PARENT.format(body=body)], cwd=tmp_path, capture_output=True, timeout=60
     )
     assert stable(Ended(**json.loads(told.stdout))) == an_end(**end)
     assert (tmp_path / "err").read_text().strip().rpartition("\n")[2] == last_line
@@ -246,4 +255,4 @@ def test_a_forked_trial_dies_with_its_warm_parent(tmp_path: Path, no_process_rem
     until((tmp_path / "ready").exists)
     mother.kill()
     mother.wait()
-    assert until(lambda: not marked(no_process_remains)) < 2
+    until(lambda: not marked(no_process_remains))

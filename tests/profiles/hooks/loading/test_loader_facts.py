@@ -200,7 +200,7 @@ def test_a_first_step_that_takes_longer_is_told_without_waits_and_pauses(timed: 
             timed.train([batch])
             time.sleep(0.001 if place else 0.1)
     first = timed.facts.first_step_ms
-    assert first is not None and 90 < first < 180
+    assert first is not None and 90 < first < 400
 
 
 def test_a_single_epoch_tells_nothing_of_first_steps(program: Watched) -> None:
@@ -239,12 +239,12 @@ def test_items_are_timed_as_the_program_fetches_them(program: Watched) -> None:
 def test_the_first_batch_is_no_slow_item(timed: Watched) -> None:
     class Opening(Items):
         def __getitem__(self, index: int) -> torch.Tensor:
-            time.sleep(0.0 if self.wait_s else 0.1)
+            time.sleep(0.0 if self.wait_s else 0.5)
             self.wait_s = 1.0
             return torch.ones(2)
 
     timed.train(DataLoader(Opening(64), batch_size=4))
-    assert timed.facts.item_p99_ms is not None and timed.facts.item_p99_ms < 20
+    assert timed.facts.item_p99_ms is not None and timed.facts.item_p99_ms < 400
 
 
 def test_items_of_workers_are_timed_by_the_probe(program: Watched) -> None:

@@ -99,14 +99,14 @@ def test_time_before_a_model_is_called_counts_from_the_begin_of_a_marked_request
     model = nn.Linear(4, 4).eval()
     with answering() as seen, torch.inference_mode():
         for _ in range(4):
-            time.sleep(0.05)  # between requests
+            time.sleep(0.1)  # between requests
             with advisor.request():
                 time.sleep(0.01)
                 model(torch.ones(1, 4))
-                time.sleep(0.02)
+                time.sleep(0.1)
                 model(torch.ones(1, 4))
-    assert seen.served.before_ms is not None and 10 <= seen.served.before_ms < 20
-    assert seen.served.first_ms is not None and seen.served.first_ms >= 30
+    assert seen.served.before_ms is not None and 10 <= seen.served.before_ms < 100
+    assert seen.served.first_ms is not None and seen.served.first_ms >= 110
 
 
 @pytest.mark.parametrize("between", [False, True])
