@@ -92,7 +92,6 @@ def check(settings: Settings, name: str, reference: Reference, progress: Progres
         folder = Path(tempfile.mkdtemp(prefix="advisor-check-"))
         stack.callback(remove, folder)
         try:
-            progress.say("running it unchanged")
             with failures_told("check", ENOUGH):
                 bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
                 bench.launcher.everywhere = isinstance(reference, ResultData)  # as it was tuned

@@ -84,7 +84,6 @@ def tune(
         progress.begin(first_line(settings.target, read_machine(), _limit(settings)))
         caller = Caller(progress, stop)
         study = Study.open(settings, stack, caller.warn)
-        progress.say("running it unchanged")
         opening = open_bench(settings, study.folder, caller, began=began, launching=launching, clock=clock)
         if engine is None and settings.on != "here":
             engine = open_engine(settings.on, study.folder / "benches")

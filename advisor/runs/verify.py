@@ -164,7 +164,6 @@ class _Verifying:
 
     def _bench(self) -> MeasuredBench:
         folder = self._folder("original")
-        self.caller.progress.say("running it unchanged")
         opening = open_bench(self.settings, folder, self.caller, began=self.began, arena=self._arena)
         bench = run_unchanged(self.stack.enter_context(opening))
         self.began = bench.began

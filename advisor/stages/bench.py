@@ -187,6 +187,7 @@ def run_unchanged(bench: Bench, crew: Crew | None = None) -> MeasuredBench:
         UsageError: The budget is below one run of it, or a fixed knob does not act.
         Interrupted: The user asked to stop.
     """
+    bench.caller.progress.say("running it unchanged")
     baseline = run_baseline(bench.launcher, bench.arena, bench.settings)
     baseline.teach(bench.arena)
     crew = crew or Crew(bench.clock)
