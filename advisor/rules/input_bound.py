@@ -3,7 +3,7 @@
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
 from advisor.profiles.derived.copies import against_workers
-from advisor.profiles.derived.demand import FILE_BYTES, cpu_demand
+from advisor.profiles.derived.demand import cpu_demand, is_piped
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Share
 from advisor.rules.slow_sampler import waits_for_sampler
@@ -82,7 +82,7 @@ def without_wait(profile: Profile) -> Share | None:
 def _advice(profile: Profile, num_workers: int | None) -> str:
     if waits_for_sampler(profile):
         return "Draw the numbers of items faster: much of the wait is the sampler's."
-    if profile.loader is not None and profile.loader.item_told_bytes >= FILE_BYTES:
+    if profile.loader is not None and is_piped(profile.loader):
         return "Keep what items read in shared memory: now one process sends it to whoever makes them."
     if num_workers is None:
         return "Make items cheaper, or give the loader more workers: `DataLoader(..., num_workers=...)`."

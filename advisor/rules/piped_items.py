@@ -2,8 +2,8 @@
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.derived.demand import FILE_BYTES, feeding
-from advisor.profiles.facts.profile import LoaderFacts, Profile
+from advisor.profiles.derived.demand import FILE_BYTES, feeding, is_piped
+from advisor.profiles.facts.profile import Profile
 from advisor.rules.input_bound import THRESHOLD
 from advisor.rules.slow_item import wait_ceiling
 
@@ -57,8 +57,3 @@ class PipedItems(Rule):
                 "num_workers": loader.num_workers,
             },
         )
-
-
-def is_piped(loader: LoaderFacts) -> bool:
-    """Whether items come through a connection to another process."""
-    return loader.item_told_bytes >= FILE_BYTES

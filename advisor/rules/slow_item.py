@@ -3,7 +3,7 @@
 from advisor.advice.finding import Ceiling, Finding, Kind
 from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
 from advisor.profiles.derived.copies import against_workers
-from advisor.profiles.derived.demand import FILE_BYTES, WAITS, Feeding, feeding
+from advisor.profiles.derived.demand import WAITS, Feeding, feeding, is_piped
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.profiles.facts.replayed import Share
 from advisor.rules.input_bound import THRESHOLD, without_wait
@@ -56,7 +56,7 @@ class SlowItem(Rule):
             return self.passed(f"{title}; joining them takes longer")
         if fed.share_of_storage > 0:
             return self.passed(f"{title}; they wait for files")
-        if loader.item_told_bytes >= FILE_BYTES:
+        if is_piped(loader):
             return self.passed(f"{title}; they come from another process")
         slow = fed.items_ms > fed.rest_ms * max(1, fed.workers)
         if not slow and not _stalls(fed, loader):

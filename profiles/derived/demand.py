@@ -90,6 +90,11 @@ def feeding(profile: Profile) -> Feeding | None:
     )
 
 
+def is_piped(loader: LoaderFacts) -> bool:
+    """Whether items come through a connection to another process."""
+    return loader.item_told_bytes >= FILE_BYTES
+
+
 def cpu_demand(profile: Profile) -> float | None:
     """CPUs asked for: ranks x (threads + workers x CPU share of an item's time).
 
