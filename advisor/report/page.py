@@ -16,6 +16,7 @@ from advisor.report.charts.tradeoff_chart import TradeOff, tradeoff
 from advisor.report.effects_page import EffectsPart, effects
 from advisor.report.failed_trials import Failures, failures
 from advisor.report.findings_page import FindingGroups, groups
+from advisor.report.kernels_page import Kernels, kernels_part
 from advisor.report.next_step import Command, commands, environment, next_step
 from advisor.report.noise import disturbances, winner
 from advisor.report.strategies_page import StrategiesPart, strategies
@@ -128,6 +129,7 @@ class Page:
     rates: list[Fact]
     rates_from: str
     findings: FindingGroups
+    kernels: Kernels | None
     strategies: StrategiesPart | None
     trials: list[TrialRow]
     trials_total: int
@@ -186,6 +188,7 @@ def page(result: ResultData, patch: str, prefix: str = "", written: Written = NO
         rates=rates(result.profile),
         rates_from=sheet(result.profile),
         findings=groups(result.findings, result),
+        kernels=kernels_part(result.profile),
         strategies=strategies(result, prefix),
         trials=[trial_row(trial, result) for trial in result.trials[:MOST_ROWS]],
         trials_total=len(result.trials),

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from result_builder import a_result
 
 from advisor.report.digest import profile_markdown
 from advisor.report.files import render_html
@@ -67,6 +68,12 @@ def test_every_face_shows_the_kernels_of_a_trace(vit: ProfileData) -> None:
     assert "Kernels that take most:" in text and "1.8 % of it at peak (MFU)" in text
     assert "### Matrix products" in digest and "788 x 768 x 768" in digest
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_report_of_a_tuning_shows_the_kernels_and_products_of_its_baseline(vit: ProfileData) -> None:
+    html = render_html(a_result(profile=vit.profile))
+    assert '<h2 id="kernels">Kernels</h2>' in html and "788 x 3072 x 768" in html
+    assert '<h2 id="kernels">' not in render_html(a_result())
 
 
 def test_every_colour_of_a_part_has_a_swatch(vit: ProfileData) -> None:
