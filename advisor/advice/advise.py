@@ -8,7 +8,7 @@ from typing import Any
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
 from advisor.advice.rule import Rule, percent
 from advisor.profiles.derived.disturbance import disturbances
-from advisor.profiles.derived.eligibility import clean_step_ms
+from advisor.profiles.derived.eligibility import CAPTURING, clean_step_ms
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import DeviceTime
 
@@ -20,6 +20,7 @@ recorded run lie within 5 % of their mean (``benchmarks/gpu_traces.py``), but a 
 
 COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is compute-bound (TraceML)
 EXPLAINED = 0.5  # of what a fallback found: then the known cause is told alone
+WORTH_NAMING = 0.05  # of the device's time, from where a part of it is named (TensorBoard plug-in)
 TOO_SMALL = 0.25  # of a symptom: a cause below that is none of it; set by experiment
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)
@@ -68,17 +69,36 @@ def summary(findings: Iterable[Finding], profile: Profile) -> str:
     first = next((f for f in fired if f.kind is not Kind.HEADROOM), None)
     if first is not None:
         return first.title
+    if profile.window is not None and profile.window.device is not None and profile.window.device.captures:
+        return CAPTURING
     share, device, step_ms = _computing(profile), _device_time(profile), clean_step_ms(profile)
     if device is None and _device_unseen(profile):
         return f"{percent(share)} of the host's step computes or launches; no event of a device was recorded"
+    if share < COMPUTE_BOUND and device is not None:
+        return _spent_otherwise(device)
     if share < COMPUTE_BOUND:
         return "Nothing found that wastes more than a few percent"
     if device is not None and step_ms and device.total_ms < COMPUTE_BOUND * step_ms:
-        works = f"the device works for {device.total_ms:.3g} ms of the host's {step_ms:.3g} ms"
+        works = f"the device works for {_ms(device.total_ms)} of the host's {_ms(step_ms)}"
         return f"{works}, and computes {percent(device.share('computing'))} of that"
     headroom = next((f for f in fired if f.kind is Kind.HEADROOM and f.ceiling is not None), None)
     computes = f"{percent(share)} of the step computes"
     return f"{computes}: the run is compute-bound" if headroom is None else f"{computes}; {headroom.title}"
+
+
+def _ms(ms: float) -> str:
+    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
+
+
+def _spent_otherwise(device: DeviceTime) -> str:
+    """What the device does with a step, where no rule names a part of it: all that is worth a rule."""
+    others = {
+        "copies with nothing beside them": device.share("exposed_copies"),
+        "exchanges with nothing beside them": device.share("exposed_communication"),
+        "standing still": device.share("idle"),
+    }
+    worth = [f"{percent(share)} {name}" for name, share in others.items() if share >= WORTH_NAMING]
+    return ", ".join([f"the device computes {percent(device.share('computing'))} of the step", *worth])
 
 
 def _computing(profile: Profile) -> float:

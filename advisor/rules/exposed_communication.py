@@ -58,5 +58,7 @@ class ExposedCommunication(Rule):
 
 
 def has_wrapper(profile: Profile) -> bool:
-    """Whether any model is wrapped in one of torch's own ways to train on several ranks; so if not known."""
-    return profile.target_kind == "trace" or any(root.parallel is not None for root in profile.roots)
+    """Whether any model is wrapped in one of torch's own ways to train on several ranks."""
+    if profile.target_kind == "trace":
+        return profile.window is not None and profile.window.wrapped
+    return any(root.parallel is not None for root in profile.roots)

@@ -2,6 +2,7 @@
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.derived.eligibility import CAPTURING
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import DeviceFacts, Gap
 
@@ -33,6 +34,8 @@ class IdleDevice(Rule):
         if window is None or window.device is None:
             return self.not_applicable("device timeline", "needs a GPU")
         device = window.device
+        if device.captures:
+            return self.not_applicable("device timeline", CAPTURING)
         gaps = sorted(device.gaps, key=lambda gap: -gap.ms)
         title = f"{percent(device.idle_share)} of each step leaves the device idle"
         if device.idle_share <= THRESHOLD and not (gaps and gaps[0].ms >= LONG_GAP_MS):

@@ -2,7 +2,7 @@
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.derived.eligibility import clean_step_ms
+from advisor.profiles.derived.eligibility import CAPTURING, clean_step_ms
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import DeviceFacts, Window
 
@@ -41,6 +41,8 @@ class LaunchBound(Rule):
             return self._on_cpu(profile, window)
         if window.device is None:
             return self.not_applicable("device timeline", "needs steps recorded on a GPU")
+        if window.device.captures:
+            return self.not_applicable("device timeline", CAPTURING)
         return self._on_device(profile, window.device, window)
 
     def _on_device(self, profile: Profile, device: DeviceFacts, window: Window) -> Finding:

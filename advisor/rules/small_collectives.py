@@ -6,7 +6,6 @@ from statistics import fmean, median
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.facts.profile import Profile
-from advisor.profiles.facts.recorded import OpCost
 
 MANY = 20  # exchanges in a step; set by experiment
 SMALL = (
@@ -45,25 +44,24 @@ class SmallCollectives(Rule):
         share = fmean(rank.share("exposed") for rank in ranks)
         if count < MANY or share < THRESHOLD:
             return self.passed(said)
-        sizes = [_elements(op) for op in exchanges for _ in range(max(1, round(op.calls)))]
-        if median(sizes) > SMALL:
-            return self.passed(f"{said}, {median(sizes):,.0f} elements in the median")
+        known = [op for op in exchanges if op.shapes]
+        sizes = [prod(op.shapes[0]) for op in known for _ in range(max(1, round(op.calls)))]
+        usual = median(sizes) if sizes else None
+        said += ", of unknown size" if usual is None else f", {usual:,.0f} elements in the median"
+        if usual is not None and usual > SMALL:
+            return self.passed(said)
         most = max(exchanges, key=lambda op: op.calls)
         barriers = sum(op.calls for op in window.ops if op.name.startswith("c10d::barrier"))
         advice = "Wrap the model in `DistributedDataParallel`, or copy all gradients into one tensor and "
         advice += "reduce that once; sums are then added in another order."
         return self.opportunity(
-            f"{percent(share)} of each step goes to {said}, {median(sizes):,.0f} elements in the median",
+            f"{percent(share)} of each step goes to {said}",
             self.timeline(share),
             advice=advice + (" Drop the `barrier` from the loop." if barriers else ""),
             location=most.location,
             evidence={
                 "exchanges_per_step": round(count, 1),
                 "barriers_per_step": round(barriers, 1),
-                "median_elements": median(sizes),
+                "median_elements": usual,
             },
         )
-
-
-def _elements(op: OpCost) -> int:
-    return prod(op.shapes[0]) if op.shapes else 0

@@ -12,6 +12,7 @@ from advisor.profiles.facts.recorded import OpCost, Window
 COMPUTE = ("forward", "backward", "optimizer")
 LOW = ("float16", "bfloat16")
 BF16_CAPABILITY = (8, 0)  # the first NVIDIA generation with bfloat16 and TF32 units
+CAPTURING = "the recorded steps capture a graph: its kernels are noted down and do not run"
 NO_RATE = "was not measured, nor does a data sheet of the device tell it"
 TILE = 8  # the shortest side of a product that tensor cores and bf16 units do not pad
 

@@ -207,7 +207,7 @@ class DeviceFacts:
     and ``fill_location`` where most of that happens. ``busy_share`` and ``idle_share`` leave out what fills
     the queue in the first step and drains it in the last; ``time`` is of the whole window. ``kernels_ms`` is
     the time of kernels by what they do, ``products`` are the largest matrix products, ``heaviest`` the
-    kernels that take most time.
+    kernels that take most time. ``captures`` counts graphs that are captured, whose kernels do not run.
     """
 
     busy_share: float
@@ -229,6 +229,7 @@ class DeviceFacts:
     kernels_ms: tuple[tuple[str, float], ...] = ()
     products: tuple[Product, ...] = ()
     heaviest: tuple[KernelCost, ...] = ()
+    captures: float = 0.0
 
     def copy(self, direction: str) -> Copies | None:
         """The copies of one direction, if there were any."""
@@ -248,7 +249,8 @@ class Window:
     conversions, ``zero_ms`` that of clearing gradients by writing zeros. ``corrected_step_ms`` is the
     recorded step without what was taken off for the profiler. ``loader`` is the class of the iterator that
     the DataLoader's ranges name; empty without such a range. ``work`` is the arithmetic of a step in FLOP by
-    the type in which it is done, what is recomputed in backward left out.
+    the type in which it is done, what is recomputed in backward left out. ``wrapped`` is whether a range
+    names one of torch's own ways to train on several ranks.
     """
 
     steps: int
@@ -273,6 +275,7 @@ class Window:
     corrected_step_ms: float | None = None
     loader: str = ""
     work: tuple[tuple[str, float], ...] = ()
+    wrapped: bool = False
     notes: tuple[str, ...] = field(default=())
 
     def ms_of(self, *names: str, dtype: str | None = None, phase: str | None = None) -> float:

@@ -22,6 +22,7 @@ FAR_AHEAD = 10  # kernels launched and not begun, from where launches hold nothi
 STEPS_FOR_SPREAD = 5
 
 LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|convertTensor|tensorTransform", re.IGNORECASE)
+CAPTURES = frozenset(f"{runtime}StreamBeginCapture" for runtime in ("cuda", "hip"))
 SAYS_NOTHING = ("advisor_", "ProfilerStep#", "DistributedDataParallel.", "## ")
 """Beginnings of annotations around so much that they do not say what the host did in a gap."""
 
@@ -71,6 +72,7 @@ def device_facts(calls: Calls) -> DeviceFacts | None:
         kernels_ms=kernels_ms(calls, timeline.chosen),
         products=products(calls),
         heaviest=kernel_costs(calls, timeline.chosen),
+        captures=int((calls.among(CAPTURES) & (calls.step >= 0)).sum()) / calls.steps.count,
     )
 
 

@@ -35,6 +35,7 @@ MOST_OPS = 200
 HAVE_FUSED = ("Adam", "AdamW", "SGD", "Adagrad")  # of torch 2.13
 HAVE_FOREACH = (*HAVE_FUSED, "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 LOADER_RANGE = "enumerate(DataLoader)#"
+WRAPPERS = ("DistributedDataParallel.", "FullyShardedDataParallel.", "FSDP::")  # of ranges that torch opens
 COMPUTE = (FORWARD, BACKWARD, OPTIMIZER)
 CLEARING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 LEAST_LEFT = 0.001  # of a step: on several threads more may be taken off than the step took
@@ -93,6 +94,7 @@ def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | No
         device=device_facts(calls),
         loader=_loader(calls),
         work=flops_by_type(calls, again),
+        wrapped=any(name.startswith(WRAPPERS) for name in _ranges(calls)),
         notes=(*trace.notes, *calls.steps.notes),
     )
 
@@ -238,10 +240,14 @@ def optimizers_of(calls: Calls) -> tuple[OptimizerFacts, ...]:
     return tuple(found)
 
 
+def _ranges(calls: Calls) -> set[str]:
+    """Names of all that ran within steps."""
+    return {calls.trace.names[name] for name in np.unique(calls.name[calls.step >= 0]).tolist()}
+
+
 def _loader(calls: Calls) -> str:
     """The iterator's class in ``enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__``."""
-    names = {calls.trace.names[name] for name in np.unique(calls.name[calls.step >= 0]).tolist()}
-    ranges = sorted(name for name in names if name.startswith(LOADER_RANGE))
+    ranges = sorted(name for name in _ranges(calls) if name.startswith(LOADER_RANGE))
     return ranges[0].removeprefix(LOADER_RANGE).partition(".")[0] if ranges else ""
 
 

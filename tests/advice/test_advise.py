@@ -315,7 +315,7 @@ def test_a_step_with_a_device_is_compute_bound_only_where_the_device_computes() 
     host = a_profile(phases_ms={"forward": 9.6}).phases
     waiting = a_gpu_profile(window=a_window(device=a_device(time=idle)), phases=host)
     computing = a_gpu_profile(window=a_window(device=a_device(time=busy)), phases=host)
-    assert summary([], waiting) == "Nothing found that wastes more than a few percent"
+    assert summary([], waiting) == "the device computes 7.9 % of the step, 92 % standing still"
     assert summary([], computing) == "94 % of the step computes: the run is compute-bound"
 
 
@@ -334,6 +334,31 @@ def test_a_device_that_works_for_a_part_of_the_hosts_step_is_not_called_busy() -
     host = a_profile(phases_ms={"forward": 9.6}).phases
     short = a_gpu_profile(window=a_window(device=a_device(time=works)), phases=host)
     assert summary([], short) == "the device works for 4 ms of the host's 10 ms, and computes 98 % of that"
+
+
+def test_where_no_rule_names_what_the_device_does_besides_its_time_is_told() -> None:
+    time = DeviceTime(124.0, 92.0, 12.0, 16.0, 4.0)
+    told = summary([], a_gpu_profile(window=a_window(device=a_device(time=time))))
+    assert told == (
+        "the device computes 74 % of the step, 13 % copies with nothing beside them, "
+        "9.7 % exchanges with nothing beside them"
+    )
+
+
+def test_short_and_long_times_are_told_without_exponents() -> None:
+    works = DeviceTime(0.00176, 0.00176, 0.0, 0.0, 0.0)
+    phases = StepPhases(step_ms=13336.0, forward_ms=13336.0, steps=1)
+    window = a_window(device=a_device(time=works), clean_step_ms=13336.0)
+    told = summary([], a_gpu_profile(window=window, phases=phases))
+    assert told.startswith("the device works for 0.00176 ms of the host's 13,336 ms")
+
+
+def test_steps_that_capture_a_graph_are_not_called_idle() -> None:
+    window = a_window(device=a_device(captures=1.0, idle_share=0.99, launch_share=0.99))
+    profile = a_gpu_profile(window=window)
+    assert "capture a graph" in summary([], profile)
+    told = {finding.rule: finding for finding in advise(profile, RULES)}
+    assert told["launch_bound"].state is told["idle_device"].state is State.NOT_APPLICABLE
 
 
 def test_what_a_compute_bound_run_could_gain_stands_in_the_summary() -> None:

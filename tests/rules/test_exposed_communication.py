@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from builders import a_profile, a_root, a_share
+from builders import a_profile, a_root, a_share, a_window
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import Location, RankFacts
@@ -38,11 +38,11 @@ def test_exchanges_that_no_bucket_changes_get_other_advice() -> None:
         assert finding.knobs == ()
 
 
-def test_a_trace_does_not_tell_that_no_model_is_wrapped() -> None:
+def test_a_range_of_a_trace_tells_that_a_model_is_wrapped() -> None:
     ranks = (RankFacts(0, 10.0, communication_ms=4.0, exposed_ms=3.0),)
     profile = a_profile(ranks=ranks)
     assert "Wrap the model" in ExposedCommunication().check(profile).advice
-    traced = replace(profile, target_kind="trace")
+    traced = replace(profile, target_kind="trace", window=a_window(wrapped=True))
     assert "bucket_cap_mb=100" in ExposedCommunication().check(traced).advice
 
 

@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 import pytest
-from builders import a_profile, a_root, a_share
+from builders import a_profile, a_root, a_share, a_window
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import RankFacts
@@ -40,3 +42,11 @@ def test_well_overlapped_communication_passes() -> None:
 def test_little_communication_need_not_overlap() -> None:
     assert check(0.1, 0.1).state is State.PASSED
     assert check(0.0, 0.0).title == "0.0 % of the step communicates"
+
+
+def test_buckets_of_a_trace_are_spoken_of_only_where_a_range_names_the_wrapper() -> None:
+    ranks = (RankFacts(0, 10.0, communication_ms=4.0, exposed_ms=3.0),)
+    for wrapped in (True, False):
+        profile = a_profile(ranks=ranks, window=a_window(wrapped=wrapped))
+        finding = LowOverlap().check(replace(profile, target_kind="trace"))
+        assert ("bucket_cap_mb" in finding.advice) is wrapped and (finding.knobs == ("ddp",)) is wrapped

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 from builders import a_profile, a_root, a_window, an_op
@@ -37,6 +38,16 @@ def test_few_or_large_exchanges_pass() -> None:
     assert check(4, 4096).state is State.PASSED
     assert check(200, 10_000_000).state is State.PASSED
     assert check(200, 4096, exposed_ms=0.1).state is State.PASSED
+
+
+def test_sizes_that_were_not_recorded_are_not_told() -> None:
+    profile = exchanging(200, 4096)
+    assert profile.window is not None
+    unknown = tuple(replace(op, shapes=()) for op in profile.window.ops)
+    finding = SmallCollectives().check(replace(profile, window=replace(profile.window, ops=unknown)))
+    assert finding.fired and finding.title.endswith(
+        "200 exchanges between ranks in each step, of unknown size"
+    )
 
 
 def test_a_single_process_is_not_judged() -> None:

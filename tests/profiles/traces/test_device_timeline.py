@@ -347,3 +347,9 @@ def test_idle_until_the_host_has_finished_its_step_comes_after_the_last_kernel()
 
 def test_kernels_that_no_call_launched_wait_for_nothing_known() -> None:
     assert _idle(*_steps(1), a_kernel("gemm", 10, 10), a_kernel("gemm", 50, 10)) == {"other": near(0.03)}
+
+
+def test_graphs_that_are_captured_are_counted() -> None:
+    events = (a_step(0, 0, 1000), an_operator("aten::mm", 10, 50), *a_launch("gemm", 12, 20, 40, 1))
+    assert facts(*events).captures == 0
+    assert facts(*events, a_call("hipStreamBeginCapture", 100, 5)).captures == 1

@@ -294,3 +294,9 @@ def test_functions_of_libraries_are_passed_over() -> None:
         an_operator("aten::linear", 10, 20),
     )  # fmt: skip
     assert recorded(trace).ops[0].location == Location("model.py", 7, "forward")
+
+
+@pytest.mark.parametrize(("name", "wrapped"), [("DistributedDataParallel.forward", True), ("forward", False)])
+def test_a_range_of_torchs_own_wrapper_is_seen(name: str, wrapped: bool) -> None:
+    trace = a_trace(a_step(0, 0, 1000), an_annotation(name, 5, 500), an_operator("aten::mm", 10, 50))
+    assert window_of(trace, clean_step_ms=None).wrapped is wrapped
