@@ -93,12 +93,12 @@ def _ms(ms: float) -> str:
 def _spent_otherwise(device: DeviceTime) -> str:
     """What the device does with a step, where no rule names a part of it: all that is worth a rule."""
     others = {
-        "copies with nothing beside them": device.share("exposed_copies"),
-        "exchanges with nothing beside them": device.share("exposed_communication"),
-        "standing still": device.share("idle"),
+        "copies alone": device.share("exposed_copies"),
+        "exchanges alone": device.share("exposed_communication"),
+        "stands still": device.share("idle"),
     }
-    worth = [f"{percent(share)} {name}" for name, share in others.items() if share >= WORTH_NAMING]
-    return ", ".join([f"the device computes {percent(device.share('computing'))} of the step", *worth])
+    worth = [f"{name} for {percent(share)}" for name, share in others.items() if share >= WORTH_NAMING]
+    return ", ".join([f"the device computes for {percent(device.share('computing'))} of the step", *worth])
 
 
 def _computing(profile: Profile) -> float:

@@ -315,7 +315,7 @@ def test_a_step_with_a_device_is_compute_bound_only_where_the_device_computes() 
     host = a_profile(phases_ms={"forward": 9.6}).phases
     waiting = a_gpu_profile(window=a_window(device=a_device(time=idle)), phases=host)
     computing = a_gpu_profile(window=a_window(device=a_device(time=busy)), phases=host)
-    assert summary([], waiting) == "the device computes 7.9 % of the step, 92 % standing still"
+    assert summary([], waiting) == "the device computes for 7.9 % of the step, stands still for 92 %"
     assert summary([], computing) == "94 % of the step computes: the run is compute-bound"
 
 
@@ -340,8 +340,7 @@ def test_where_no_rule_names_what_the_device_does_besides_its_time_is_told() -> 
     time = DeviceTime(124.0, 92.0, 12.0, 16.0, 4.0)
     told = summary([], a_gpu_profile(window=a_window(device=a_device(time=time))))
     assert told == (
-        "the device computes 74 % of the step, 13 % copies with nothing beside them, "
-        "9.7 % exchanges with nothing beside them"
+        "the device computes for 74 % of the step, copies alone for 13 %, exchanges alone for 9.7 %"
     )
 
 

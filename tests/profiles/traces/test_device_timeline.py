@@ -351,5 +351,5 @@ def test_kernels_that_no_call_launched_wait_for_nothing_known() -> None:
 
 def test_graphs_that_are_captured_are_counted() -> None:
     events = (a_step(0, 0, 1000), an_operator("aten::mm", 10, 50), *a_launch("gemm", 12, 20, 40, 1))
-    assert facts(*events).captures == 0
-    assert facts(*events, a_call("hipStreamBeginCapture", 100, 5)).captures == 1
+    assert _device(*events).captures == 0
+    assert _device(*events, a_call("hipStreamBeginCapture", 100, 5)).captures == 1
