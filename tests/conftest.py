@@ -18,6 +18,7 @@ from warm_trials import WarmSubprocess
 
 from advisor.stages.device_lock import FOLDER_VARIABLE
 from advisor.tuners.launching import launch, zygote
+from advisor.tuners.search import asking
 
 
 @pytest.fixture
@@ -47,6 +48,12 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def quick_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches ask a tree of Parzen estimators: a Gaussian process thinks for half a second."""
+    monkeypatch.setattr(asking, "GP_TRIALS", 0)
 
 
 @pytest.fixture(scope="session")

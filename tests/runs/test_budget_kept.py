@@ -13,7 +13,7 @@ from advisor.base.errors import UsageError
 from advisor.base.settings import GRACE
 from advisor.tuners.knob import Value
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 Knobs = Mapping[str, list[Value] | None]
 LIVE: Knobs = {"placebo": None}

@@ -15,7 +15,7 @@ from advisor.profiles.facts.profile import RunFacts
 from advisor.runs.tune import DISTURBED
 from advisor.tuners.knob import Value
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 Load = Callable[[float], float]
 

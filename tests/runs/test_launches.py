@@ -11,7 +11,7 @@ from replaying import Replay, replayed
 
 from advisor.tuners.knob import Value
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 Knobs = Mapping[str, list[Value] | None]
 LIVE: Knobs = {"placebo": None}

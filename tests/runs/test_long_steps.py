@@ -11,7 +11,7 @@ from replaying import Replay, replayed
 from advisor.base.errors import UsageError
 from advisor.tuners.knob import Value
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 PLACEBO: Mapping[str, list[Value] | None] = {"placebo": None}
 TELLS = re.compile(r"the budget tells a gain of about (\d+)%")

@@ -9,7 +9,7 @@ from replaying import Replay, ReplayedSession, ReplayingLauncher, replayed
 
 from advisor.tuners.knob import Value
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 PLACEBO: dict[str, list[Value] | None] = {"placebo": None}
 WITHOUT = {"loader": 0.8, "half": 0.5, "double": 1.6, "optimizer": 0.9}

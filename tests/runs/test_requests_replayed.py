@@ -12,7 +12,7 @@ from replaying import Replay, replayed
 from advisor.profiles.facts.profile import Profile
 from advisor.report.files import render_text
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 EXACT = {"mkldnn": ["off"]}
 PRECISION = {"amp": ["bf16"]}

@@ -14,7 +14,7 @@ from advisor.profiles.facts.profile import Profile, RunFacts
 from advisor.profiles.facts.recorded import PointwiseChains
 from advisor.tuners.knob import Value
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 CHAINS = PointwiseChains(2.0, 20.0, ("aten::add", "aten::mul"), bytes_moved=4e6, bytes_fused=2e6)
 SMALL = a_window(an_op(self_ms=30.0), step_ms=37.0, dispatches=200.0, pointwise=CHAINS)
@@ -193,7 +193,8 @@ def test_what_can_only_shorten_a_wait_that_is_gone_is_not_tried(tmp_path: Path) 
         [Effect(above(num_workers=0), step=0.25)], startup_s=20.0, step_s=0.5, without={"loader": 0.25},
         parts=lambda config: {"input_wait": 0.0 if config.get("num_workers") else 0.75, "forward": 0.2},
     )  # fmt: skip
-    run = replayed(program, tmp_path, budget_s=600.0)
+    knobs: dict[str, list[Value] | None] = {"num_workers": None, "persistent_workers": None, "placebo": None}
+    run = replayed(program, tmp_path, knobs=knobs, budget_s=600.0)
     assert run.result.recommendation.verdict == "change"
     assert run.result.recommendation.config["num_workers"] != 0
     assert all("persistent_workers" not in each for each in changed(run))

@@ -13,7 +13,7 @@ from advisor.base.errors import NoValidTrial, TargetError
 from advisor.tuners.knob import Value
 from advisor.tuners.supervision.failures import Cause, Failure
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
 
 FASTER = Effect(where(num_workers=2), step=0.6)
 CRASH = Failure("crash_signal", "SIGSEGV")
