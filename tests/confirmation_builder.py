@@ -112,7 +112,7 @@ def confirmed(
 
     monkeypatch.setattr(gate, "learn", lambda *of, **how: gate.Learning(LOSSES, peak_bytes, compile_s=gate_s))
     monkeypatch.setattr(
-        "advisor.stages.confirming.confirmation.run_longer",
+        "advisor.stages.confirming.lasting.run_longer",
         lambda arena, config, *of, **how: (
             LongerRun(30, peak_bytes, 0.0, declining(config, refused_later)),
             SimpleNamespace(alive=False, kill=lambda: None),

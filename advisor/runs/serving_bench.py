@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from advisor.storage.contract import default_study_name
 from advisor.tuners.benches.messages import (
     Answer,
     Asked,
+    Learnt,
     NotMeasured,
     NotOpened,
     Open,
@@ -26,11 +27,13 @@ from advisor.tuners.benches.messages import (
     Raced,
     Removed,
     RunInstances,
+    RunLearning,
     RunRace,
     RunRemoval,
     Said,
     Teach,
 )
+from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.search.ablate import contribution
@@ -70,7 +73,7 @@ class ServedBench:
                 self._learn(said)
             case Ping():
                 return Pong()
-            case RunRace() | RunInstances() | RunRemoval():
+            case RunRace() | RunInstances() | RunRemoval() | RunLearning():
                 return self._measured(said)
         return None
 
@@ -125,6 +128,8 @@ class ServedBench:
                     return self._paired(said, began)
                 case RunRemoval():
                     return self._removed(said, began)
+                case RunLearning():
+                    return self._learnt(said, began)
         except TrialFailed as failed:
             seconds, race = self.clock() - began, self._racing
             lost = dict(race.lost) if isinstance(said, RunRace) else {}
@@ -169,6 +174,22 @@ class ServedBench:
             detectable=said.detectable, level=said.level, number=said.number, deadline=began + said.left_s,
         )  # fmt: skip
         return Removed(said.key, self.clock() - began, estimate)
+
+    def _learnt(self, said: RunLearning, began: float) -> Learnt:
+        """Two at once where both fit; each by itself where that fails."""
+        self._racing.close()
+        arena = self._there.arena
+        runs = [(run.config, run.seed_offset, run.nudge) for run in said.runs]
+        learnings: list[gate.Learning] = []
+        if len(runs) > 1 and arena.two_fit and arena.at_once:
+            with suppress(TrialFailed):
+                learnings = gate.learn_together(arena, runs, said.steps)
+        if not learnings:
+            learnings = [
+                once_more(partial(gate.learn, arena, config, said.steps, seed_offset, nudge))
+                for config, seed_offset, nudge in runs
+            ]
+        return Learnt(said.key, self.clock() - began, tuple(learnings))
 
     @property
     def _there(self) -> MeasuredBench:

@@ -29,6 +29,7 @@ from advisor.stages.closer_look import look_again, look_again_s, look_closely
 from advisor.stages.confirming.confirmation import Confirmation
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import reserve_s
+from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
 from advisor.stages.first_line import first_line
@@ -163,10 +164,13 @@ class _Tuning:
     batch_asked: bool = False
     stopped_by: StoppedBy = "converged"
     outcome: Outcome = field(init=False)
+    elsewhere: LearningElsewhere = field(init=False)
 
     def __post_init__(self) -> None:
         self.outcome = Outcome(self.space.present, reason="interrupted before the confirmation")
         self.batches.trials, self.trials.kept = self.trials.trials, self._save_partial
+        self.elsewhere = LearningElsewhere(self.bench, self.space)
+        self.search.adopted = self.elsewhere.prepare
 
     def run(self) -> ResultData:
         """Try, confirm, and look again; what is known is assembled at the end, however it ends."""
@@ -278,8 +282,9 @@ class _Tuning:
     def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         bench, search = self.bench, self.search
         confirmation = Confirmation(
-            bench, self.space, self.trials, self.batches, search.next_number, search.score, search.known
-        )
+            bench, self.space, self.trials, self.batches, search.next_number, search.score, search.known,
+            self.elsewhere,
+        )  # fmt: skip
         try:
             return confirmation.decide(nominee, reduced=reduced)
         finally:

@@ -128,6 +128,41 @@ def test_pairs_that_were_lost_with_a_node_are_measured_again_and_count_once(tmp_
     assert found.result.recommendation.speedup.instances == 4
 
 
+def test_numbers_are_compared_on_another_node_beside_the_search(tmp_path: Path) -> None:
+    others = engine(tmp_path, 3)
+    found = run(tmp_path, others)
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+    line = others.lines["c"]
+    assert "RunLearning" in line.asked and "RunLearning" not in others.lines["b"].asked
+    first = line.asked_at[line.asked.index("RunLearning")]
+    reduced = next(when for when, said in said_at(found) if said.startswith("taking "))
+    assert first < reduced, "what they are held against does not depend on the nominee"
+    assert found.result.recommendation.numerics == "identical"
+
+
+def test_numbers_are_compared_here_anew_where_that_node_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    line = run_of(tmp_path / "whole", 3).lines["c"]
+    last = max(at for at, asked in zip(line.asked_at, line.asked, strict=True) if asked == "RunLearning")
+    (tmp_path / "cut").mkdir()
+    found = run(tmp_path / "cut", engine(tmp_path / "cut", 3, c=last + 1.0))
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+    assert "warning: the bench on c is left out: lost: its node is gone" in found.said
+    assert found.result.recommendation.numerics == "identical"
+
+
+def run_of(folder: Path, benches: int) -> ReplayedEngine:
+    """A run on so many benches; its engine."""
+    others = engine(folder, benches)
+    run(folder, others)
+    return others
+
+
+def said_at(of: Replay) -> list[tuple[float, str]]:
+    """What was told, with the seconds."""
+    return [(at, said) for (at, _), said in zip(of.when, of.said, strict=True)]
+
+
 def test_the_result_says_what_each_node_did_and_which_was_left_out(tmp_path: Path) -> None:
     others = engine(tmp_path, 3)
     others.programs = {"b": program(1), "c": program(2, step_s=0.08)}

@@ -6,7 +6,7 @@ bench is measured by another one, in the end by the one in this process.
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -84,6 +84,8 @@ class Crew:
     elsewhere: Counter[str] = field(default_factory=Counter)
     _asked: dict[int, Asked] = field(default_factory=dict)
     _queue: deque[int] = field(default_factory=deque)
+    _kept_for: dict[str, deque[int]] = field(default_factory=dict)  # what one node alone is asked
+    _kept: set[int] = field(default_factory=set)  # all that ever was in there
     _answers: dict[int, tuple[str, Answer]] = field(default_factory=dict)
     _at: dict[int, str] = field(default_factory=dict)
     _next_key: int = 0
@@ -142,14 +144,24 @@ class Crew:
         """
         return self.finish(self.begin(tasks))
 
-    def begin(self, tasks: Sequence[Task[T]]) -> "Begun[T]":
-        """Have other benches begin with tasks; what this process does meanwhile is its own."""
+    def begin(self, tasks: Sequence[Task[T]], node: str | None = None) -> "Begun[T]":
+        """Have other benches begin with tasks; what this process does meanwhile is its own.
+
+        Args:
+            tasks: What is to be measured.
+            node: The only other one that is asked, when nothing else is to be done there. What is lost with
+                it is done in this process.
+        """
         first, self._next_key = self._next_key, self._next_key + len(tasks)
         begun = Begun({key: task for key, task in enumerate(tasks, first)})
+        queue = self._queue if node is None else deque[int]()
+        if node is not None and node in self.nodes[1:]:
+            queue = self._kept_for.setdefault(node, queue)
         for key, task in begun.tasks.items():
             if task.asked is not None:
                 self._asked[key] = task.asked(key)
-                self._queue.append(key)
+                queue.append(key)
+        self._kept.update(begun.tasks if node is not None else ())
         self._send()
         return begun
 
@@ -163,13 +175,12 @@ class Crew:
         own = deque(key for key, task in tasks.items() if task.asked is None)
         try:
             while len(came) < len(tasks):
-                if own or self._queue:
-                    key = own.popleft() if own else self._queue.popleft()
+                if (key := self._for_here(own, tasks)) is not None:
                     self._asked.pop(key, None)
                     self._send()
                     came[key] = self._here(tasks[key])
                 else:
-                    self._wait()
+                    self._wait(tasks)
                 for done in [each for each in self._answers if each in tasks]:
                     node, answer = self._answers.pop(done)
                     result = self._took(tasks[done], node, answer)
@@ -187,8 +198,9 @@ class Crew:
         for key in begun.tasks:
             self._asked.pop(key, None)
             self._answers.pop(key, None)
-            if key in self._queue:
-                self._queue.remove(key)
+            for queue in (self._queue, *self._kept_for.values()):
+                if key in queue:
+                    queue.remove(key)
 
     def listen(self) -> None:
         """Take what has come and send what is to be done; called while this process waits for its own."""
@@ -225,10 +237,27 @@ class Crew:
             return None
         return Came(node, failure=answer.failure, told=answer)
 
-    def _wait(self) -> None:
-        """Until something came of what others measure."""
+    def _for_here(self, own: deque[int], tasks: Mapping[int, Task[T]]) -> int | None:
+        """The next of these tasks that this process does; ``None`` where others have the rest."""
+        if own:
+            return own.popleft()
+        key = next((each for each in self._queue if each in tasks), None)
+        if key is not None:
+            self._queue.remove(key)
+            return key
+        # one that was kept for a node which is gone
+        gone = (key for key in tasks if key in self._asked and not self._is_with_others(key))
+        return next(gone, None)
+
+    def _is_with_others(self, key: int) -> bool:
+        """Whether another bench measures it, has measured it, or is going to."""
+        waits = any(key in queue for queue in self._kept_for.values())
+        return key in self._at or key in self._answers or waits
+
+    def _wait(self, tasks: Mapping[int, Task[T]]) -> None:
+        """Until something came of these tasks, which others measure."""
         began = self.clock()
-        while self._at and not self._answers and not self._queue:
+        while self._at and not tasks.keys() & self._answers.keys() and not tasks.keys() & set(self._queue):
             busy = [each for each in self.used if each.key is not None]
             for bench in busy:
                 self._hear(bench, TICK_S if bench is busy[0] else 0.0)
@@ -239,10 +268,8 @@ class Crew:
     def _send(self) -> None:
         """Give those that are idle what is to be done."""
         for bench in self.used:
-            if not self._queue:
-                return
-            if bench.idle:
-                key = self._queue.popleft()
+            if bench.idle and (queue := self._queue or self._kept_for.get(bench.node)):
+                key = queue.popleft()
                 self._at[key] = bench.node
                 with self._losses_told(bench, key):
                     bench.ask(key, self._asked[key])
@@ -266,12 +293,14 @@ class Crew:
             if key is not None:
                 self._at.pop(key, None)
                 if key in self._asked:
-                    self._queue.appendleft(key)
                     self.elsewhere[bench.node] += 1
+                    if key not in self._kept:
+                        self._queue.appendleft(key)
             self._leave_out(bench, f"lost: {lost}")
 
     def _leave_out(self, bench: RemoteBench, why: str) -> None:
         bench.leave_out(why)
+        self._kept_for.pop(bench.node, None)
         self.say(f"the bench on {bench.node} is left out: {bench.left_out}")
 
 

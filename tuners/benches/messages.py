@@ -11,6 +11,7 @@ import msgspec
 
 from advisor.base.settings import Settings
 from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.gate import Learning
 from advisor.tuners.comparing.instance import Instance
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
@@ -91,6 +92,22 @@ class RunRemoval(Said, frozen=True):
     left_s: float
 
 
+class LearningRun(msgspec.Struct, frozen=True):
+    """A fresh process of which the first steps are compared; as of ``gate.learn``."""
+
+    config: dict[str, Value]
+    seed_offset: int = 0
+    nudge: int = 0
+
+
+class RunLearning(Said, frozen=True):
+    """Run the first ``steps`` of fresh processes, for their numbers; ``Learnt`` or ``NotMeasured``."""
+
+    key: int
+    steps: int
+    runs: tuple[LearningRun, ...]
+
+
 class Ping(Said, frozen=True):
     """Answered by ``Pong``, also while something is measured."""
 
@@ -166,6 +183,14 @@ class Removed(Said, frozen=True):
     estimate: Estimate
 
 
+class Learnt(Said, frozen=True):
+    """The first steps of runs, in the order asked."""
+
+    key: int
+    seconds: float
+    learnings: tuple[Learning, ...]
+
+
 class NotMeasured(Said, frozen=True):
     """What was asked failed here.
 
@@ -185,11 +210,11 @@ class Pong(Said, frozen=True):
     """The bench is there."""
 
 
-Answer = Raced | Paired | Removed | NotMeasured
-Asked = RunRace | RunInstances | RunRemoval
+Answer = Raced | Paired | Removed | Learnt | NotMeasured
+Asked = RunRace | RunInstances | RunRemoval | RunLearning
 ANY = (
-    Open | Teach | RunRace | RunInstances | RunRemoval | Ping | Close
-    | Opened | NotOpened | Raced | Paired | Removed | NotMeasured | Pong
+    Open | Teach | RunRace | RunInstances | RunRemoval | RunLearning | Ping | Close
+    | Opened | NotOpened | Raced | Paired | Removed | Learnt | NotMeasured | Pong
 )  # fmt: skip
 
 

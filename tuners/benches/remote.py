@@ -7,6 +7,7 @@ from advisor.tuners.benches.engine import BenchLost, Line
 from advisor.tuners.benches.messages import (
     Answer,
     Close,
+    Learnt,
     NotMeasured,
     NotOpened,
     NotUnderstood,
@@ -105,7 +106,7 @@ class RemoteBench:
             said = understood(line)
         except NotUnderstood as error:
             raise BenchLost(f"it sent what is {error}"[:200]) from None
-        if isinstance(said, Raced | Paired | Removed | NotMeasured):
+        if isinstance(said, Raced | Paired | Removed | Learnt | NotMeasured):
             if said.key != self.key:
                 raise BenchLost("it answered what it was not asked")
             self.key = None

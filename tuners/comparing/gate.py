@@ -18,11 +18,13 @@ from typing import Literal
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Semantics, Value
+from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
 STEPS = 20
 SEEDS = (1, 2)  # offsets of the other baseline seeds
+REFERENCE = (0, 0, *SEEDS)  # of all its runs: the same one twice, and others
 SAME = 1e-6  # relative: equal to the last printed digits
 REASSOCIATION = 1e-4  # relative, for other orders of summation
 FIRST_LOSS = 2.0**-7  # relative, of the first loss under fewer bits: two roundings of bfloat16
@@ -187,9 +189,12 @@ class Growth:
 
 def reference(arena: Arena, base: Mapping[str, Value], steps: int = STEPS) -> Reference:
     """Run the baseline for its first steps: twice from one seed, and from two others."""
-    first, again = (learn(arena, base, steps) for _ in range(2))
-    others = [learn(arena, base, steps, seed_offset=offset) for offset in SEEDS]
-    runs = (first, again, *others)
+    return reference_of([learn(arena, base, steps, seed_offset=offset) for offset in REFERENCE])
+
+
+def reference_of(runs: Sequence[Learning]) -> Reference:
+    """What runs of the baseline with the seed offsets of ``REFERENCE``, in that order, make together."""
+    first, again, *others = runs
     peaks, norms = tuple(run.peak_bytes for run in runs), tuple(run.grad_norms for run in runs)
     return Reference(first.losses, again.losses, tuple(other.losses for other in others), peaks, norms)
 
@@ -203,6 +208,35 @@ def learn(
         TrialFailed: The program failed, or a knob was neither applied nor refused.
     """
     session = arena.start(config, 0, learning_steps=steps, seed_offset=seed_offset, nudge=nudge)
+    return _learnt(session, steps)
+
+
+def learn_together(
+    arena: Arena, runs: Sequence[tuple[Mapping[str, Value], int, int]], steps: int
+) -> list[Learning]:
+    """The same of several, whose processes start at the same time.
+
+    Args:
+        arena: In which they fit into memory, and have a CPU each.
+        runs: Configuration, ``seed_offset`` and ``nudge`` of each.
+        steps: As of ``learn``.
+
+    Raises:
+        TrialFailed: As ``learn``, of any; also where one fails only beside another.
+    """
+    sessions: list[Running] = []
+    try:
+        for config, seed_offset, nudge in runs:
+            options = {"learning_steps": steps, "seed_offset": seed_offset, "nudge": nudge}
+            sessions.append(arena.start(config, 0, **options))
+        return [_learnt(session, steps) for session in sessions]
+    finally:
+        for session in sessions:
+            session.kill()
+
+
+def _learnt(session: Running, steps: int) -> Learning:
+    """What its first steps give; it is ended."""
     try:
         session.first_step()
         if steps > 1:

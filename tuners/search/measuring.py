@@ -78,6 +78,7 @@ class Measuring:
         verdict_s: Seconds in which a configuration with that score could be confirmed.
         paused: A gain was found that is to be confirmed before the search goes on.
         stands: Score of what was confirmed so far.
+        adopted: Is told of each incumbent.
         crew: All benches; a look goes to any of them where several are taken at once.
     """
 
@@ -106,6 +107,7 @@ class Measuring:
     not_tried: list[NotTried] = field(default_factory=list)
     running: Running | None = None
     verdict_s: Callable[[Configuration, float], float] = lambda config, score: math.inf
+    adopted: Callable[[Configuration], None] = lambda config: None
     paused: bool = False
     stands: float = 0.0
     known: KnownGains = field(init=False)
@@ -140,6 +142,7 @@ class Measuring:
         """Go on from this configuration."""
         self._before.append((self.score, self.incumbent))
         self.score, self.incumbent = score, config
+        self.adopted(config)
 
     def _is_ruled_out(self, config: Configuration, start: Configuration) -> bool:
         """Whether more was learnt to be too much, or something in it declined late."""

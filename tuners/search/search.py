@@ -350,9 +350,9 @@ class Search(InWaves):
             fruitless = 0 if gained else fruitless + len(proposals)
 
     def _proposed(self, most_repeats: int) -> list[Proposal]:
-        """A proposal for each bench, as long as there are new ones."""
+        """Proposals for all benches, as long as there are new ones."""
         found: list[Proposal] = []
-        while len(found) < min(self.crew.size, most_repeats):
+        while len(found) < min(self._wave if self.crew.size > 1 else 1, most_repeats):
             taken = {each.config for each in found}
             new = lambda config, taken=taken: config not in taken and self._is_new(config)  # noqa: E731
             repeats = sum(each.repeats for each in found)

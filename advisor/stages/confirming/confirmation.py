@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from advisor.result import wording
 from advisor.stages.batch_size import Batches
@@ -12,7 +13,9 @@ from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.judged_numbers import judged_numbers
-from advisor.stages.confirming.longer_run import TIMES, ends_early, lasts_by, run_longer, usual_steps
+from advisor.stages.confirming.lasting import Lasting
+from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
+from advisor.stages.confirming.longer_run import TIMES, ends_early, lasts_by, usual_steps
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.pair_numerics import Drifted, PairNumerics
 from advisor.stages.confirming.reducing import Reducing
@@ -20,7 +23,6 @@ from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import MIN_INSTANCES, moderated
-from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.race import check_outcome
@@ -29,6 +31,8 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed, not_applied
+
+ENOUGH = 2  # other benches, that measure pairs by themselves while this one runs the winner longer
 
 
 @dataclass
@@ -41,6 +45,7 @@ class Confirmation:
         next_number: The next trial's number.
         gain: Of the nominee by the search, a log ratio: its steps take so much less.
         known: Gains of single changes that the search saw clearly.
+        elsewhere: Has another node run what numbers are judged by, where there is one.
     """
 
     bench: MeasuredBench
@@ -50,6 +55,11 @@ class Confirmation:
     next_number: int
     gain: float = 0.0
     known: KnownGains | None = None
+    elsewhere: LearningElsewhere | None = None
+
+    @cached_property
+    def _lasting(self) -> Lasting:
+        return Lasting(self.bench.arena, lambda peak: self._memory_problem((peak,)) is not None)
 
     def decide(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
@@ -63,6 +73,8 @@ class Confirmation:
         if not nominee.changed(present):
             outcome.reason = "no change was worth confirming"
             return outcome
+        if self.elsewhere is not None:
+            self.elsewhere.begin(nominee)
         try:
             if reduced:
                 winner = nominee
@@ -131,7 +143,8 @@ class Confirmation:
         costs = self._costs(winner)
         later_s = costs.after_numerics_s(self._there(winner)) + costs.fresh_run_s
         latest = self.bench.clock() + self.bench.room_s - later_s
-        found, outcome.reference = judged_numbers(self.bench, self.space, winner, latest)
+        there = self.elsewhere if self.elsewhere is not None and self.elsewhere.expects(winner) else None
+        found, outcome.reference = judged_numbers(self.bench, self.space, winner, latest, there)
         outcome.numerics = found.verdicts
         outcome.winner_peaks = found.peaks
         outcome.rejected.update(found.rejected)
@@ -151,11 +164,12 @@ class Confirmation:
             outcome.reason = unconfirmed.no_room(self._described(winner))
             return
         pairs = None if self._there(winner) else PairNumerics.of(self.bench, self.space, winner)
-        begun: FreshPairs | None = None
-        if pairs is not None:
+        checked, begun = winner, self._begun(winner, pairs)
+        if pairs is not None or self._learns_elsewhere(winner):
             self.bench.baseline.end()
-        else:
-            checked, begun = winner, self._begun(winner)
+            if begun is not None:
+                self._run_ahead(winner, begun)
+        if pairs is None:
             winner = self._gate(winner, outcome)
             if winner != checked and begun is not None and begun.waves is not None:
                 begun.waves.drop()
@@ -211,13 +225,25 @@ class Confirmation:
         pairs.where += self.trials.measured.where.get(winner, ())
         return pairs
 
-    def _begun(self, winner: Configuration) -> FreshPairs | None:
-        """Pairs that other benches measure while this one looks at the numbers."""
+    def _begun(self, winner: Configuration, numbers: PairNumerics | None) -> FreshPairs | None:
+        """Pairs that other benches measure while this one looks at the numbers, or runs the winner longer."""
         pairs = self._pairs(winner, self.next_number)
-        if pairs.waves is None:
+        free = self.bench.crew.size - 1 - (numbers is None and self._learns_elsewhere(winner))
+        if pairs.waves is None or free < (1 if numbers is None else ENOUGH):
             return None
-        pairs.waves.begin(self._there(winner))
+        if numbers is not None:
+            pairs.options = numbers.options
+        pairs.waves.begin(self._there(winner), free)
         return pairs
+
+    def _learns_elsewhere(self, winner: Configuration) -> bool:
+        return self.elsewhere is not None and self.elsewhere.expects(winner)
+
+    def _run_ahead(self, winner: Configuration, begun: FreshPairs) -> None:
+        """Run the winner longer here while others measure it."""
+        self.bench.progress.say(f"running {self._described(winner)} {TIMES} times as long")
+        steps = usual_steps(self.bench.arena, winner, begun.how, begun.quads)
+        self._lasting.run_ahead(winner, steps, self.next_number, begun.how)
 
     def _confirm(
         self,
@@ -302,23 +328,12 @@ class Confirmation:
             outcome.verdict, outcome.config, outcome.reason = "change", winner, self._lasts(winner, outcome)
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int, how: str) -> None:
-        """What is to be recommended must also last; the record says why it does not.
-
-        The last process of the pairs goes on where it is there. One that held the unchanged program too may
-        have had its peak from that: where it is too high, a process of its own tells.
-        """
-        arena, config = self.bench.arena, record.config
-        both = how == LIVE
-        described = f"{self._described(record.config)}, run {TIMES} times as long,"
-        self.bench.progress.say(f"running {self._described(record.config)} {TIMES} times as long")
+        """What is to be recommended must also last; the record says why it does not."""
+        config = record.config
+        described = f"{self._described(config)}, run {TIMES} times as long,"
+        self.bench.progress.say(f"running {self._described(config)} {TIMES} times as long")
         try:
-            held = arena.held.take(config)
-            longer, session = run_longer(arena, config, steps, record.number, held, switched=both)
-            if held is not None and both and self._memory_problem((longer.peak_bytes,)) is not None:
-                session.kill()
-                longer, session = run_longer(arena, config, steps, record.number)
-            arena.held.keep(config, session)
-            outcome.longer = longer
+            outcome.longer = longer = self._lasting.run(config, steps, record.number, how)
             self._refuse_declined(longer.refused, config, outcome)
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause

@@ -6,7 +6,7 @@ from advisor.base.settings import GRACE
 from advisor.base.unit import Unit
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.agreement import AgreementCheck
-from advisor.stages.confirming.numerics import Numerics, NumericsGate
+from advisor.stages.confirming.numerics import Numerics, NumericsGate, OtherNode
 from advisor.stages.confirming.numerics_check import NumericsCheck
 from advisor.tuners.comparing import gate
 from advisor.tuners.space.configuration import Configuration
@@ -14,7 +14,11 @@ from advisor.tuners.space.space import Space
 
 
 def judged_numbers(
-    bench: MeasuredBench, space: Space, winner: Configuration, latest_start: float
+    bench: MeasuredBench,
+    space: Space,
+    winner: Configuration,
+    latest_start: float,
+    elsewhere: OtherNode | None = None,
 ) -> tuple[Numerics, gate.Reference | None]:
     """Judge a candidate; the process of the baseline is ended.
 
@@ -23,6 +27,7 @@ def judged_numbers(
         space: Knows the program as it is.
         winner: The candidate.
         latest_start: By the clock; later no process is started.
+        elsewhere: Another node, on which fresh processes run in place of this one.
 
     Returns:
         What was found, and the losses that it was held beside, where it trains.
@@ -37,7 +42,7 @@ def judged_numbers(
         if bench.settings.unit is Unit.REQUEST:
             bench.baseline.end()
             return AgreementCheck(bench, space, bench.settings.max_loss).run(winner), None
-        judge = NumericsGate.open(bench, space.present, GRACE, bench.baseline.session)
+        judge = NumericsGate.open(bench, space.present, GRACE, bench.baseline.session, elsewhere)
         try:
             return NumericsCheck(judge, space).run(winner), judge.reference
         finally:

@@ -4,7 +4,8 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Protocol
 
 from advisor.stages.bench import MeasuredBench
 from advisor.tuners.comparing import gate
@@ -69,6 +70,25 @@ class Learned:
     yardstick: Yardstick
 
 
+class NodeLost(Exception):
+    """The node is gone, and what it learnt is comparable with nothing else."""
+
+
+class OtherNode(Protocol):
+    """One other node, on which all runs of fresh processes are made."""
+
+    def reference(self) -> gate.Reference:
+        """Runs of the program as it is.
+
+        Raises:
+            TrialFailed: One failed.
+            NodeLost: They, and all others, have to be made somewhere else.
+        """
+
+    def learn(self, config: Mapping[str, Value], nudge: int = 0) -> gate.Learning:
+        """The first steps of a configuration. Raises as ``reference``."""
+
+
 @dataclass
 class NumericsGate:
     """Judges a few steps of a candidate beside those of the program as it is.
@@ -81,6 +101,7 @@ class NumericsGate:
         base: The configuration of the program as it is.
         overrun: Share of the budget beyond its end, until which growing roundings are looked at.
         running: A process of the program that runs already, if there is one. It is not ended here.
+        elsewhere: Where fresh processes run; ``None`` for here.
         why_fresh: Why numbers could not be compared in one process; empty while they can.
     """
 
@@ -89,6 +110,7 @@ class NumericsGate:
     base: Mapping[str, Value]
     overrun: float
     running: Running | None = None
+    elsewhere: OtherNode | None = None
     why_fresh: str = ""
     _process: SameProcess | None = None
     _own: Running | None = None  # that was started for this
@@ -101,9 +123,10 @@ class NumericsGate:
         base: Mapping[str, Value],
         overrun: float,
         running: Running | None = None,
+        elsewhere: OtherNode | None = None,
     ) -> "NumericsGate":
         """Decide how many steps are compared; nothing is run before it is needed."""
-        return cls(bench, learning_steps(bench), base, overrun, running)
+        return cls(bench, learning_steps(bench), base, overrun, running, elsewhere)
 
     def close(self) -> None:
         """Let the process that ran before go on, and end the one that was started for this."""
@@ -134,8 +157,12 @@ class NumericsGate:
         inside = self._inside if self._can_switch_to(config) else None
         learning = None if inside is None else self._in_process(config)
         if inside is None or learning is None:
-            self._latest = self._fresh
-            learning = once_more(lambda: gate.learn(self.bench.arena, config, self.steps))
+            try:
+                self._latest = self._fresh
+                learning = self._in_fresh(config)
+            except NodeLost:
+                self._come_back()
+                return self.learn(config)
         else:
             self._latest = inside
         return Learned(learning, self._latest)
@@ -154,7 +181,11 @@ class NumericsGate:
         Raises:
             TrialFailed: It had to be run in a fresh process, and failed there.
         """
-        verdict = self._judge(learned, changed, config)
+        try:
+            verdict = self._judge(learned, changed, config)
+        except NodeLost:
+            self._come_back()
+            return self.judge(self.learn(config), changed, config)
         if verdict.verdict in ("within_noise", "drifts") and not learned.yardstick.reference.seeds:
             learned = self._beside_other_seeds(learned, config)
             verdict = self._judge(learned, changed, config)
@@ -291,13 +322,27 @@ class NumericsGate:
         Raises:
             TrialFailed: One failed, or was disrupted twice.
         """
-        arena, base, steps = self.bench.arena, self.base, self.steps
+        arena, base, steps, there = self.bench.arena, self.base, self.steps, self.elsewhere
         self.bench.progress.say(f"comparing the numbers of the first {steps} steps")
         return Yardstick(
-            once_more(lambda: gate.reference(arena, base, steps)),
-            gate.Nudged(lambda seed: gate.learn(arena, base, steps, nudge=seed).losses, self._affordable),
+            there.reference() if there else once_more(lambda: gate.reference(arena, base, steps)),
+            gate.Nudged(lambda seed: self._in_fresh(base, seed, once=True).losses, self._affordable),
             loader_is_live=self.bench.launcher.target.kind in ("script", "module"),
         )
+
+    def _in_fresh(self, config: Mapping[str, Value], nudge: int = 0, *, once: bool = False) -> gate.Learning:
+        """The first steps of a fresh process; taken anew if they were disrupted, unless ``once``."""
+        arena = self.bench.arena
+        if self.elsewhere is not None:
+            return self.elsewhere.learn(config, nudge)
+        run = partial(gate.learn, arena, config, self.steps, nudge=nudge)
+        return run() if once else once_more(run)
+
+    def _come_back(self) -> None:
+        """Make all runs of fresh processes here, from now on."""
+        self.bench.progress.say("comparing the numbers here: the node that did is gone")
+        self.elsewhere, self._latest = None, None
+        vars(self).pop("_fresh", None)
 
     def _affordable(self) -> bool:
         return self.bench.clock() < self.bench.deadline + self.overrun * self.bench.settings.budget_s

@@ -37,9 +37,14 @@ class PairWaves:
     _begun: Begun[Duels] | None = None
     _places: list[Sequence[int]] = field(default_factory=list)
 
-    def begin(self, there: int) -> None:
-        """Have other benches begin with the wave after so many pairs; this process does something else."""
-        self._begin(there, free=True)
+    def begin(self, there: int, benches: int) -> None:
+        """Have other benches begin with the wave after so many pairs; this process does something else.
+
+        Args:
+            there: Pairs that were measured.
+            benches: Others that have nothing else to do.
+        """
+        self._begin(there, benches, free=True)
 
     def has(self, place: int) -> bool:
         """Whether the pair of a place was measured, with others of its wave."""
@@ -68,16 +73,16 @@ class PairWaves:
             raise TrialFailed(found)
         return found
 
-    def _begin(self, there: int, *, free: bool) -> Begun[Duels]:
+    def _begin(self, there: int, benches: int, *, free: bool) -> Begun[Duels]:
         """Hand out a wave; unless this process is busy its first places are its own."""
-        end = wave_end(there, self.crew.size)
+        end = wave_end(there, benches)
         self._places = chunks(there, end)
         tasks = [self._task(places, own=not free and places[0] == there) for places in self._places]
         self._begun = self.crew.begin(tasks)
         return self._begun
 
     def _measure(self, there: int) -> None:
-        begun = self._begun or self._begin(there, free=False)
+        begun = self._begun or self._begin(there, self.crew.size, free=False)
         self._begun = None
         end = self._places[-1][-1] + 1
         for places, came in zip(self._places, self.crew.finish(begun), strict=True):

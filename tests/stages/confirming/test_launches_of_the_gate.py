@@ -1,6 +1,7 @@
 """Numbers of changes that one process can switch to cost no launch; others cost fresh processes."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,10 @@ from replayed_program import Effect, Program, where
 from replaying import ReplayingLauncher
 
 from advisor.base.settings import GRACE
-from advisor.stages.confirming.numerics import Numerics, NumericsGate, is_worn
+from advisor.stages.confirming.numerics import NodeLost, Numerics, NumericsGate, OtherNode, is_worn
 from advisor.stages.confirming.numerics_check import NumericsCheck
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.gate import Learning, Reference, reference_of
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.space.configuration import Configuration
@@ -25,7 +27,13 @@ WRONG = (Effect(where(set_to_none="on"), loss=0.1), Effect(where(mkldnn="off"), 
 
 
 def checked(
-    folder: Path, program: Program, *, runs: bool = True, at_first: tuple[float, ...] = (), **changed: Value
+    folder: Path,
+    program: Program,
+    *,
+    runs: bool = True,
+    at_first: tuple[float, ...] = (),
+    elsewhere: OtherNode | None = None,
+    **changed: Value,
 ) -> tuple[Numerics, int, NumericsGate]:
     """What is found of a nominee, and the launches it took, beside a process that runs or without one."""
     launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
@@ -40,7 +48,7 @@ def checked(
     )
     running = launcher.start(0, PRESENT, PRESENT) if runs else None
     before = launcher.launches
-    gate = NumericsGate.open(bench, PRESENT, GRACE, running)
+    gate = NumericsGate.open(bench, PRESENT, GRACE, running, elsewhere)
     found = NumericsCheck(gate, space).run(PRESENT.with_(changed))
     gate.close()
     assert running is None or running.alive, "the process is another's"
@@ -109,3 +117,34 @@ def test_a_program_that_ends_meanwhile_leaves_it_to_fresh_ones(tmp_path: Path) -
     learned = gate.learn(PRESENT.with_({"mkldnn": "off"}))
     assert gate.judge(learned, ["mkldnn"], PRESENT).verdict == "identical"
     assert gate.why_fresh == "the program ended" and launcher.launches == 7, "one more was tried"
+
+
+class Elsewhere:
+    """Another node, which is lost after so many runs of candidates."""
+
+    def __init__(self, runs: int) -> None:
+        self.left = runs
+
+    def reference(self) -> Reference:
+        return reference_of([self.run()] * 4)
+
+    def learn(self, config: Mapping[str, Value], nudge: int = 0) -> Learning:
+        if not self.left:
+            raise NodeLost
+        self.left -= 1
+        return self.run()
+
+    def run(self) -> Learning:
+        return Learning(tuple(2.3 * 0.98**step for step in range(20)), 2**20, grad_norms=(1.0,))
+
+
+def test_fresh_processes_of_another_node_cost_no_launch_here(tmp_path: Path) -> None:
+    found, launches, _ = checked(tmp_path, Program(), runs=False, channels_last="on", elsewhere=Elsewhere(1))
+    assert launches == 0 and found.verdicts[""].verdict == "identical"
+
+
+def test_what_a_lost_node_had_learnt_is_held_against_nothing(tmp_path: Path) -> None:
+    lost = Elsewhere(0)
+    found, launches, gate = checked(tmp_path, Program(), runs=False, channels_last="on", elsewhere=lost)
+    assert launches == 5 and gate.elsewhere is None, "four of the program as it is, one of the candidate"
+    assert found.verdicts[""].verdict == "identical"

@@ -233,3 +233,28 @@ def test_nodes_of_another_kind_are_told_apart() -> None:
     assert "not the same" in other(digest="sha256:2")
     assert "1.40 times slower" in other(step_s=1.4) and "1.43 times faster" in other(step_s=0.7)
     assert other(step_s=1.4, sigma=0.2) == "", "its own noise may explain it"
+
+
+def test_what_is_kept_for_one_node_is_done_there_once_nothing_else_is_to_be_done() -> None:
+    crew, lines = crew_of(removed, removed)
+    begun = crew.begin([task(n, []) for n in (7, 8)], "n1")
+    came = crew.run([task(n, []) for n in range(6)])
+    assert [each.value for each in came] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    later = crew.finish(begun)
+    assert [(each.node, each.value) for each in later] == [("n1", 7.0), ("n1", 8.0)]
+    numbers = [said.number for said in lines[1].heard if isinstance(said, RunRemoval)]
+    assert numbers[0] == 7 and numbers[-1] == 8, "it was idle when the first was asked, and not again"
+
+
+def test_what_was_kept_for_a_node_that_is_gone_is_done_here() -> None:
+    crew, lines = crew_of(removed, lambda said: None)
+    done: list[int] = []
+    begun = crew.begin([task(n, done) for n in (7, 8)], "n1")
+    lines[1].send = lost  # type: ignore[method-assign]
+    lines[1].receive = lambda timeout_s: lost("")  # type: ignore[method-assign]
+    assert [each.node for each in crew.finish(begun)] == ["here", "here"] and done == [7, 8]
+    assert [each.node for each in crew.finish(crew.begin([task(9, done)], "n1"))] == ["here"]
+
+
+def lost(line: str) -> None:
+    raise BenchLost("gone")
