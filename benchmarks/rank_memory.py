@@ -6,9 +6,11 @@ Two programs of 25 million parameters (100 MB each of parameters and gradients):
 MB of state) and small activations, and linear layers with momentum (100 MB) and activations larger than the
 parameters. Each trains in one process, where its categories are measured: bytes of parameters, gradients,
 state and what forward keeps for backward, and the peak of resident memory during steps (``VmHWM``, set back
-before them). From these alone ``advisor.planning.memory`` predicts the peak of a rank of two under ddp, zero
-and fsdp (all as one unit), which are then run and measured in the same way. glibc is told to give memory back
-at once (``MALLOC_MMAP_THRESHOLD_``), or resident memory would hold what is long free.
+before them). From these alone ``advisor.planning.memory`` predicts the peak of a rank of two under ddp, zero,
+fsdp (all as one unit), parameter servers (a worker and the one server), pipelines and tensor parallelism,
+which are then run and measured in the same way. glibc is told to give memory back at once
+(``MALLOC_MMAP_THRESHOLD_``), or resident memory would hold what is long free. Every process has loaded the
+same parts of torch, so that what these take is the same.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,11 +28,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.fsdp
+import torch.distributed.pipelining
+import torch.distributed.tensor.parallel
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from advisor.planning.memory import Categories, Memory
+from advisor.planning.memory import Memory
 from advisor.planning.places import Place as Spot
+from advisor.planning.shares import SHARES, Categories, Layers, Stages, whole_share
 from advisor.tuners.place import HERE, Place
 from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.strategy import Strategy
@@ -41,7 +48,18 @@ RESULTS = Path(__file__).parent / "results" / "rank_memory.json"
 RANKS, STEPS, WARMUP = 2, 2, 2
 LIMIT_S = 300.0
 WIDTH, LAYERS, LENGTH = 512, 8, 16
-STRATEGIES_RUN = ("ddp", "zero", "fsdp")
+SERVER = "parameter_server (a server)"
+STRATEGIES_RUN: dict[str, dict[str, int | str]] = {
+    "ddp": {"strategy": "ddp"},
+    "zero": {"strategy": "zero"},
+    "fsdp": {"strategy": "fsdp"},
+    "parameter_server": {"strategy": "parameter_server"},
+    SERVER: {"strategy": "parameter_server"},
+    "pipeline": {"strategy": "pipeline", "schedule": "gpipe", "pipeline_chunks": 4},
+    "pipeline, 1f1b": {"strategy": "pipeline", "schedule": "1f1b", "pipeline_chunks": 4},
+    "tensor_parallel": {"strategy": "tensor_parallel"},
+}
+"""Configurations by what is measured of them."""
 MB = 1e6
 
 
@@ -103,13 +121,19 @@ def run(spec: dict[str, Any]) -> None:
     program = PROGRAMS[spec["program"]]
     workers = spec["workers"]
     strategy = Strategy()
+    done = Path(spec["folder"], "done")
     if workers > 1:
+        config = STRATEGIES_RUN[spec["strategy"]]
+        servers = int(config["strategy"] == "parameter_server")
         HERE.place = Place(
-            spec["rank"], workers, 0, f"{spec['folder']}/rendezvous", timeout_s=150.0, learning=False
+            spec["rank"], workers, servers, f"{spec['folder']}/rendezvous", timeout_s=150.0, learning=False
         )
-        HERE.config = {"strategy": spec["strategy"], "ranks": workers}
+        HERE.config = {**config, "ranks": workers}
         HERE.join()
-        strategy = STRATEGIES[spec["strategy"]]
+        strategy = STRATEGIES[str(config["strategy"])]
+        if HERE.place.serves:
+            threading.Thread(target=_tell_when, args=(done,), daemon=True).start()
+            strategy.serve(program.workload())
     updated, steps = strategy.updated, 0
 
     def count(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -120,7 +144,7 @@ def run(spec: dict[str, Any]) -> None:
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
         if steps < WARMUP + STEPS:
             return
-        parameters = sum(each.nbytes for each in model.parameters())
+        parameters = sum(each.nbytes for each in map(_own, model.parameters()))
         state = sum(
             value.nbytes
             for values in optimizer.state.values()
@@ -132,12 +156,27 @@ def run(spec: dict[str, Any]) -> None:
             told["activations"] = _kept(model, torch.randn(program.batch, *program.shape))
         print(json.dumps(told), flush=True)
         if workers > 1:
-            torch.distributed.barrier()  # the other rank still needs this one's messages
-            time.sleep(1.0)
+            torch.distributed.barrier(HERE.among_workers)  # the other still needs this one's messages
+            done.touch()
+            time.sleep(2.0)
         os._exit(0)
 
     strategy.updated = count  # type: ignore[method-assign]
     train(program.workload(), "cpu", None, strategy)
+
+
+def _tell_when(done: Path) -> None:
+    """A server's peak, once workers have ended their steps."""
+    while not done.exists():
+        time.sleep(0.1)
+    print(json.dumps({"peak": _peak()}), flush=True)
+    os._exit(0)
+
+
+def _own(value: torch.Tensor) -> torch.Tensor:
+    """What lies here of a divided parameter."""
+    local: torch.Tensor = value.to_local() if hasattr(value, "to_local") else value
+    return local
 
 
 def _kept(model: nn.Module, inputs: torch.Tensor) -> int:
@@ -164,10 +203,11 @@ def _peak() -> int:
 
 
 def measured(program: str, strategy: str, workers: int) -> dict[str, int]:
-    """What the rank with the highest peak told."""
+    """What the rank with the highest peak told; of parameter servers the workers, or the server alone."""
     with tempfile.TemporaryDirectory() as folder:
         processes = []
-        for rank in range(workers):
+        servers = int(workers > 1 and STRATEGIES_RUN[strategy]["strategy"] == "parameter_server")
+        for rank in range(workers + servers):
             spec = {
                 "program": program,
                 "rank": rank,
@@ -190,6 +230,7 @@ def measured(program: str, strategy: str, workers: int) -> dict[str, int]:
                 process.kill()
                 process.wait()
     rows: list[dict[str, int]] = [json.loads(each.splitlines()[-1]) for each in told]
+    rows = rows[workers:] if strategy == SERVER else rows[:workers]
     return max(rows, key=lambda row: row["peak"])
 
 
@@ -217,29 +258,48 @@ def main() -> None:
     if options.spec is not None:
         run(options.spec)
         return
-    found = {name: compared(name, program.batch) for name, program in PROGRAMS.items()}
+    found = {name: compared(name) for name in PROGRAMS}
     written = json.dumps({"conditions": conditions(), "programs": found}, indent=1)
     options.out.write_text(written + "\n", encoding="utf-8")
 
 
-def compared(name: str, batch: int) -> dict[str, Any]:
+def predicted(name: str, alone: Mapping[str, float], strategy: str, held: float) -> float:
+    """The peak of one of two ranks in the unit of ``alone``.
+
+    Args:
+        name: Of the program.
+        alone: What one process took.
+        strategy: As it is named in ``STRATEGIES_RUN``.
+        held: Parameters that one rank has, as a trial's report tells them.
+    """
+    batch = PROGRAMS[name].batch
+    kind = str(STRATEGIES_RUN[strategy]["strategy"])
+    memory = Memory(categories_of(alone, batch), divisions={
+        "pipeline": Stages(str(STRATEGIES_RUN[strategy].get("schedule", "gpipe"))),
+        "tensor_parallel": Layers(whole_share(held / alone["parameters"], RANKS)),
+    })  # fmt: skip
+    own = batch if STRATEGIES[kind].splits_batch else batch / RANKS
+    return memory.at(strategy if strategy in SHARES else kind, Spot(RANKS, 1, own)).peak_bytes
+
+
+def compared(name: str) -> dict[str, Any]:
     """One process of a program, and each strategy as measured and as predicted from it."""
     alone = measured(name, "single", 1)
-    categories = categories_of(alone, batch)
     rows = []
     for strategy in STRATEGIES_RUN:
-        peak = measured(name, strategy, RANKS)["peak"]
-        predicted = Memory(categories).at(strategy, Spot(RANKS, 1, batch)).peak_bytes
-        error = predicted / peak - 1
+        found = measured(name, strategy, RANKS)
+        peak, held = found["peak"], found.get("parameters", 0)
+        said = predicted(name, alone, strategy, held)
         rows.append(
             {
                 "strategy": strategy,
                 "measured_mb": peak / MB,
-                "predicted_mb": predicted / MB,
-                "error": error,
+                "predicted_mb": said / MB,
+                "held_parameters_mb": held / MB,
+                "error": said / peak - 1,
             }
         )
-        told = f"measured {peak / MB:.0f} MB, predicted {predicted / MB:.0f} MB, {error:+.1%}"
+        told = f"measured {peak / MB:.0f} MB, predicted {said / MB:.0f} MB, {said / peak - 1:+.1%}"
         print(f"{name}, {strategy}: {told}", flush=True)
     return {"alone_mb": {name: size / MB for name, size in alone.items()}, "rows": rows}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.base.errors import UsageError
+from advisor.planning.convergence import Convergence
 from advisor.planning.effects.failures import stretched
 from advisor.planning.places import Place, Point
 from advisor.planning.predicting import Interval
@@ -27,6 +28,12 @@ def samples_of(epochs: float, points: Sequence[Point]) -> float:
     return epochs * epoch
 
 
+def present_batch(points: Sequence[Point]) -> float:
+    """Global batch of the fewest ranks measured, against which others are held."""
+    first = min(points, key=lambda point: (point.place.ranks, point.place.nodes)).place
+    return first.ranks * first.local_batch
+
+
 @dataclass(frozen=True)
 class Goal:
     """What is to be reached, at which price.
@@ -37,6 +44,7 @@ class Goal:
         noise: Gradient noise scale in samples, if more samples are to be counted for larger batches.
         noise_tag: Where that comes from.
         epochs: How many passes over the training data the samples are, if that was asked.
+        convergence: Points that told the noise scale, if they did.
         hours_between_stops: GPU-hours between two unexpected stops, if failures are to be counted.
     """
 
@@ -46,6 +54,7 @@ class Goal:
     hours_between_stops: float | None = None
     noise_tag: Literal["measured", "named"] = "named"
     epochs: float | None = None
+    convergence: Convergence | None = None
 
     def needed(self, batch: float, present: float) -> Interval:
         """Samples that a global batch needs over those of the present one: ``(noise + B) / (noise + B0)``.
@@ -97,11 +106,18 @@ class Goal:
             told.append(
                 (f"{self.epochs:g} epochs of {self.samples / self.epochs:,.0f} samples each", "measured")
             )
+        if self.convergence is not None:
+            told.append(
+                (
+                    f"samples to the target at batches up to {self.convergence.largest:,.0f}, by convergence "
+                    "points; larger ones go on along the same curve",
+                    "named",
+                )
+            )
         if self.noise is not None:
             told.append(
                 (
-                    f"gradient noise scale {self.noise.estimate:g} samples "
-                    f"({self.noise.low:g} to {self.noise.high:g}): larger batches need more samples",
+                    f"gradient noise scale {_told(self.noise)}: larger batches need more samples",
                     self.noise_tag,
                 )
             )
@@ -109,3 +125,8 @@ class Goal:
             told.append((f"one unexpected stop per {self.hours_between_stops:g} GPU-hours", "named"))
             told.append((f"a save takes {SAVE_S:g} s, going on after a stop {RESTART_S:g} s", "assumed"))
         return tuple(told)
+
+
+def _told(noise: Interval) -> str:
+    estimate, low, high = (f"{value:,.0f}" for value in (noise.estimate, noise.low, noise.high))
+    return f"{estimate} samples" if low == high else f"{estimate} samples ({low} to {high})"

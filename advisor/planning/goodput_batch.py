@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from advisor.planning.goal import Goal
+from advisor.planning.goal import Goal, present_batch
 from advisor.planning.places import Place, Point
 from advisor.planning.plan import make_plan, places
 
@@ -27,8 +27,7 @@ def goodput_places(
     largest = max(point.place.local_batch for point in measured)
     batches = {point.place.local_batch for point in measured}
     batches |= {largest / 2**k for k in range(HALVES + 1) if largest / 2**k >= 1}
-    first = min(measured, key=lambda point: (point.place.ranks, point.place.nodes)).place
-    present = first.ranks * first.local_batch
+    present = present_batch(measured)
     chosen: dict[int, tuple[float, Place]] = {}
     for batch in sorted(batches):
         asked = [

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from advisor.base.errors import ArgumentError, UsageError
-from advisor.planning.goal import Goal, samples_of
+from advisor.planning.convergence import read_convergence
+from advisor.planning.goal import Goal, present_batch, samples_of
 from advisor.planning.goodput_batch import goodput_places
 from advisor.planning.memory import Memory
 from advisor.planning.network import network_of
@@ -37,6 +38,7 @@ def plan(
     samples: float | None = None,
     epochs: float | None = None,
     noise_scale: float | None = None,
+    convergence: str | os.PathLike[str] | None = None,
     failures: float | None = None,
     far: bool = False,
 ) -> Plan:
@@ -56,6 +58,8 @@ def plan(
         samples: To be seen in all, for hours and price.
         epochs: The same in passes over the training data, where the points tell how long one is.
         noise_scale: Gradient noise scale in samples; as the results measured it where it is left out.
+        convergence: File of the samples that a target needs at several global batches, in place of
+            ``noise_scale``, and of ``samples`` where these are left out.
         failures: GPU-hours between two unexpected stops; needs ``samples`` or ``epochs``.
         far: Predict beyond 64 times the most ranks measured.
 
@@ -77,8 +81,15 @@ def plan(
             raise ArgumentError("samples and epochs are given together", hint="one or the other")
         samples = samples_of(epochs, measured)
     noise = noise_of(results) if noise_scale is None else Interval(noise_scale, noise_scale, noise_scale)
-    tag: Literal["measured", "named"] = "measured" if noise_scale is None else "named"
-    goal = Goal(samples, price, noise if samples or batch == "goodput" else None, failures, tag, epochs)
+    curve = None if convergence is None else read_convergence(Path(convergence))
+    if curve is not None:
+        if noise_scale is not None:
+            raise ArgumentError("noise_scale and convergence are given together", hint="one or the other")
+        noise = curve.noise
+        samples = samples or curve.samples(present_batch(measured))
+    tag: Literal["measured", "named"] = "measured" if noise_scale is None and curve is None else "named"
+    noise = noise if samples or batch == "goodput" else None
+    goal = Goal(samples, price, noise, failures, tag, epochs, curve)
     if at is None:
         counts = ranks if ranks is not None else sorted({point.place.ranks for point in measured})
         if batch == "goodput":

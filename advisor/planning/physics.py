@@ -45,11 +45,12 @@ class Parts:
     computing_ms: float
     waiting_ms: float
     communication_ms: float  # exposed
+    bubble_ms: float = 0.0  # while a pipeline fills and drains
 
     @property
     def step_ms(self) -> float:
         """All of it."""
-        return self.computing_ms + self.waiting_ms + self.communication_ms
+        return self.computing_ms + self.waiting_ms + self.communication_ms + self.bubble_ms
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Physics:
         fixed = 1 / (1 + math.exp(-fixed))
         off = np.append(p[1 + len(NAMES) :], 0.0)[at.off]
         computing = np.exp(p[0] + off) * (fixed + (1 - fixed) * at.batch)
-        waiting = computing * math.exp(j) * np.log(at.ranks)
+        waiting = computing * math.exp(j) * np.log(at.ranks) * self._scheme.has_barrier
         across = at.nodes > 1
         rate = np.full_like(at.ranks, one)
         base = (one if self._named is None else self._named) + two

@@ -32,6 +32,7 @@ class Point:
     step_bytes: float | None = None  # what one rank shares in a step
     loader_ms: float | None = None  # the part of the step that waits for data
     epoch_samples: float | None = None  # of one pass over the training data
+    micro_batches: int | None = None  # of a batch, if ranks are stages of a pipeline
 
     @property
     def gradient_bytes(self) -> float | None:

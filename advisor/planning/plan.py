@@ -8,15 +8,18 @@ from typing import Any, Literal
 from advisor.base.errors import UsageError
 from advisor.planning.doubts import doubts
 from advisor.planning.goal import Goal
-from advisor.planning.memory import SHARES, Memory
+from advisor.planning.memory import Memory
 from advisor.planning.network import Network
 from advisor.planning.places import Place, Point, middles, shared_bytes
 from advisor.planning.predicting import Interval, Predicted, Predictor
 from advisor.planning.priors import Priors, Record
 from advisor.planning.scheme import Scheme
+from advisor.planning.shares import SHARES
 
 FAR, TOO_FAR = 16, 64  # times the most ranks measured: called far; only if asked for
 WAITS = 0.05  # share of a step that waits for data, from which on the loader is a limit (rule input_bound)
+SERVED = frozenset({"parameter_server", "async_parameter_server"})  # laws that count servers
+PIPELINE = "pipeline"  # the strategy whose steps have a bubble
 USUAL_NODE = 8  # GPUs of a node, where nothing tells
 
 Batch = Literal["keep-local", "keep-global"]
@@ -145,7 +148,8 @@ def make_plan(
         UsageError: Nothing is left to predict.
     """
     speed = None if network is None else network.bytes_per_s(shared_bytes(points) or math.inf)
-    scheme = Scheme.of(strategy, servers)
+    parts = next((point.micro_batches for point in points if point.micro_batches), None)
+    scheme = Scheme.of(strategy, servers, parts)
     predictor = Predictor(points, Priors.stored(), speed, scheme)
     goal = goal or Goal()
     first = min(middles(points), key=lambda point: (point.place.ranks, point.place.nodes))
@@ -203,12 +207,17 @@ def _prediction(
         fit=fit,
         hours=hours,
         price=goal.cost(hours, place.ranks),
-        parts_ms=asdict(predicted.parts),
+        parts_ms=_parts_ms(predicted, strategy),
         beyond=predicted.beyond,
         far=predicted.beyond > FAR,
         note=_note(predicted, points),
         record=predicted.record,
     )
+
+
+def _parts_ms(predicted: Predicted, strategy: str) -> dict[str, float]:
+    parts = asdict(predicted.parts)
+    return {part: ms for part, ms in parts.items() if part != "bubble_ms" or strategy == PIPELINE}
 
 
 def _note(predicted: Predicted, points: Sequence[Point]) -> str:
@@ -259,8 +268,12 @@ def _basis(
         used = predictor.network_ms is not None
         rest = "" if used else "; not used, since no bytes of a step are known"
         rows.append(Basis(f"network of a node: {network / 1e9:g} GB/s{rest}", "named"))
-    if scheme.servers is None and "parameter_server" in scheme.names:
+    if scheme.servers is None and set(scheme.names) & SERVED:
         rows.append(Basis("as many parameter servers as ranks", "assumed"))
+    if scheme.has_stages:
+        told_parts = any(point.micro_batches for point in points)
+        words = f"{scheme.micro_batches} micro-batches: steps grow by the bubble as (m+p-1)/m with p stages"
+        rows.append(Basis(words, "measured" if told_parts else "assumed"))
     if not scheme.known:
         rows.append(Basis("ranks exchange by all-reduce (--strategy names another way)", "assumed"))
     rows += [Basis(text, tag) for text, tag in goal.basis]

@@ -17,6 +17,7 @@ OPTIONAL = (
     "bytes_per_step",
     "loader_ms",
     "epoch_samples",
+    "micro_batches",
 )
 KNOWN = (*NEEDED, "step_ms", *OPTIONAL)
 MADE_OF = {
@@ -58,7 +59,8 @@ def read_points(path: Path) -> list[Point]:
         parameters = _optional(where, cells, "parameters")
         shared = _optional(where, cells, "bytes_per_step", zero=True)
         epoch = _optional(where, cells, "epoch_samples")
-        points.append(Point(_place(where, cells), step, exposed, parameters, shared, loader, epoch))
+        parts = whole(where, cells, "micro_batches") if cells.get("micro_batches") else None
+        points.append(Point(_place(where, cells), step, exposed, parameters, shared, loader, epoch, parts))
     return points
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.planning.growth import crowding, grown, reference, situation
 from advisor.planning.physics import Parts, Physics
@@ -75,16 +75,23 @@ class Predictor:
         scheme: Scheme | None = None,
     ) -> None:
         self.points = list(points)
-        self._middles = middles(points)
+        self._scheme = scheme or Scheme()
+        even = [replace(point, step_ms=point.step_ms / self._stretch(point.place)) for point in points]
+        self._middles = middles(even)
         self.priors = priors
         size = shared_bytes(points)
         self.network_ms = size / network_bytes_per_s * 1e3 if size and network_bytes_per_s else None
-        self._physics = Physics(points, priors.physics, self.network_ms, scheme)
+        self._physics = Physics(even, priors.physics, self.network_ms, scheme)
         self._most = max(point.place.ranks for point in points)
         self._exposed = any(point.exposed_ms is not None for point in points)
 
+    def _stretch(self, place: Place) -> float:
+        """How much longer a step is by the bubble of a pipeline: everything else is told without it."""
+        return 1 + self._scheme.bubble(place)
+
     def at(self, place: Place) -> Predicted:
         """What a step at a place takes: as measured, if it was; else predicted."""
+        stretch = self._stretch(place)
         kind = situation(self.points, place, named=self.network_ms is not None)
         parts = self._physics.parts(place)
         trivial = self._trivial(place, kind)
@@ -92,7 +99,8 @@ class Predictor:
         here = sorted(point.step_ms for point in self.points if point.place == place)
         if here:
             step = Interval(_quantile(here, 0.5), _quantile(here, 0.05), _quantile(here, 0.95))
-            return Predicted(place, step, trivial, True, _scaled(parts, step.estimate), beyond, kind)
+            parts = _scaled(parts, step.estimate, stretch)
+            return Predicted(place, step, trivial * stretch, True, parts, beyond, kind)
         share = SHARE_WITH_EXPOSED if self._exposed else PHYSICS_SHARE[kind]
         estimate = parts.step_ms**share * trivial ** (1 - share)
         start = reference(self._middles, place)
@@ -109,13 +117,14 @@ class Predictor:
         low = estimate * math.exp(fast * scale)
         if crowded is not None:
             low = min(low, start.step_ms)  # as if only links were shared, whose cost is there already
-        step = Interval(estimate, low, estimate * math.exp(slow * scale))
+        high = estimate * math.exp(slow * scale)
+        step = Interval(estimate * stretch, low * stretch, high * stretch)
         return Predicted(
             place,
             step,
-            trivial,
+            trivial * stretch,
             False,
-            _scaled(parts, estimate),
+            _scaled(parts, step.estimate, stretch),
             beyond,
             kind,
             None if backwards else self._record(kind, beyond),
@@ -152,9 +161,15 @@ class Predictor:
         return next((row for row in rows if beyond <= row.up_to), rows[-1] if rows else None)
 
 
-def _scaled(parts: Parts, step_ms: float) -> Parts:
-    factor = step_ms / parts.step_ms
-    return Parts(parts.computing_ms * factor, parts.waiting_ms * factor, parts.communication_ms * factor)
+def _scaled(parts: Parts, step_ms: float, stretch: float) -> Parts:
+    """Parts that add up to a step, of which a bubble stretched the rest."""
+    factor = step_ms / stretch / parts.step_ms
+    return Parts(
+        parts.computing_ms * factor,
+        parts.waiting_ms * factor,
+        parts.communication_ms * factor,
+        step_ms * (1 - 1 / stretch),
+    )
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

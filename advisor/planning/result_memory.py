@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.base.errors import UsageError, clean
-from advisor.planning.memory import Categories, Memory
+from advisor.planning.memory import Memory
 from advisor.planning.places import Measured
+from advisor.planning.shares import Categories, Division, Layers, Server, Stages, whole_share
 from advisor.profiles.facts.data_sheets import DATA_SHEETS, GIB
 from advisor.result.document import ProfileData, ResultData
 
@@ -48,8 +49,28 @@ def memory_of(
             saved=not on_device,
         )
         shared = not on_device and gpu is None
-        return Memory(categories, peaks, capacity or _machine_bytes(result.machine, on_device), shared)
+        capacity = capacity or _machine_bytes(result.machine, on_device)
+        return Memory(categories, peaks, capacity, shared, _divisions(results, categories.parameters))
     return None
+
+
+def _divisions(results: Sequence[ResultData | ProfileData], parameters: float) -> dict[str, Division]:
+    """What trials tell of how a strategy divided the model."""
+    found: dict[str, Division] = {}
+    for trial in (trial for result in results if isinstance(result, ResultData) for trial in result.trials):
+        strategy = str(trial.config.get("strategy"))
+        if trial.ranks is None or trial.ranks.count < 2:
+            continue
+        report, ranks = trial.ranks.report, trial.ranks.count
+        if strategy == "pipeline" and isinstance(report.get("micro_batches"), int):
+            found[strategy] = Stages(str(report.get("schedule", "gpipe")), max(1, report["micro_batches"]))
+        held = report.get("parameter_bytes")
+        if strategy == "tensor_parallel" and isinstance(held, int | float):
+            found[strategy] = Layers(whole_share(held / parameters, ranks))
+        servers = trial.config.get("servers", 1)
+        if strategy == "parameter_server" and isinstance(servers, int) and servers > 0:
+            found[f"{strategy} (a server)"] = Server(servers)
+    return found
 
 
 def sheet_bytes(name: str) -> float:

@@ -78,6 +78,7 @@ class _Shared:
     loader_ms: float | None = None
     parameters: int | None = None
     epoch_samples: int | None = None
+    micro_batches: int | None = None
 
 
 def _shared(trial: Trial, count: int) -> _Shared:
@@ -86,9 +87,11 @@ def _shared(trial: Trial, count: int) -> _Shared:
         return _Shared()
     sent = trial.ranks.bytes_per_step
     exposed = trial.ranks.report.get("exposed_communication_ms")
+    parts = trial.ranks.report.get("micro_batches")
     return _Shared(
         None if sent is None else sent * count / (2 * (count - 1)),
         float(exposed) if isinstance(exposed, int | float) and math.isfinite(exposed) else None,
+        micro_batches=parts if isinstance(parts, int) and parts > 0 else None,
     )
 
 
@@ -113,6 +116,7 @@ def _add(
             parameters=shared.parameters,
             step_bytes=shared.step_bytes,
             epoch_samples=shared.epoch_samples,
+            micro_batches=shared.micro_batches,
             loader_ms=None if loader is None else min(loader, step.estimate),
         )
     )

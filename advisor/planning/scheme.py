@@ -18,11 +18,15 @@ OF_STRATEGY = {
     "hybrid": ("hybrid",),
     "local_sgd": ("local_updates",),
     "parameter_server": ("parameter_server",),
+    "async_parameter_server": ("async_parameter_server",),
     "tensor_parallel": ("tensor_parallel",),
+    "pipeline": ("gpipe",),  # 1F1B has the same bubble
 }
-"""Laws by strategy; stages of a pipeline exchange little, and their bubble is no communication."""
+"""Laws by strategy."""
 TREES = frozenset({"tree", "double_binary_tree"})
 EVERY_RANK_LEAVES = frozenset({"hierarchical", "hybrid"})  # each with its share: they divide a node's link
+
+MICRO_BATCHES = 4  # of a pipeline where nothing tells: as the knob `pipeline_chunks` has it
 
 NOTHING = Link(0.0, float("inf"))
 BYTES = Work(gradient_bytes=1.0, activation_bytes=1.0, layers=1)
@@ -60,17 +64,37 @@ class Scheme:
         names: Of the laws.
         servers: Of parameters; as many as ranks where it is ``None``, as is usual on clusters.
         known: Whether the way of training is known, and not taken for an all-reduce.
+        micro_batches: Of a batch, if ranks are stages of a pipeline.
     """
 
     names: tuple[str, ...] = USUAL
     servers: int | None = None
     known: bool = False
+    micro_batches: int = MICRO_BATCHES
 
     @classmethod
-    def of(cls, strategy: str, servers: int | None = None) -> "Scheme":
+    def of(cls, strategy: str, servers: int | None = None, micro_batches: int | None = None) -> "Scheme":
         """The laws of a strategy; those of an all-reduce where none is known."""
         names = OF_STRATEGY.get(strategy)
-        return cls(servers=servers) if names is None else cls(names, servers, known=True)
+        parts = micro_batches or MICRO_BATCHES
+        return cls(servers=servers) if names is None else cls(names, servers, True, parts)
+
+    @property
+    def has_barrier(self) -> bool:
+        """Whether ranks wait for the slowest in each step."""
+        return "async_parameter_server" not in self.names
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether ranks are stages of a pipeline."""
+        return "gpipe" in self.names
+
+    def bubble(self, place: Place) -> float:
+        """Idle time of a stage over its work, while a pipeline fills and drains; zero without one."""
+        if not self.has_stages:
+            return 0.0
+        work = Work(compute_s=1.0, micro_batches=self.micro_batches)
+        return LAWS["gpipe"].seconds(work, Fabric(place.ranks, 1, NOTHING, NOTHING))
 
     @property
     def told(self) -> tuple[tuple[str, Law], ...]:
@@ -78,7 +102,12 @@ class Scheme:
         return tuple((name, LAWS[name]) for name in self.names)
 
     def bytes(self, place: Place) -> float:
-        """How much longer the cheapest law's bytes take than those of two ranks (on two nodes if any)."""
+        """How much longer the cheapest law's bytes take than those of two ranks (on two nodes if any).
+
+        Each stage of a pipeline passes on as much, however many there are.
+        """
+        if self.has_stages:
+            return float(place.ranks > 1)
         two = Place(2, min(2, place.nodes))
         return min(map(self._bytes(place), self.names)) / min(map(self._bytes(two), self.names))
 
@@ -88,6 +117,8 @@ class Scheme:
 
     def chain(self, place: Place) -> float:
         """Messages one after the other across nodes in all other laws."""
+        if self.has_stages:
+            return 2.0 * (place.nodes - 1)  # there and back over each border between nodes
         return sum(_messages(name, place) for name in self.names if name not in TREES)
 
     def _bytes(self, place: Place) -> Callable[[str], float]:

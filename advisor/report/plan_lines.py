@@ -11,10 +11,16 @@ from advisor.report.markdown import escaped, section
 from advisor.result import wording
 
 HEADINGS = ("ranks", "nodes", "batch", "step (90 % interval)", "trivial", "speed-up")
+PART_NAMES = {
+    "computing_ms": "computing",
+    "waiting_ms": "waiting for the slowest",
+    "communication_ms": "exposed communication",
+    "bubble_ms": "bubble of the pipeline",
+}
 LAWS_TITLE = "How communication grows (n ranks, R nodes, g a node, S bytes, a latency, B bytes/s)"
 NOT_IN_IT = (
     "other jobs on the network, failures unless --failures, storage under many readers, learning at another "
-    "global batch unless --noise-scale, the speed of another GPU than the measured one"
+    "global batch unless --noise-scale or --convergence, the speed of another GPU than the measured one"
 )
 
 
@@ -63,10 +69,18 @@ def cost_rows(plan: Plan) -> list[tuple[str, ...]]:
     ]
 
 
+def note_lines(plan: Plan) -> list[str]:
+    """What is to be known of each count, counts of which the same is to be known together."""
+    counts: dict[str, list[str]] = {}
+    for row in plan.predictions:
+        counts.setdefault(row.note, []).append(str(row.ranks))
+    return [f"{', '.join(ranks)}: {note}" for note, ranks in counts.items()]
+
+
 def part_rows(plan: Plan) -> list[tuple[str, ...]]:
     """Parts of a step by count, the heading first; models all, scaled to the step."""
-    table = [("ranks", "computing", "waiting for the slowest", "exposed communication")]
-    return table + [
+    heading = ("ranks", *(PART_NAMES[part] for part in plan.predictions[0].parts_ms))
+    return [heading] + [
         (str(row.ranks), *(_part(value, sum(row.parts_ms.values())) for value in row.parts_ms.values()))
         for row in plan.predictions
     ]
@@ -80,7 +94,7 @@ def _part(value: float, step: float) -> str:
 def memory_rows(found: Sequence[RankMemory]) -> list[tuple[str, ...]]:
     """Memory of a rank by count and strategy, the heading first."""
     return [
-        ("ranks", "strategy", "peak", "reserved", "of", "", "from"),
+        ("ranks", "strategy", "peak", "reserved", "of", "", "from", "assumed"),
         *(
             (
                 str(row.ranks),
@@ -90,6 +104,7 @@ def memory_rows(found: Sequence[RankMemory]) -> list[tuple[str, ...]]:
                 _sizes(row.capacity_bytes),
                 row.fit,
                 row.basis,
+                row.assumed or "-",
             )
             for row in found
         ),

@@ -2,8 +2,9 @@
 
 import pytest
 
-from advisor.planning.memory import Categories, Memory
+from advisor.planning.memory import Memory
 from advisor.planning.places import Place
+from advisor.planning.shares import Categories, Layers, Server, Stages, whole_share
 
 GIB = 2**30
 ONE = Categories(
@@ -58,6 +59,44 @@ def test_saved_activations_and_gradients_have_their_peaks_apart(
     categories = Categories(4e9, 4e9, 8e9, saved, peak=whole, local_batch=8, saved=True)
     row = Memory(categories).at(strategy, Place(4, 1, 8))
     assert row.peak_bytes == row.high_bytes == pytest.approx(1e9 * peak)
+
+
+STATE = 1 + 12 / 4 + 1  # a quarter of parameters, state; a rest of 1, and a quarter of the gradients kept
+
+
+@pytest.mark.parametrize(
+    ("schedule", "parts", "saved", "peak"),
+    [
+        # four stages, each of all 32 samples; 10 GB of activations are those of 8, so one stage has 10
+        ("gpipe", 4, 10e9, STATE + 10),  # the end of forward
+        ("gpipe", 4, 2e9, STATE + 1 + 3 / 4 * 2),  # gradients of 1 beside three of four micro-batches
+        ("gpipe", 1, 10e9, STATE + 10),  # all gone when gradients come
+        ("1f1b", 8, 10e9, STATE + 1 + 4 / 8 * 10),  # as many as stages
+        ("1f1b", 4, 2e9, STATE + 1 + 3 / 4 * 2),
+    ],
+)
+def test_a_stage_holds_the_micro_batches_that_its_schedule_has_in_flight(
+    schedule: str, parts: int, saved: float, peak: float
+) -> None:
+    categories = Categories(4e9, 4e9, 8e9, saved, peak=13e9 + max(saved, 4e9), local_batch=8, saved=True)
+    memory = Memory(categories, divisions={"pipeline": Stages(schedule, parts)})
+    row = memory.at("pipeline", Place(4, 1, 8))
+    assert row.peak_bytes == row.high_bytes == pytest.approx(1e9 * peak)
+    assert row.assumed == f"{schedule}, {parts} micro-batches, equal stages"
+
+
+def test_divided_layers_keep_activations_of_the_whole_batch() -> None:
+    half = Memory(ONE, divisions={"tensor_parallel": Layers(whole=0.5)})
+    assert at("tensor_parallel", 4) == pytest.approx(1 + 16 / 4 + 4 * 10)
+    assert half.at("tensor_parallel", Place(4, 1, 2)).peak_bytes / 1e9 == pytest.approx(1 + 16 * 5 / 8 + 10)
+    assert whole_share(0.75, 2) == 0.5 and whole_share(1, 2) == 1
+
+
+def test_workers_of_a_parameter_server_have_no_state_and_servers_gradients_of_all() -> None:
+    assert at("parameter_server", 4) == pytest.approx(at("single", 1) - 8 + 4)  # packed gradients
+    two = Memory(ONE, divisions={"parameter_server (a server)": Server(2)})
+    row = two.at("parameter_server (a server)", Place(4, 1, 8))
+    assert row.peak_bytes / 1e9 == pytest.approx(1 + (4 + 8 + (4 + 1) * 4) / 2)
 
 
 def test_what_was_measured_stays_and_starts_the_rest() -> None:

@@ -22,6 +22,7 @@ BY_HAND = [
     ("hybrid", 64, 8, 2 * 7 / 8, 0, 14),  # eight rings over eight nodes, each with an eighth
     ("data_parallel", 4, 1, 3, 0, 0),  # the root's link carries all
     ("parameter_server", 8, 1, 1, 0, 0),  # as many servers as workers
+    ("pipeline", 8, 4, 1, 0, 6),  # each stage hands on as much; three borders between nodes, there and back
 ]
 
 
@@ -50,7 +51,7 @@ def test_workers_of_one_server_wait_for_its_link() -> None:
 
 
 def test_an_unknown_strategy_is_taken_for_an_all_reduce() -> None:
-    scheme = Scheme.of("pipeline")
+    scheme = Scheme.of("something else")
     assert scheme.names == ("ring", "double_binary_tree") and not scheme.known
     assert Scheme.of("ddp").known
 
@@ -97,3 +98,26 @@ def test_one_of_several_is_chosen_or_told_to_points() -> None:
     with pytest.raises(UsageError, match="no laws are known of magic"):
         chosen({AS_MEASURED: points}, "magic")
     assert advisor.plan(points.points, ranks=[2], strategy="zero").predictions[0].strategy == "zero"
+
+
+def test_the_bubble_grows_a_pipeline_by_its_law() -> None:
+    """Two stages of four micro-batches take 5/4 of their work, four 7/4, eight 11/4."""
+    points = [Point(Place(1, 1), 100), Point(Place(2, 1), 125, micro_batches=4)]
+    plan = make_plan(points, [Place(2, 1), Place(4, 1), Place(8, 1)], strategy="pipeline")
+    two, four, eight = plan.predictions
+    assert two.parts_ms["bubble_ms"] == pytest.approx(25)
+    for row, times in ((four, 7 / 4), (eight, 11 / 4)):
+        assert row.step_ms.estimate == pytest.approx(100 * times, rel=0.05)
+        assert row.parts_ms["bubble_ms"] == pytest.approx(row.step_ms.estimate * (1 - 1 / times))
+        assert sum(row.parts_ms.values()) == pytest.approx(row.step_ms.estimate)
+    told = render_markdown(plan)
+    assert "bubble of the pipeline" in told and "4 micro-batches" in told and LAWS["gpipe"].source in told
+    assert "bubble_ms" not in make_plan(points, [Place(4, 1)], strategy="ddp").predictions[0].parts_ms
+
+
+def test_more_micro_batches_make_a_smaller_bubble() -> None:
+    def at_eight(parts: int) -> float:
+        points = [Point(Place(1, 1), 100, micro_batches=parts)]
+        return make_plan(points, [Place(8, 1)], strategy="pipeline").predictions[0].step_ms.estimate
+
+    assert at_eight(4) / at_eight(28) == pytest.approx((11 / 4) / (35 / 28))

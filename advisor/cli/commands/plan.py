@@ -143,6 +143,13 @@ def _network(written: str) -> "Network | None":
     help="Gradient noise scale: larger batches need more samples.",
 )
 @setting(
+    "--convergence",
+    type=str,
+    metavar="FILE",
+    group="What counts",
+    help="Samples to a target by batch: batch,samples_to_target.",
+)
+@setting(
     "--failures",
     read=_positive,
     metavar="GPU_HOURS",
@@ -160,7 +167,8 @@ def command(
     gpus_per_node: int | None, network: "Network | None",
     batch: Literal["keep-local", "keep-global", "goodput"] | None,
     strategy: str | None, gpu: str | None, price: float | None, until: tuple[float, bool] | None,
-    deadline: float | None, spend: float | None, noise_scale: float | None, failures: float | None, far: bool,
+    deadline: float | None, spend: float | None, noise_scale: float | None, convergence: str | None,
+    failures: float | None, far: bool,
     format: Literal["text", "json", "md", "html"] | None, out: str | None, no_color: bool, debug: bool,
 ) -> int:  # fmt: skip
     """Read, predict, print."""
@@ -175,13 +183,17 @@ def command(
                 hint="leave out --ranks, --batch, --gpus-per-node",
             )
     with problems.gather(where="--price"):
-        if price is not None and until is None:
+        if price is not None and until is None and convergence is None:
             raise UsageError("a price needs an end", hint="`--until 1e8`: samples to be seen in all")
     for name, value in (("--deadline", deadline), ("--spend", spend), ("--noise-scale", noise_scale),
                         ("--failures", failures)):  # fmt: skip
         with problems.gather(where=name):
-            if value is not None and until is None and (name, batch) != ("--noise-scale", "goodput"):
+            ended = until is not None or convergence is not None
+            if value is not None and not ended and (name, batch) != ("--noise-scale", "goodput"):
                 raise UsageError(f"{name} needs an end", hint="`--until 1e8`: samples to be seen in all")
+    with problems.gather(where="--convergence"):
+        if convergence is not None and noise_scale is not None:
+            raise UsageError("convergence points tell the noise scale", hint="leave out --noise-scale")
     with problems.gather(where="--spend"):
         if spend is not None and price is None:
             raise UsageError("a sum needs a price", hint="`--price 2.5`: of one rank for an hour")
@@ -191,7 +203,8 @@ def command(
     problems.raise_any()
     if len(given) == 1 and _holds_layouts(given[0]):
         return _plan_layouts(ctx, given[0])
-    from advisor.planning.goal import Goal, samples_of
+    from advisor.planning.convergence import read_convergence
+    from advisor.planning.goal import Goal, present_batch, samples_of
     from advisor.planning.goodput_batch import goodput_places
     from advisor.planning.in_python import NO_NOISE, NOISE_HINT
     from advisor.planning.memory import Memory
@@ -234,9 +247,13 @@ def command(
     samples = until[0] if until is not None else None
     if epochs is not None:
         samples = samples_of(epochs, measured)
+    curve = None if convergence is None else read_convergence(Path(convergence))
+    if curve is not None:
+        noise, samples = curve.noise, samples or curve.samples(present_batch(measured))
+    named = noise_scale is not None or curve is not None
     goal = Goal(
-        samples, price, noise if until is not None or batch == "goodput" else None, failures,
-        noise_tag="measured" if noise_scale is None else "named", epochs=epochs,
+        samples, price, noise if samples is not None or batch == "goodput" else None, failures,
+        noise_tag="named" if named else "measured", epochs=epochs, convergence=curve,
     )  # fmt: skip
     wanted = ranks or _usual({count for count, _ in counts})
     if at is not None:
@@ -289,6 +306,7 @@ def _plan_layouts(ctx: click.Context, name: str) -> int:
         "deadline",
         "spend",
         "noise_scale",
+        "convergence",
         "failures",
         "out",
     ):
@@ -369,7 +387,8 @@ def _text(plan: "Plan") -> str:
 
     columns = width()
     parts = [wrapped([lines.answer(plan), ""], columns), table(lines.rows(plan), columns)]
-    parts.append("\n" + table(lines.cost_rows(plan), columns))
+    parts.append("\n" + table([row[:-1] for row in lines.cost_rows(plan)], columns))
+    parts.append("\n" + wrapped([f"- {line}" for line in lines.note_lines(plan)], columns))
     parts.append("\nParts of a step (model, scaled to it)\n" + table(lines.part_rows(plan), columns))
     for title, told in (
         ("It rests on", lines.basis_lines(plan)),

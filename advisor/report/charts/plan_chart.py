@@ -24,6 +24,7 @@ from advisor.report.charts.drawing import (
     tooltip,
 )  # fmt: skip
 from advisor.report.charts.plane import HEIGHT, LEFT, RIGHT, WIDTH, Plane
+from advisor.report.plan_lines import PART_NAMES
 from advisor.result import wording
 
 MOST_BARS = 12
@@ -31,13 +32,9 @@ SHAPES = {
     "computing_ms": "forward",
     "waiting_ms": "idle_after_a_synchronisation",
     "communication_ms": "exposed_communication",
+    "bubble_ms": "input_wait",
 }
 """Parts of a predicted step as parts of a measured one look."""
-PART_NAMES = {
-    "computing_ms": "computing",
-    "waiting_ms": "waiting for the slowest",
-    "communication_ms": "exposed communication",
-}
 
 
 def by_count(plan: Plan) -> list[Prediction]:
@@ -125,7 +122,7 @@ def parts_of_steps(name: str, plan: Plan) -> Chart:
         for row in drawn_rows
     )
     drawn = svg_document(name, WIDTH, HEIGHT, "Parts of a step by number of ranks", f"{told}.", parts)
-    return Chart(drawn, ("ranks", *(f"{PART_NAMES[part]} (ms)" for part in SHAPES)), table)
+    return Chart(drawn, ("ranks", *(f"{PART_NAMES[part]} (ms)" for part in rows[0].parts_ms)), table)
 
 
 def memory_bars(name: str, rows: Sequence[RankMemory]) -> Chart:

@@ -5,10 +5,11 @@ import re
 import pytest
 
 from advisor.planning.goal import Goal
-from advisor.planning.memory import Categories, Memory
+from advisor.planning.memory import Memory
 from advisor.planning.odds import Compared
 from advisor.planning.places import Place, Point
 from advisor.planning.plan import Plan, make_plan
+from advisor.planning.shares import Categories
 from advisor.report.charts.plan_chart import fan, memory_bars, odds_map, parts_of_steps, price_plane
 
 POINTS = [Point(Place(ranks, 1, 32), 100 + ranks) for ranks in (1, 2, 4)]
