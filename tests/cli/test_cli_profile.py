@@ -13,11 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 from command_line import assert_told_once, contents, go_to, say
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from result_builder import a_profile_result, a_result
 
-from advisor.cli import main
 from advisor.cli.commands.profile import show
 from advisor.cli.machine_checks import torch_build
 from advisor.profiles.facts.machine import cpus_allowed
@@ -347,27 +344,6 @@ def test_a_report_of_a_profile_is_three_files(here: Path, capsys: pytest.Capture
         "report.html", "report.md", "result.json",
     ]  # fmt: skip
     assert read_document(here / "again") == a_profile_result()
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    option=st.sampled_from(
-        ["--budget", "--device", "--seed", "--steps", "--warmup", "--steps-planned", "--fix", "--ranks",
-         "--format", "--out", "-m"]
-    ),
-    value=st.text(max_size=30),
-)  # fmt: skip
-def test_any_text_after_any_option_is_answered(option: str, value: str) -> None:
-    assert main(["profile", "train.py", "--dry-run", option, value]) in (0, 2, 3, 5)
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    content=st.one_of(st.binary(max_size=60), st.binary(max_size=60).map(lambda b: b'{"traceEvents": [' + b))
-)
-def test_any_bytes_in_a_trace_are_answered(content: bytes) -> None:
-    Path("any.json").write_bytes(content)
-    assert main(["profile", "any.json", "--format", "json"]) in (0, 2)
 
 
 FAILING: dict[str, tuple[str, str]] = {

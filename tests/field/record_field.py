@@ -13,9 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "planted"))
 
+from answers import complaint, spared
 from programs import HERE as PLANTED
 from recordings import recorded_profile, recording, said_of
-from situations import LIMIT_S, REPAIRED, SITUATIONS, Situation, command, complaint, recording_of, spared
+from situations import LIMIT_S, REPAIRED, SITUATIONS, Situation, command, recording_of
 
 from advisor.profiles.facts.profile_json import from_json
 

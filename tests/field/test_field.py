@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import complaint, spared
 from recordings import recorded_profile, said_of
 from situations import (
     LIMIT_S,
@@ -21,9 +22,7 @@ from situations import (
     Situation,
     advisor,
     command,
-    complaint,
     recording_of,
-    spared,
 )
 
 COMMAND = "python tests/field/record_field.py"
