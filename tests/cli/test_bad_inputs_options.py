@@ -12,6 +12,7 @@ from bad_inputs import TRAINING, Row, assert_quick, assert_refused, lay_out, tun
 from builders import a_machine
 from command_line import go_to, say
 from result_builder import MACHINE, a_profile_result, a_result
+from warm import Warm
 
 from advisor.base.errors import AdvisorError
 from advisor.cli import machine_checks
@@ -280,12 +281,11 @@ def test_43_uncommitted_changes_are_warned_about_and_kept(
 
 
 @pytest.mark.slow
-def test_26_a_budget_below_one_baseline_run_is_refused_with_one_that_is_enough(here: Path) -> None:
+def test_26_a_budget_below_one_baseline_run_is_refused_with_one_that_is_enough(
+    here: Path, warm: Warm
+) -> None:
     lay_out(Row((), 2, (), files={"train.py": SLEEPY}), here)
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", "tune", "train.py", "--budget", "2s"], cwd=here,
-        capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    done = warm.run("-m", "advisor", "tune", "train.py", "--budget", "2s", cwd=here)
     assert done.returncode == 2, done.stderr
     assert "error: one baseline run takes " in done.stderr and "the budget is 2s" in done.stderr
     assert "hint: `--budget " in done.stderr and "fewer `--steps`" in done.stderr

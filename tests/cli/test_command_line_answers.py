@@ -75,7 +75,7 @@ def test_what_only_answers_loads_neither_torch_nor_optuna_nor_scipy(words: str) 
     imported = {line.rpartition("|")[2].strip() for line in lines}
     assert "advisor.cli" in imported
     assert not imported & set(HEAVY)
-    assert spent < 3.0  # of processor time; well below a second on a quiet machine
+    assert spent < 10.0  # of processor time; well below a second on a quiet machine
 
 
 def test_help_imports_no_command() -> None:

@@ -24,13 +24,13 @@ for step in range(STEPS):
     optimizer.step()
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long  # quick: a script that ends while its requests are counted
 
 
 @pytest.mark.parametrize(
     ("steps", "watched"),
     [
-        pytest.param(80, 28, id="in the warm-up", marks=pytest.mark.long),
+        pytest.param(80, 28, id="in the warm-up"),
         pytest.param(260, 150, id="while an epoch is waited for"),
     ],
 )

@@ -64,6 +64,7 @@ def test_two_instances_start_together_and_run_one_after_the_other(tmp_path: Path
         assert len(one.log_ratios) == len(two.log_ratios) == 1
 
 
+@pytest.mark.long
 def test_a_program_that_runs_alone_only_is_started_for_its_turn(tmp_path: Path) -> None:
     with arena_of(tmp_path, ALONE) as arena:
         assert arena.duel(OFF, ON, how=LIVE, quads=1, followed=True).log_ratios

@@ -99,6 +99,7 @@ def first(count: int, learned: gate.Learning) -> tuple[float, ...]:
     return learned.losses[:count]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("warm_trials")
 def test_another_layout_is_not_accused_where_rounding_grows_and_mistakes_still_are(tmp_path: Path) -> None:
     base = {"channels_last": "off"}
