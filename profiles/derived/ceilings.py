@@ -4,6 +4,7 @@ Each figure is the best of a few short repetitions, with the threads that the pr
 what a quiet moment allows, so the fastest repetition is the right one (STREAM's convention).
 """
 
+import math
 import os
 import tempfile
 import time
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 MATMUL = 768  # square; three float32 matrices take 7 MB, more than most second-level caches
 DEVICE_MATMUL = 4096
 STREAM_BYTES = 96 * 2**20  # read and written; well beyond the caches of a few cores
-STORAGE_BYTES = 32 * 2**20
+STORAGE_BYTES, STORAGE_BLOCK = 32 * 2**20, 4 * 2**20
+PILOT, SLOW_S = 4, 0.25  # a product so many times smaller tells of one that would take longer
 REPEATS = 5
 DISPATCHES = 2000
 LINE = 16  # float32 values in a cache line of 64 bytes
@@ -28,10 +30,11 @@ LINE = 16  # float32 values in a cache line of 64 bytes
 def measure_rates(limit_s: float = 4.0, device: str | None = None) -> Rates:
     """Measure what this process can reach on this machine.
 
-    Takes one to three seconds; stops adding figures after ``limit_s``. Torch's state is as before.
+    Takes one to three seconds, and hardly more than ``limit_s``: what is begun by then is repeated less
+    often, and what would take longer is left out. Torch's state is as before.
 
     Args:
-        limit_s: Seconds after which no further figure is begun.
+        limit_s: Seconds after which no further figure is begun, and none repeated.
         device: A device to measure copies and arithmetic on; by default CUDA where it is in use.
     """
     import torch
@@ -43,15 +46,15 @@ def measure_rates(limit_s: float = 4.0, device: str | None = None) -> Rates:
     place = torch.device(device or "cpu")
     matmul = _matmul(place, DEVICE_MATMUL if on_device else MATMUL, until)
     sequential, strided, random = _memory(place, until)
-    copies = _copies(place) if on_device and time.monotonic() < until else (None, None, None)
+    copies = _copies(place, until) if on_device and time.monotonic() < until else (None, None, None)
     return Rates(
         threads=torch.get_num_threads(),
         matmul=matmul,
         memory_sequential=sequential,
         memory_strided=strided,
         memory_random=random,
-        dispatch_us=_dispatch_us(),
-        storage_read=storage_rate() if time.monotonic() < until else None,
+        dispatch_us=_dispatch_us(until),
+        storage_read=storage_rate(until=until) if time.monotonic() < until else None,
         h2d_pageable=copies[0],
         h2d_pinned=copies[1],
         d2h_pinned=copies[2],
@@ -59,26 +62,32 @@ def measure_rates(limit_s: float = 4.0, device: str | None = None) -> Rates:
     )
 
 
-def storage_rate(folder: str | None = None) -> float | None:
+def storage_rate(folder: str | None = None, until: float = math.inf) -> float | None:
     """Bytes per second of reading a file that is in no cache; ``None`` where that cannot be arranged.
 
     Args:
         folder: Where the file is made for the moment; the system's temporary folder by default.
+        until: Monotonic time after which the file grows no more, and is read no further.
     """
     if not hasattr(os, "posix_fadvise"):
         return None
-    block = os.urandom(2**20)
+    block = os.urandom(STORAGE_BLOCK)
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         for _ in range(STORAGE_BYTES // len(block)):
             file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
+            file.flush()
+            os.fsync(file.fileno())  # of each block: what waits to be written is not known to take long
+            if time.monotonic() > until:
+                break
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         began = time.perf_counter()
         file.seek(0)
-        while file.read(2**20):
-            continue
-        return STORAGE_BYTES / (time.perf_counter() - began)
+        read = 0
+        while chunk := file.read(2**20):
+            read += len(chunk)
+            if time.monotonic() > until:
+                break
+        return read / (time.perf_counter() - began)
 
 
 def _matmul(place: "torch.device", size: int, until: float) -> tuple[tuple[str, float], ...]:
@@ -92,21 +101,24 @@ def _matmul(place: "torch.device", size: int, until: float) -> tuple[tuple[str, 
     for name, dtype in kinds:
         if time.monotonic() > until:
             break
-        a, b = (torch.ones(size, size, dtype=dtype, device=place) for _ in range(2))
-        out = torch.empty_like(a)
-        rates.append((name, _flops(a, b, out)))
+        a, b, out = (torch.ones(size // PILOT, size // PILOT, dtype=dtype, device=place) for _ in range(3))
+        rate = _flops(a, b, out, until)
+        if 2 * size**3 / rate <= SLOW_S:  # not where bfloat16 is emulated
+            a, b, out = (torch.ones(size, size, dtype=dtype, device=place) for _ in range(3))
+            rate = _flops(a, b, out, until)
+        rates.append((name, rate))
         if name == "float32":
-            rates.append(("float32_medium", _medium(a, b, out)))
+            rates.append(("float32_medium", _medium(a, b, out, until)))
     return tuple(rates)
 
 
-def _flops(a: "torch.Tensor", b: "torch.Tensor", out: "torch.Tensor") -> float:
+def _flops(a: "torch.Tensor", b: "torch.Tensor", out: "torch.Tensor", until: float) -> float:
     import torch
 
-    return 2 * len(a) ** 3 / _best(lambda: torch.mm(a, b, out=out))
+    return 2 * len(a) ** 3 / _best(lambda: torch.mm(a, b, out=out), REPEATS, until)
 
 
-def _medium(a: "torch.Tensor", b: "torch.Tensor", out: "torch.Tensor") -> float:
+def _medium(a: "torch.Tensor", b: "torch.Tensor", out: "torch.Tensor", until: float) -> float:
     import torch
 
     backends: list[Any] = [getattr(torch.backends.mkldnn, "matmul"), torch.backends.cuda.matmul]  # noqa: B009 (made at import)
@@ -114,7 +126,7 @@ def _medium(a: "torch.Tensor", b: "torch.Tensor", out: "torch.Tensor") -> float:
     try:
         for backend, precision in zip(backends, ("bf16", "tf32"), strict=True):
             backend.fp32_precision = precision
-        return _flops(a, b, out)
+        return _flops(a, b, out, until)
     finally:
         for backend, precision in zip(backends, before, strict=True):
             backend.fp32_precision = precision
@@ -131,7 +143,7 @@ def _memory(place: "torch.device", until: float) -> tuple[float | None, float | 
     source = torch.ones(count, device=place)
     target = torch.empty_like(source)
     if time.monotonic() > until:
-        return 2 * 4 * count / _best(lambda: target.copy_(source)), None, None
+        return 2 * 4 * count / _best(lambda: target.copy_(source), REPEATS, until), None, None
     lines, gathered = source.view(-1, LINE), target.view(-1, LINE)
     column = torch.empty(len(lines), device=place)
     generator = torch.Generator(device=place).manual_seed(0)
@@ -140,12 +152,13 @@ def _memory(place: "torch.device", until: float) -> tuple[float | None, float | 
         lambda: target.copy_(source),
         lambda: column.copy_(lines[:, 0]),
         lambda: torch.index_select(lines, 0, order, out=gathered),
+        until=until,
     )
     # A whole line moves for each value of a column.
     return 2 * 4 * count / sequential, 64 * len(lines) / strided, 2 * 64 * len(lines) / random
 
 
-def _copies(place: "torch.device") -> tuple[float, float, float]:
+def _copies(place: "torch.device", until: float) -> tuple[float, float, float]:
     import torch
 
     host = torch.ones(STREAM_BYTES // 4)
@@ -153,13 +166,13 @@ def _copies(place: "torch.device") -> tuple[float, float, float]:
     there = torch.empty(len(host), device=place)
     total = 4 * len(host)
     return (
-        total / _best(lambda: there.copy_(host)),
-        total / _best(lambda: there.copy_(pinned, non_blocking=True)),
-        total / _best(lambda: pinned.copy_(there, non_blocking=True)),
+        total / _best(lambda: there.copy_(host), REPEATS, until),
+        total / _best(lambda: there.copy_(pinned, non_blocking=True), REPEATS, until),
+        total / _best(lambda: pinned.copy_(there, non_blocking=True), REPEATS, until),
     )
 
 
-def _dispatch_us() -> float:
+def _dispatch_us(until: float) -> float:
     """Microseconds of the smallest operator on the CPU: almost all of it is dispatch."""
     import torch
 
@@ -170,18 +183,25 @@ def _dispatch_us() -> float:
             tiny.add_(1)
 
     with torch.no_grad():
-        return 1e6 * _best(calls, repeats=3) / DISPATCHES
+        return 1e6 * _best(calls, 3, until) / DISPATCHES
 
 
-def _best(work: Callable[[], object], repeats: int = REPEATS) -> float:
+def _best(work: Callable[[], object], repeats: int, until: float = math.inf) -> float:
     """Seconds of the fastest repetition, the first one left out."""
-    return _best_in_turn(work, repeats=repeats)[0]
+    return _best_in_turn(work, repeats=repeats, until=until)[0]
 
 
-def _best_in_turn(*works: Callable[[], object], repeats: int = REPEATS) -> list[float]:
-    """Seconds of the fastest repetition of each; they are repeated in turn, the first round is left out."""
-    rounds = [[_seconds(work) for work in works] for _ in range(repeats + 1)]
-    return [min(times) for times in zip(*rounds[1:], strict=True)]
+def _best_in_turn(
+    *works: Callable[[], object], repeats: int = REPEATS, until: float = math.inf
+) -> list[float]:
+    """Seconds of the fastest repetition of each; they are repeated in turn, none once ``until`` has passed.
+
+    The first round is left out, unless there was no time for another.
+    """
+    rounds = [[_seconds(work) for work in works]]
+    while len(rounds) <= repeats and time.monotonic() < until:
+        rounds.append([_seconds(work) for work in works])
+    return [min(times) for times in zip(*(rounds[1:] or rounds), strict=True)]
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -1,15 +1,19 @@
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from advisor.profiles.derived import ceilings
 from advisor.profiles.derived.ceilings import measure_rates, storage_rate
 from advisor.profiles.facts.machine import cache_sizes
 
 
 @pytest.mark.alone
 def test_rates_are_those_of_a_machine_that_works() -> None:
-    rates = measure_rates(limit_s=8.0)
+    rates = measure_rates(limit_s=60.0)
     assert {"float32", "float32_medium", "bfloat16", "float64"} <= dict(rates.matmul).keys()
     double, single = rates.flops("float64"), rates.flops("float32")
     assert double is not None and single is not None and double < single
@@ -31,6 +35,45 @@ def test_measuring_leaves_the_precision_as_it_was() -> None:
 def test_without_time_only_the_first_figures_are_taken() -> None:
     rates = measure_rates(limit_s=0.0)
     assert rates.matmul == () and rates.storage_read is None
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock on which each piece of work takes ten seconds; what it took, one by one."""
+    took: list[float] = []
+
+    def seconds(work: Callable[[], object]) -> float:
+        took.append(10.0)
+        return took[-1]
+
+    monkeypatch.setattr(ceilings, "_seconds", seconds)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(took))
+    return took
+
+
+def test_what_would_take_longer_than_the_limit_is_neither_begun_nor_repeated(slow: list[float]) -> None:
+    rates = measure_rates(limit_s=4.0)
+    assert (
+        [name for name, _ in rates.matmul] == ["float32", "float32_medium"]
+        and rates.memory_random is None
+        and rates.storage_read is None
+    )
+    assert len(slow) <= 4, "two small products, one copy, the smallest operators"
+
+
+def test_what_takes_long_is_repeated_only_while_there_is_time(slow: list[float]) -> None:
+    assert ceilings._best(lambda: None, 5, until=25.0) == 10.0
+    assert len(slow) == 3
+
+
+def test_storage_that_takes_long_is_read_as_far_as_there_is_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: written.append(file))
+    monkeypatch.setattr(time, "monotonic", lambda: float(len(written)))
+    rate = storage_rate(str(tmp_path), until=2.5)
+    assert rate is not None and rate > 0 and len(written) == 3
 
 
 def test_cache_sizes_are_read_by_level(tmp_path: Path) -> None:
