@@ -164,7 +164,7 @@ class Diagnosis:
 
     @property
     def _plan(self) -> LookPlan:
-        return look_plan(self._step_s or self.arena.step_s, shared=bool(self.earlier))
+        return look_plan(self._step_s or self.arena.step_s, earlier=len(self.earlier))
 
     def _through(self, stage: Callable[[Profile], Profile], profile: Profile) -> Profile:
         """One stage; where the program ends meanwhile, once more from its start."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from advisor.profiles.hooks.recorder import LEAST_STEPS, MOST_STEPS
 from advisor.tuners.comparing.replay import PARTS, Effort
 
-USUAL, ALONE, FEW = 30, 10, 5  # clean steps watched at least: of long steps 10, or 5 beside earlier ones
+USUAL, ALONE, FEW = 30, 10, 3  # clean steps watched at least: of long steps 10, those made earlier among them
 WATCHED_S = 2.0  # at least; half of it where earlier steps count
 GROWING = (80, 4.0)  # steps that show a growth of memory, where they take no more than these seconds
 INSPECTED = (2, 12)  # steps at least and at most
@@ -44,25 +44,27 @@ class LookPlan:
     parts: tuple[str, ...]
 
 
-def look_plan(step_s: float, *, shared: bool) -> LookPlan:
+def look_plan(step_s: float, *, earlier: int = 0) -> LookPlan:
     """The plan for a program whose steps take ``step_s`` seconds.
 
     Rules that judge times need 10 clean steps (measured before in the same process, or watched), those on
-    memory 50 after 20, and a replay three pairs for its interval.
+    memory 50 after 20, and a replay three pairs for its interval. Other batch sizes are judged by their mean
+    alone.
 
     Args:
         step_s: Seconds of a normal step.
-        shared: The process was measured before and goes on afterwards: the steps made before count, and
-            what no rule asks for is left out.
+        earlier: Clean steps of a process that was measured before and goes on afterwards: they count, and
+            what no rule asks for is left out. 0 for one that is looked at by itself.
     """
+    shared = earlier > 0
     long, (fewest, most) = step_s >= LONG_S, INSPECTED
     left_out = ("forward_only", "half_batch") if long else ("forward_only",)
-    watched = min(USUAL, max(FEW if shared else ALONE, round(WATCHED_S / step_s)))
+    watched = min(USUAL, max(FEW, ALONE - earlier, round(WATCHED_S / step_s)))
     if shared and not long:
         steps, seconds = GROWING
         watched = max(watched, min(steps, int(seconds / step_s)))
     if long:
-        effort = Effort(block_s=0.0, rounds=(3, 3), sizes=(2, 2))
+        effort = Effort(block_s=0.0, rounds=(3, 3), sizes=(1, 1) if shared else (2, 2))
     elif shared:
         effort = Effort(block_s=0.06, rounds=(3, 5), sizes=(2, 3), extra_s=1.0)
     else:

@@ -91,7 +91,7 @@ def test_a_longer_run_and_the_profile_after_the_change_take_the_last_process_of_
     knobs: dict[str, list[Value] | None], effects: list[Effect], tmp_path: Path
 ) -> None:
     program = Program(effects, without=WITHOUT)
-    stopped = replayed(program, tmp_path / "1", knobs=knobs, budget_s=300.0, interrupt_at="times as long")
+    stopped = replayed(program, tmp_path / "1", knobs=knobs, budget_s=300.0, interrupt_at="for longer")
     run = replayed(program, tmp_path / "2", knobs=knobs, budget_s=300.0)
     found = run.result
     assert found.recommendation.verdict == "change" and found.recommendation.speedup.instances == 2

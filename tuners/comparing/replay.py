@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Replays, Share
-from advisor.tuners.comparing.measure import median, quad_log_ratio, within
+from advisor.tuners.comparing.measure import median, quad_log_ratio, single, within
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import TrialFailed
@@ -23,6 +23,7 @@ from advisor.tuners.trial.messages import Slot
 LEVEL = 0.95
 SLOT_LIMIT_S = 5.0
 LEAST_PAIRS = 2  # of which an interval can be made
+LONE_SIGMA = 0.05  # of one pair, where a part is measured no more often
 REFILL = 2.0  # batches beyond the queue's depth, after which a loader with workers is steady again
 STALL, RARE = 10, 0.01  # times the median; share of the steps up to which such a one is no steady state
 LITTLE = 0.01  # share of a step, below which leaving a part out tells nothing that is worth its steps
@@ -173,13 +174,14 @@ class Replaying:
         if not names or not self._in_time(names):
             return
         (least, most), began = counts, self.clock()
+        enough = min(least, LEAST_PAIRS)
         parts = [base, *(PARTS[name] for name in names)]
         ratios: dict[str, list[float]] = {name: [] for name in names}
         try:
             for number in range(most):
                 if number >= least and self.clock() - began > self.effort.extra_s:
                     break
-                if number >= LEAST_PAIRS and self.clock() > self.deadline:
+                if number >= enough and self.clock() > self.deadline:
                     break
                 there = [self._slot(part).mean_s for part in parts]
                 back = [self._slot(part).mean_s for part in reversed(parts)][::-1]
@@ -187,11 +189,11 @@ class Replaying:
                     ratios[name].append(quad_log_ratio(there[0], first, second, back[0]))
         finally:
             for name in names:
-                if len(ratios[name]) >= LEAST_PAIRS:
+                if len(ratios[name]) >= enough:
                     self._keep(name, ratios[name])
 
     def _keep(self, name: str, ratios: Sequence[float]) -> None:
-        estimate = within(ratios, LEVEL)
+        estimate = within(ratios, LEVEL) if len(ratios) > 1 else single(ratios[0], LONE_SIGMA, LEVEL)
         bounds = estimate.estimate, estimate.low, estimate.high
         if PARTS[name] in SIZES:
             ratio, high, low = (math.exp(-value) for value in bounds)

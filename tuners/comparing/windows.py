@@ -11,7 +11,7 @@ from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 HOPELESS = 4.0  # times the expected time, after which a slot or window ends with the steps it has
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
-LEAST_QUIET = (4, 6.0)  # steps, and seconds of them, that suffice without workers on a quiet machine
+LEAST_QUIET = (4, 3.0)  # steps, and seconds of them, that suffice without workers on a quiet machine
 KEPT_WINDOWS = 16  # the incumbent's is asked for again and again, those of what lost never
 EPOCH_S = (
     3.0  # an epoch up to that long is measured whole; of a longer one the start is counted (restarts.py)

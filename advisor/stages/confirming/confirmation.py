@@ -15,7 +15,7 @@ from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.judged_numbers import judged_numbers
 from advisor.stages.confirming.lasting import Lasting
 from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
-from advisor.stages.confirming.longer_run import TIMES, ends_early, lasts_by, usual_steps
+from advisor.stages.confirming.longer_run import ends_early, lasts_by, usual_steps
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.pair_numerics import Drifted, PairNumerics
 from advisor.stages.confirming.reducing import Reducing
@@ -241,7 +241,7 @@ class Confirmation:
 
     def _run_ahead(self, winner: Configuration, begun: FreshPairs) -> None:
         """Run the winner longer here while others measure it."""
-        self.bench.progress.say(f"running {self._described(winner)} {TIMES} times as long")
+        self.bench.progress.say(f"running {self._described(winner)} for longer")
         steps = usual_steps(self.bench.arena, winner, begun.how, begun.quads)
         self._lasting.run_ahead(winner, steps, self.next_number, begun.how)
 
@@ -330,8 +330,8 @@ class Confirmation:
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int, how: str) -> None:
         """What is to be recommended must also last; the record says why it does not."""
         config = record.config
-        described = f"{self._described(config)}, run {TIMES} times as long,"
-        self.bench.progress.say(f"running {self._described(config)} {TIMES} times as long")
+        described = f"{self._described(config)}, run for longer,"
+        self.bench.progress.say(f"running {self._described(config)} for longer")
         try:
             outcome.longer = longer = self._lasting.run(config, steps, record.number, how)
             self._refuse_declined(longer.refused, config, outcome)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.confirmation_plan import instance_quads
-from advisor.stages.confirming.longer_run import TIMES, usual_steps
+from advisor.stages.confirming.longer_run import steps_more, usual_steps
 from advisor.stages.confirming.numerics import learning_steps
 from advisor.stages.confirming.pair_numerics import told_by_pairs
 from advisor.tuners.comparing.duel import Arena
@@ -91,10 +91,10 @@ class ConfirmationCosts:
     def longer_s(self) -> float:
         """Seconds of the run that shows whether it lasts."""
         steps = usual_steps(self._arena, self.second, self.how, self.quads)
-        step_s = self._arena.step_s / self.speed
+        more, step_s = steps_more(steps, self._arena.step_s), self._arena.step_s / self.speed
         if self._arena.timed:  # in the last process of the pairs
-            return (TIMES - 1) * steps * step_s
-        return self._start_s + WARM_COMPILE * self.compile_s + TIMES * steps * step_s
+            return more * step_s
+        return self._start_s + WARM_COMPILE * self.compile_s + (steps + more) * step_s
 
     @property
     def quads(self) -> int:

@@ -9,13 +9,14 @@ from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import LEAST_INSIDE, MIN_INSTANCES, planned_quads
 from advisor.tuners.comparing.percentiles import least_requests
-from advisor.tuners.comparing.ways import BATON
+from advisor.tuners.comparing.ways import BATON, LIVE
 from advisor.tuners.search.costs import Costs
 
 INSTANCE_SHARE = 0.004  # of the budget, measured per instance and arm
 INSTANCE_S = (0.5, 2.0)  # its bounds
 MAX_QUADS = 12
 PAIRS = 6  # of a small effect, over which its quads are spread; larger ones need fewer
+LARGE_SPEED = 1.25  # that one quad of a pair tells, where noise does not ask for more
 SHOWN_GAIN = 0.25  # of the gain that the search saw: looks of it flatter
 INSIDE_SHARE = 0.15  # of the budget at most, to know the spread within pairs that take turns
 TAIL_SHARE = 0.25  # of the budget at most, for requests of which a tail can be told
@@ -47,7 +48,8 @@ def instance_quads(
     inside = min(LEAST_INSIDE, int(startup_s / arena.quad_s))
     if how == BATON and MIN_INSTANCES * LEAST_INSIDE * arena.quad_s <= INSIDE_SHARE * settings.budget_s:
         inside = LEAST_INSIDE
-    least = max(Costs(arena).pair_quads, inside)
+    usual = 1 if how == LIVE and speed >= LARGE_SPEED else Costs(arena).pair_quads
+    least = max(usual, inside)
     limited = settings.latency_limit_s is not None
     shares = (0.99, 0.9) if limited else (0.99,) if settings.objective == "latency" else ()
     room = TAIL_SHARE * settings.budget_s / (MIN_INSTANCES * arena.quad_s)

@@ -1,5 +1,6 @@
-"""A winner runs three times as long as it was measured: memory that only grows shows itself late."""
+"""A winner runs for longer than it was measured: memory that only grows shows itself late."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,8 @@ from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 
-TIMES = 3  # the usual steps (measurement.md, section 4, rule 5)
+TIMES = 3  # the usual steps, where that does not take long (measurement.md, section 4, rule 5)
+SHOWN = (80, 4.0)  # steps of a process that show a growth; more, where they take no longer than these seconds
 LEAST_S = 10.0  # that a run may take beside what its steps should
 
 
@@ -24,7 +26,7 @@ class LongerRun:
     Attributes:
         steps: That it ran; fewer than asked for where the program came to its own end.
         peak_bytes: Of the device where there is one, else of the host.
-        growth_bytes_per_step: Of the peak over the last two thirds; ``None`` where it ended before them.
+        growth_bytes_per_step: Of the peak after the usual steps; ``None`` where it ended before them.
         refused: Settings that no longer acted at its end, by knob with the reason.
         profile: What its hooks had seen after the last steps; ``None`` where it ended before.
     """
@@ -43,6 +45,17 @@ def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int)
     return 2 * quads * (arena.steps() + 1)
 
 
+def steps_more(usual: int, step_s: float) -> int:
+    """Steps of a process that has made the usual ones, after which what grows has shown itself.
+
+    Args:
+        usual: That it has made.
+        step_s: Seconds of a step of the unchanged program.
+    """
+    steps, seconds = SHOWN
+    return min((TIMES - 1) * usual, max(steps - usual, usual // 2, math.ceil(seconds / max(step_s, 1e-6))))
+
+
 def run_longer(
     arena: Arena,
     config: Mapping[str, Value],
@@ -52,7 +65,7 @@ def run_longer(
     *,
     switched: bool = False,
 ) -> tuple[LongerRun, Running]:
-    """Run ``TIMES`` times as many steps in one process, and look at its memory.
+    """Make as many steps more as ``steps_more`` says in one process, and look at its memory.
 
     Args:
         arena: Starts one where none runs.
@@ -76,9 +89,10 @@ def run_longer(
             session.first_step()
         else:
             peaks.append((taken, session.facts().profile.peak_bytes))
-        for count in (TIMES - 1,) if peaks else (1, TIMES - 1):
-            limit_s = LEAST_S + HOPELESS / 2 * count * steps * arena.step_s
-            session.slot(count * steps, drop=0, limit_s=limit_s, config=config if switched else None)
+        more = steps_more(steps, arena.step_s)
+        for count in (more,) if peaks else (steps, more):
+            limit_s = LEAST_S + HOPELESS / 2 * count * arena.step_s
+            session.slot(count, drop=0, limit_s=limit_s, config=config if switched else None)
             taken += len(session.last.wall_ns)
             profile = session.facts().profile
             peaks.append((taken, profile.peak_bytes))

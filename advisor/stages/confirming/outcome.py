@@ -28,7 +28,7 @@ class Outcome:
         step_ratio: Of the time of a step, its worth included; ``None`` where no confirmation measured it.
         time: The confirmation by wall time, where it compares something else.
         cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
-        longer: The recommendation run three times as long as it was measured.
+        longer: The recommendation run for longer than it was measured.
         tails: Of a run that is counted in requests: those of the confirmation.
         unchanged_ms: Time of a step of the baseline in each process of the confirmation.
     """

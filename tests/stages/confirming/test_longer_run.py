@@ -9,12 +9,14 @@ from growing_profiles import a_growing_profile, read
 from advisor.profiles.facts.growing import GrowingVariable
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import RunFacts
+from advisor.rules import memory_growth
 from advisor.stages.confirming.longer_run import (
     TIMES,
     LongerRun,
     ends_early,
     lasts_by,
     run_longer,
+    steps_more,
     usual_steps,
 )
 from advisor.tuners.comparing.duel import Arena
@@ -26,6 +28,7 @@ from advisor.tuners.trial.spec import Target
 
 LEAK = 2**21  # bytes a step
 STEPS = 10
+SETTLING = 20  # steps before the first sample of memory that counts, and 10 between two
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))"
 PROGRAM = """
 import torch
@@ -119,3 +122,10 @@ def test_usual_steps_are_those_of_one_process_of_a_confirmation() -> None:
     arena = Arena(None, KNOBS, {}, step_s=0.1)  # type: ignore[arg-type]  # nothing is started
     assert usual_steps(arena, {}, LIVE, 3) == 6 * (arena.steps() + 1)
     assert usual_steps(arena, {}, WINDOWS, 3) == sum(arena.window_steps({}))
+
+
+def test_of_long_steps_only_so_many_are_made_as_show_a_growth() -> None:
+    assert steps_more(40, 0.01) == (TIMES - 1) * 40
+    assert 40 + steps_more(40, 0.5) == 40 + steps_more(40, 10.0) == SETTLING + memory_growth.STEPS + 10
+    assert steps_more(8, 10.0) == (TIMES - 1) * 8, "never more than of short ones"
+    assert steps_more(200, 10.0) == 100, "nor so few that a growth hides among the steps before"

@@ -121,7 +121,7 @@ class TestOnPaper:
 
     def test_a_gain_by_workers_is_confirmed_in_five_launches(self, tmp_path: Path) -> None:
         program = Program(LOADER, step_s=0.5, startup_s=20.0)
-        run = replayed(program, tmp_path, knobs=WORKERS, budget_s=600.0, interrupt_at="3 times as long")
+        run = replayed(program, tmp_path, knobs=WORKERS, budget_s=600.0, interrupt_at="for longer")
         confirmed = [trial for trial in run.result.trials if trial.stage == "confirm"]
         assert [trial.config["num_workers"] for trial in confirmed] == [4]
         assert run.launcher.launches <= 5
