@@ -21,6 +21,7 @@ from advisor.report.progress import in_notebook, progress_here
 from advisor.report.showing import mime_bundle
 from advisor.result.compare import ComparisonData, Given, compare
 from advisor.result.document import IN_PYTHON, Finding, ProfileData, Recommendation, ResultData
+from advisor.tuners.benches.engines import NAMES as ENGINES
 from advisor.tuners.knobs import KNOBS
 from advisor.workloads.workload import EXAMPLE, Workload
 
@@ -159,6 +160,7 @@ def tune(
     confidence: float = 0.99,
     seed: int = 0,
     device: str = "auto",
+    on: str = "here",
     quiet: bool = False,
     **arguments: Any,
 ) -> Result:
@@ -185,12 +187,14 @@ def tune(
         confidence: Of all intervals.
         seed: Of the runs and of the sampler.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        on: Where further nodes come from: ``ray`` or ``slurm``; ``here`` for none.
         quiet: No progress on stderr.
         **arguments: Of ``Workload``, when none is given.
 
     Raises:
         ArgumentError: Something is missing, or cannot be copied to another process (a TypeError).
         UsageError: A value is out of range (a ValueError).
+        EnvironmentProblem: There is no such cluster.
         SituationError: Called from another thread or a loader worker (a RuntimeError).
         TargetError: The training fails although nothing was changed (a RuntimeError).
     """
@@ -209,6 +213,8 @@ def tune(
     check_arguments("tune", arguments)
     if objective not in get_args(Objective):
         raise UsageError(f"'{objective}' is not one of {', '.join(map(repr, get_args(Objective)))}")
+    if on not in (places := ("here", *ENGINES)):
+        raise UsageError(f"on='{on}' is not one of {', '.join(map(repr, places))}")
     settings = Settings(
         target=TargetRequest(kind="objects", name=study or "notebook", payload=pack(arguments)),
         out=None if out is None else Path(out),
@@ -229,6 +235,7 @@ def tune(
         latency_limit_s=parse_latency(latency_limit) if isinstance(latency_limit, str) else latency_limit,
         confidence=confidence,
         seed=seed,
+        on=on,
         command=("tune", IN_PYTHON),
     )
     return Result(called(run, settings, quiet=quiet, kept=storage is not None))
