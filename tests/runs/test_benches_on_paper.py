@@ -1,5 +1,6 @@
 """A whole run on several benches: the same answer in less time, also where nodes differ or are lost."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,18 @@ def test_a_like_node_that_is_slower_is_named_and_left_out(tmp_path: Path) -> Non
     (told,) = [line for line in found.said if "left out" in line]
     assert "on b" in told and "times slower than here" in told
     assert "RunRace" not in others.lines["b"].asked and "RunRace" in others.lines["c"].asked
+
+
+def test_a_node_of_another_kind_enters_no_ratio(tmp_path: Path) -> None:
+    others = engine(tmp_path, 3)
+    profile = program(1).profile
+    more = replace(profile, machine=replace(profile.machine, memory_bytes=2 * profile.machine.memory_bytes))
+    others.programs = {"b": replace(program(1), profile=more), "c": program(2)}
+    found = run(tmp_path, others)
+    (told,) = [line for line in found.said if "left out" in line]
+    assert "the bench on b is left out: another kind of node" in told
+    assert others.lines["b"].asked == ["Open"] and "RunRace" in others.lines["c"].asked
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
 
 
 def test_a_program_that_does_not_run_on_a_node_does_not_end_the_run(tmp_path: Path) -> None:
