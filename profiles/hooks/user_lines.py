@@ -30,11 +30,17 @@ def user_location(frame: FrameType | None = None, *, beyond_us: bool = True) -> 
             if not beyond_us:
                 return None
         elif not frame.f_code.co_filename.startswith(LIBRARIES):
-            return Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            return place_of(frame)
         if frame.f_back is None:
             return None
         frame = frame.f_back
     return None
+
+
+def place_of(frame: FrameType) -> Location:
+    """Where a frame is: at the first line of its function while Python runs what belongs to no line."""
+    code = frame.f_code
+    return Location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
 
 
 def is_ours(frame: FrameType) -> bool:

@@ -7,7 +7,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours
+from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours, place_of
 
 ADDING = ("append", "extend", "appendleft", "add", "update", "setdefault", "insert")
 
@@ -67,7 +67,7 @@ def filled_at(variable: Variable) -> Location:
     for code in codes:
         if code.co_filename == frame.f_code.co_filename and (line := _adding_line(code, name)):
             return Location(code.co_filename, line, code.co_name)
-    return Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return place_of(frame)
 
 
 def _parts(name: str, value: Any, frame: FrameType) -> Iterator[Variable]:

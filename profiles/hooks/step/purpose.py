@@ -5,7 +5,7 @@ import re
 import sys
 from types import FrameType
 
-from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours
+from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours, place_of
 
 SAID = re.compile(r"(^|_)(e?val|evaluat|valid|test|score|visuali[sz])", re.IGNORECASE)
 
@@ -23,7 +23,7 @@ def judges(frame: FrameType | None = None) -> bool:
     while frame is not None:
         code = frame.f_code
         if not (is_ours(frame) or code.co_filename.startswith(LIBRARIES)) and (
-            SAID.search(code.co_name) or in_turns(_source(code.co_filename), frame.f_lineno)
+            SAID.search(code.co_name) or in_turns(_source(code.co_filename), place_of(frame).line)
         ):
             return True
         frame = frame.f_back

@@ -10,7 +10,7 @@ from typing import Any
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.hooks.patches import Scope
 from advisor.profiles.hooks.step.clock import Clock
-from advisor.profiles.hooks.user_lines import is_ours, user_location
+from advisor.profiles.hooks.user_lines import is_ours, place_of, user_location
 
 WHOLE = 2  # the generation that `gc.collect()` collects with all younger ones
 
@@ -65,7 +65,7 @@ class Garbage:
 
     def _look(self, frame: FrameType) -> None:
         """Whether the line that runs asks for a collection."""
-        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        line = linecache.getline(frame.f_code.co_filename, place_of(frame).line)
         self._asked = "collect(" in line and not is_ours(frame)
         if self._asked and self.location is None:
             self.location = user_location(frame)

@@ -1,0 +1,29 @@
+"""Where the user's program is."""
+
+from collections.abc import Callable
+
+import pytest
+
+from advisor.profiles.facts.observed import Location
+from advisor.profiles.hooks.user_lines import user_location
+
+
+def here() -> Location | None:
+    return user_location()
+
+
+def of_no_line(function: Callable[[], Location | None]) -> Callable[[], Location | None]:
+    """The function as it is while Python runs instructions that belong to no line."""
+    function.__code__ = function.__code__.replace(co_linetable=b"")
+    return function
+
+
+@pytest.mark.parametrize("at_a_line", [True, False])
+def test_a_place_has_a_line_also_where_python_is_at_none(at_a_line: bool) -> None:
+    def asking() -> Location | None:
+        return user_location()
+
+    first = asking.__code__.co_firstlineno
+    place = asking() if at_a_line else of_no_line(asking)()
+    assert place is not None and place.function == "asking"
+    assert place.line == first + at_a_line
