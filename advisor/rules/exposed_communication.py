@@ -62,3 +62,10 @@ def has_wrapper(profile: Profile) -> bool:
     if profile.target_kind == "trace":
         return profile.window is not None and profile.window.wrapped
     return any(root.parallel is not None for root in profile.roots)
+
+
+def by_hand(profile: Profile) -> float:
+    """Share (0 to 1) of the step in exchanges that the program makes itself, in none of its known parts."""
+    if not profile.ranks or has_wrapper(profile):
+        return 0.0
+    return fmean(rank.share("exposed") for rank in profile.ranks)

@@ -6,7 +6,7 @@ from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.exchanged import START_EARLIER, mostly_directed
 from advisor.profiles.facts.profile import Profile
-from advisor.rules.exposed_communication import WRAP, has_wrapper
+from advisor.rules.exposed_communication import has_wrapper
 
 THRESHOLD = 0.70  # of all communication (TraceLens, Holistic Trace Analysis)
 
@@ -44,6 +44,8 @@ class LowOverlap(Rule):
             return self.passed(title)
         off, directed = profile.replays.communication_off, mostly_directed(profile)
         sharded = any((root.parallel or "").startswith(("FSDP", "Fully")) for root in profile.roots)
+        if not (directed or sharded or has_wrapper(profile)):
+            return self.passed(f"{title}: nothing wraps the model that would send during backward")
         return self.opportunity(
             title,
             self.measured(off)
@@ -54,15 +56,9 @@ class LowOverlap(Rule):
             else "Fetch the next block ahead: `block.set_modules_to_forward_prefetch([next_block])`; it "
             "takes memory for one more block."
             if sharded
-            else WRAP
-            if not has_wrapper(profile)
             else "Try other buckets: `DistributedDataParallel(model, bucket_cap_mb=5)`, then 100; sums are "
             "then added in another order.",
             location=next((root.location for root in profile.roots if root.parallel is not None), None),
             evidence={"communication_ms": round(all_ms, 4), "exposed_ms": round(exposed_ms, 4)},
-            knobs=()
-            if directed or not (sharded or has_wrapper(profile))
-            else ("fsdp",)
-            if sharded
-            else ("ddp",),
+            knobs=() if directed else ("fsdp",) if sharded else ("ddp",),
         )

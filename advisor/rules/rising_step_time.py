@@ -53,8 +53,8 @@ class RisingStepTime(Rule):
         advice, line = _advice(profile, where, line)
         share = rise / 2 / (rising.first + rise / 2)  # of all steps watched, as it rose evenly
         return self.opportunity(
-            f"{1e3 * rising.per_step:.3g} us more in each step than in the last, {where}: "
-            f"{rising.first:.3g} ms became {rising.last:.3g} ms in {rising.steps} steps",
+            f"{_three(1e3 * rising.per_step)} us more in each step than in the last, {where}: "
+            f"{_three(rising.first)} ms became {_three(rising.last)} ms in {rising.steps} steps",
             self.timeline(share, ERROR),
             advice=advice,
             location=line,
@@ -80,3 +80,8 @@ def _advice(profile: Profile, where: str, line: Location | None) -> tuple[str, L
             variable.location or line,
         )
     return f"Find what becomes longer {where}: a list, a buffer, a history that each step visits whole.", line
+
+
+def _three(value: float) -> str:
+    """Three significant digits, and never an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

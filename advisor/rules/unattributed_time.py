@@ -7,6 +7,7 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.asking_lines import asks
 from advisor.profiles.facts.observed import HotSpot
 from advisor.profiles.facts.profile import Profile
+from advisor.rules.exposed_communication import by_hand
 
 THRESHOLD = 0.10  # of the step; TraceML warns at 10 %, and at 20 % again
 LOOP_MS = 0.1  # per step of Python loop and schedule around the parts; more matters only beyond it
@@ -38,11 +39,13 @@ class UnattributedTime(Rule):
         if phases is None or phases.step_ms <= 0:
             return self.not_applicable("time in no part", "no steps were recorded")
         overhead_ms = LOOP_MS + (profile.watching or 0.0) * phases.step_ms
-        share = max(0.0, phases.other_ms - overhead_ms) / phases.step_ms
+        exchanged = by_hand(profile)
+        share = max(0.0, (phases.other_ms - overhead_ms) / phases.step_ms - exchanged)
         if share < THRESHOLD:
+            beside = "the loop itself" if not exchanged else "exchanges between ranks and the loop itself"
             return self.passed(
                 f"{percent(phases.share('other'))} of the step is in no known part: "
-                f"{percent(share)} beside the loop itself"
+                f"{percent(share)} beside {beside}"
             )
         hottest = _hottest(profile)
         if hottest is None and profile.loader is None:
@@ -59,7 +62,10 @@ class UnattributedTime(Rule):
             f"{percent(phases.share('other'))} of each step is in no known part{_named(hottest)}",
             self.timeline(share, NEEDED),
             advice=_advice(
-                hottest, profile.loader is None or _of_model(profile, hottest), serves=profile.serves
+                hottest,
+                profile.loader is None or _of_model(profile, hottest),
+                serves=profile.serves,
+                of_loss=_of_loss(profile, hottest),
             ),
             location=hottest.location if hottest is not None else None,
             evidence={
@@ -85,6 +91,13 @@ def _named(hottest: HotSpot | None) -> str:
     return f", {percent(hottest.share)} of it at {_place(hottest)}" if hottest is not None else ""
 
 
+def _of_loss(profile: Profile, hottest: HotSpot | None) -> bool:
+    """Whether the loss may need what the line computes: it records a graph, or nobody looked closely."""
+    at = None if hottest is None else (hottest.location.file, hottest.location.line)
+    lines = [line for line in profile.line_calls if (line.location.file, line.location.line) == at]
+    return not profile.line_calls or any(line.graphed for line in lines)
+
+
 def _of_model(profile: Profile, hottest: HotSpot | None) -> bool:
     """Whether the line works with weights or with what the model answers, which workers do not have."""
     if hottest is None:
@@ -97,12 +110,17 @@ def _of_model(profile: Profile, hottest: HotSpot | None) -> bool:
     )
 
 
-def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool) -> str:
+def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool, of_loss: bool) -> str:
     if hottest is not None and serves:
         return f"Move what {_place(hottest)} does in front of the first request, or make it cheaper."
     if hottest is None:
         return "Look at what the loop does between `next(loader)`, the model and `optimizer.step()`."
     inside = f" in `{hottest.location.function}`" if hottest.location.function else ""
+    if of_loss:
+        return (
+            f"Unless the loss needs what {_place(hottest)}{inside} computes, move it out of the loop or do "
+            "it every few steps; else compute it with fewer operators."
+        )
     instead = "do it every few steps" if stays else "into the loader's workers"
     return f"Move what {_place(hottest)}{inside} does out of the loop, or {instead}."
 

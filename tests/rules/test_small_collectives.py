@@ -57,5 +57,5 @@ def test_a_single_process_is_not_judged() -> None:
 def test_nobody_speaks_of_buckets_where_no_model_is_wrapped() -> None:
     told = [finding for finding in advise(exchanging(200, 4096), RULES) if finding.fired]
     assert told[0].rule == "small_collectives"
-    assert {"exposed_communication", "low_overlap"} <= {finding.rule for finding in told}
+    assert "low_overlap" not in {finding.rule for finding in told}
     assert not [finding for finding in told if "bucket_cap" in finding.advice or "ddp" in finding.knobs]

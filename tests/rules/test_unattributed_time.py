@@ -1,13 +1,15 @@
 from dataclasses import replace
 from typing import Any
 
-from builders import a_loader, a_profile, a_served_profile
+from builders import a_loader, a_profile, a_root, a_served_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.observed import HotSpot, LineCalls, Location
+from advisor.profiles.facts.observed import HotSpot, LineCalls, Location, RankFacts
 from advisor.profiles.facts.profile import StepPhases
 from advisor.rules.unattributed_time import UnattributedTime
 
+FACTS = ("norm",), 60, 1.0, 0, 0, 0.0, 60, 1
+ELSEWHERE = LineCalls(Location("/home/me/train.py", 34), "other", *FACTS)
 METRICS = HotSpot("other", Location("/home/me/train.py", 33, "accuracy"), 0.6)
 
 
@@ -18,7 +20,8 @@ def check(other_ms: float, *spots: HotSpot, **facts: Any) -> Finding:
 
 def test_the_line_met_most_is_named_with_its_part() -> None:
     elsewhere = HotSpot("forward", Location("net.py", 1), 0.9)
-    finding = check(3.0, elsewhere, HotSpot("other", Location("train.py", 2), 0.1), METRICS)
+    spots = elsewhere, HotSpot("other", Location("train.py", 2), 0.1), METRICS
+    finding = check(3.0, *spots, line_calls=(ELSEWHERE,))
     assert finding.title == "30 % of each step is in no known part, 60 % of it at train.py:33"
     assert (finding.state, finding.severity) == (State.OPPORTUNITY, Severity.MEDIUM)
     assert finding.location == METRICS.location
@@ -29,17 +32,22 @@ def test_the_line_met_most_is_named_with_its_part() -> None:
 
 
 def test_what_the_model_answers_is_not_sent_to_workers_that_do_not_have_it() -> None:
-    facts = ("norm",), 60, 1.0, 0, 0, 0.0, 60, 1
-    loss = LineCalls(METRICS.location, "other", *facts, graphed=True)
-    weights = LineCalls(METRICS.location, "other", *facts, weights=60)
-    for line in (loss, weights):
-        assert check(3.0, METRICS, line_calls=(line,)).advice.endswith("the loop, or do it every few steps.")
-    elsewhere = LineCalls(Location("/home/me/train.py", 34), "other", *facts, graphed=True)
-    assert "workers" in check(3.0, METRICS, line_calls=(elsewhere,)).advice
+    weights = LineCalls(METRICS.location, "other", *FACTS, weights=60)
+    assert check(3.0, METRICS, line_calls=(weights,)).advice.endswith("the loop, or do it every few steps.")
+    assert "workers" in check(3.0, METRICS, line_calls=(ELSEWHERE,)).advice
+
+
+def test_what_the_loss_may_need_is_not_sent_out_of_the_loop() -> None:
+    loss = LineCalls(METRICS.location, "other", *FACTS, graphed=True)
+    for lines in ((loss,), ()):  # known to record a graph, or not looked at closely
+        advice = check(3.0, METRICS, line_calls=lines).advice
+        assert advice.startswith("Unless the loss needs what train.py:33 in `accuracy` computes")
+        assert "workers" not in advice
 
 
 def test_without_a_loader_there_are_no_workers_to_send_it_to() -> None:
-    assert check(3.0, METRICS, loader=None).advice.endswith("the loop, or do it every few steps.")
+    facts = {"loader": None, "line_calls": (ELSEWHERE,)}
+    assert check(3.0, METRICS, **facts).advice.endswith("the loop, or do it every few steps.")
 
 
 def test_from_a_tenth_of_the_step_it_is_a_small_thing_and_from_a_fifth_more() -> None:
@@ -90,3 +98,11 @@ def test_what_a_library_does_around_a_trained_model_is_not_a_line_of_the_loop() 
     assert UnattributedTime().check(profile).state is State.PASSED
     own = UnattributedTime().check(replace(profile, hotspots=spots[:1]))
     assert own.fired and "first request" in own.advice and "worker" not in own.advice
+
+
+def test_exchanges_that_the_program_makes_itself_are_a_known_part() -> None:
+    ranks = tuple(RankFacts(rank, 10.0, communication_ms=7.5, exposed_ms=7.5) for rank in range(2))
+    finding = check(8.0, METRICS, ranks=ranks)
+    assert finding.state is State.PASSED and "beside exchanges between ranks" in finding.title
+    wrapped = check(8.0, METRICS, ranks=ranks, roots=(a_root(parallel="DistributedDataParallel"),))
+    assert wrapped.fired
