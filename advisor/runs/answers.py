@@ -17,7 +17,7 @@ from advisor.tuners.mechanisms.forms.artefact import cpu_flags
 from advisor.tuners.space.space import build_space
 from advisor.tuners.supervision.failures import OutOfTime, TrialFailed
 
-SHARE = 0.15  # of the budget, for the outputs of one process: there are three of them
+SHARE = 0.6  # of what is left, in which outputs are kept: nothing follows
 NO_TIME = "the budget left no time to start the processes that answer: give a longer --budget"
 UNKNOWN = "this version of advisor has no such knob"
 

@@ -117,7 +117,10 @@ def accept(
 def _by_bound(shown: Agreement, own: Agreement | None, fixed: float) -> Acceptance:
     """By how far roundings may move outputs."""
     bound = max(fixed, TIMES_OWN * own.relative_rms if own else 0.0)
-    told = f"outputs differ by {shown.relative_rms:.2g} relative; allowed are {bound:.2g}"
+    told = (
+        f"outputs for {shown.samples} samples differ by {shown.relative_rms:.2g} relative; "
+        f"allowed are {bound:.2g}"
+    )
     passed = shown.relative_rms <= bound
     return Acceptance("accepted" if passed else "refused", "agreement", told, shown, own)
 
@@ -146,8 +149,8 @@ def _by_flips(
     """By the decisions that change, where nothing says which of them are right."""
     if shown.flips is None or shown.flips_at_most is None:
         reason = (
-            f"outputs differ by {shown.relative_rms:.2g} relative and decide nothing that could be counted: "
-            "a metric per sample is needed (metric=...)"
+            f"outputs for {shown.samples} samples differ by {shown.relative_rms:.2g} relative and decide "
+            "nothing that could be counted: a metric per sample is needed (metric=...)"
         )
         return Acceptance("not_decidable", "agreement", reason, shown, own, kernel)
     told = (

@@ -13,7 +13,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from advisor.base.unit import Unit
 from advisor.profiles.derived.epochs import Epochs
+from advisor.tuners.comparing.ended_early import SLOTS, ended_early
 from advisor.tuners.comparing.excluded import disturbance, more_disturbed, refuse_collapse, set_apart
 from advisor.tuners.comparing.held import Held
 from advisor.tuners.comparing.measure import quad_log_ratio
@@ -27,7 +29,7 @@ from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
-from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
+from advisor.tuners.supervision.failures import OutOfTime
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 SLOT_LIMIT_S = 0.5
@@ -84,6 +86,7 @@ class Arena(Ways):
     """
 
     timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
+    unit: ClassVar[Unit] = Unit.STEP
 
     launcher: Launcher
     knobs: Mapping[str, AnyKnob]
@@ -312,7 +315,7 @@ class Arena(Ways):
                 self.held.keep(arms[second], sessions[second])
             outcomes = [each.stop() if each.alive and not self.held.has(each) else None for each in sessions]
         except SessionEnded as ended:
-            raise TrialFailed(Failure("user_error", "the program ended before one comparison")) from ended
+            raise ended_early(self, ended, SLOTS if live else SLOTS // 2) from ended
         finally:
             for session in sessions:
                 if not self.held.has(session):

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from advisor.base.durations import write_latency
+from advisor.base.unit import Unit
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import Value
@@ -27,6 +29,8 @@ class RequestArena(Arena):
     Attributes:
         limit_s: That a request may take from its arrival on; ``None`` for no limit.
     """
+
+    unit: ClassVar[Unit] = Unit.REQUEST
 
     limit_s: float | None = None
 

@@ -328,7 +328,10 @@ class Session:
         left = TrialOutcome.read(self.folder / "outcome.json")
         if left is not None and left.failure is not None:
             failure = left.failure
-        elif left is not None and self._stopping:  # it was written whole; only its last words are missing
+        elif left is not None and (
+            self._stopping or left.state == "ended"
+        ):  # only its last words are missing
+            self._outcome = left
             raise SessionEnded(left)
         if failure is None:
             failure = self._from_outside(left is None and (self.folder / "outcome.json").exists())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from advisor.tuners.comparing.duel import Arena, by_work
+from advisor.tuners.comparing.ended_early import ended_early
 from advisor.tuners.comparing.excluded import refuse_collapse
 from advisor.tuners.comparing.measure import Estimate, moderated
 from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
@@ -184,7 +185,7 @@ class _Bench:
                 (session, session), (reduced, winner), quads, self._deadline, by_work(reduced, winner)
             )
         except SessionEnded as ended:
-            raise TrialFailed(Failure("user_error", ENDED)) from ended
+            raise ended_early(self._arena, ended) from ended
         refuse_collapse((reduced, winner), slots)
         return ratios
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from advisor.tuners.comparing.duel import Arena, Duel, by_work
+from advisor.tuners.comparing.ended_early import ended_early
 from advisor.tuners.comparing.excluded import marks, refuse_collapse
 from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, Estimate, between, median, single, within
 from advisor.tuners.comparing.retrying import once_more
@@ -237,9 +238,7 @@ class Race:
                 return measure(session)
             except SessionEnded as ended:
                 if attempt:
-                    raise TrialFailed(
-                        Failure("user_error", "the program ended before one comparison")
-                    ) from ended
+                    raise ended_early(self.arena, ended) from ended
         raise AssertionError("the second attempt returns or raises")
 
     def _refused(

@@ -19,8 +19,10 @@ from advisor.tuners.trial.kept_outputs import KeptOutputs
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 MOST = 4000  # samples
+LEAST_S = 1.0  # in which some are kept, however little time is left
 OF_REFERENCE = 64  # samples: kernels that saturate show it in the first
-SHARE = 0.05  # of the budget, for the outputs of one process
+SHARE = 0.2  # of what is left when it begins, for all that is kept: pairs of processes need the rest
+TAKEN = 4  # times where nothing is refused: the program twice, the change, and its dequantised reference
 WIDEST = (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION, Semantics.TRAINING)
 COMMON = 0.5  # of inputs, below which a changed program is asked what the unchanged one was
 REPEATS = 1e-3  # relative difference of a model to itself; sums in another order are below 1e-5 in float32
@@ -35,7 +37,7 @@ class AgreementCheck:
     Attributes:
         space: Knows the program as it is.
         max_loss: Tolerated relative loss.
-        share: Of the budget, for the outputs of one process.
+        share: Of the time that is left, in which outputs are kept.
         refused: Changes that declined in a process, with the reason.
     """
 
@@ -52,7 +54,11 @@ class AgreementCheck:
             TrialFailed: A process failed.
         """
         self._inputs = ""
+        self._limit_s = max(LEAST_S, self.share * self.bench.room_s / TAKEN)
+        self._most = MOST
         self._own = self._outputs(self.space.present, 2)[:2]
+        # of the change no more than it can stand beside
+        self._most = max(1, min((len(each.keys) for each in self._own), default=0))
         found = Numerics(winner)
         whole = self._judge(winner, found)
         if whole.verdict == "accepted":
@@ -133,10 +139,6 @@ class AgreementCheck:
         own, again = (_leaves(each, common) for each in self._own)
         return agreement(own, again).relative_rms <= REPEATS
 
-    @property
-    def _limit_s(self) -> float:
-        return max(1.0, self.share * self.bench.settings.budget_s)
-
     def _outputs(
         self, config: Mapping[str, Value], times: int, *, reference: bool = False
     ) -> list[KeptOutputs]:
@@ -172,7 +174,7 @@ class AgreementCheck:
         self, session: Running, number: int, of_reference: bool = False
     ) -> tuple[OutputsTaken, KeptOutputs]:
         path = session.folder / f"outputs-{number}.pt"
-        most = OF_REFERENCE if of_reference else MOST
+        most = min(OF_REFERENCE, self._most) if of_reference else self._most
         limit_s = self._limit_s
         command = TakeOutputs(str(path), "confirmation", most, limit_s, of_reference, self._inputs)
         answer = session.ask(command, OutputsTaken, limit_s + 60.0)

@@ -1,15 +1,17 @@
 """Which changes of a form are left out whose answers disagree; the answers themselves are scripted."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from advisor.stages.confirming.agreement import AgreementCheck
+from advisor.stages.confirming.agreement import MOST, SHARE, TAKEN, AgreementCheck
 from advisor.stages.confirming.numerics import Numerics
 from advisor.tuners.accuracy.acceptance import Acceptance
-from advisor.tuners.knob import Value
+from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.trial.kept_outputs import KeptOutputs
 
 PRESENT = Configuration({"runtime": "torch", "spinning": "off", "layout": "rows"})
 ALL = PRESENT.with_({"runtime": "onnx", "spinning": "on", "layout": "columns"})
@@ -58,8 +60,33 @@ class Scripted(AgreementCheck):
 def test_what_does_nothing_alone_is_left_out_with_what_it_needs_or_by_itself(
     wrong: tuple[str, ...], left: tuple[str, ...]
 ) -> None:
-    check = Scripted(None, SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
+    bench = SimpleNamespace(room_s=60.0)
+    check = Scripted(bench, SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
     check.wrong = wrong
     found = check.run(ALL)
     assert set(found.config.changed(PRESENT)) == set(left)
     assert set(wrong) <= set(found.rejected)
+
+
+class Timed(AgreementCheck):
+    """Answers at once; notes how much was asked for, and within which time."""
+
+    asked: list[tuple[int, float]]
+
+    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+        self.asked.append((self._most, self._limit_s))
+        return [KeptOutputs([str(place) for place in range(9)], [[0.0]] * 9) for _ in range(times)]
+
+
+def test_keeping_outputs_takes_a_share_of_what_is_left_and_no_more_than_can_be_compared() -> None:
+    bench = SimpleNamespace(
+        room_s=100.0,
+        arena=SimpleNamespace(
+            knobs={name: SimpleNamespace(meaning=lambda _: Semantics.ROUNDING) for name in ALL}
+        ),
+    )
+    check = Timed(bench, SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
+    check.asked = []
+    found = check.run(ALL)
+    assert check.asked == [(MOST, SHARE * 100.0 / TAKEN), (9, SHARE * 100.0 / TAKEN)]
+    assert found.config == ALL and "9 samples" in found.verdicts[""].reason

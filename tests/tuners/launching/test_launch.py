@@ -22,6 +22,7 @@ from advisor.tuners.launching.session import Session, SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.isolation import Coverage, probe
 from advisor.tuners.supervision.process_tree import children, is_subreaper, living_since
+from advisor.tuners.trial.messages import TellFacts
 from advisor.tuners.trial.spec import Target
 
 pytestmark = [
@@ -119,6 +120,24 @@ def test_a_program_that_comes_to_its_end_says_so(tmp_path: Path) -> None:
         with pytest.raises(SessionEnded) as ended:
             session.slot(10)
         assert (ended.value.outcome.state, ended.value.outcome.steps) == ("ended", 3)
+
+
+@pytest.mark.usefixtures("warm_trials")
+def test_a_program_that_ended_while_nobody_listened_came_to_its_end(tmp_path: Path) -> None:
+    with a_launcher(a_script(tmp_path, steps=3), tmp_path) as launcher:
+        session = launcher.start(1, {}, {})
+        assert isinstance(session, Session)
+        session.first_step()
+        session.tell_slot(10, drop=0)
+
+        def refuses() -> bool:
+            session.tell(TellFacts())
+            return False
+
+        with pytest.raises(SessionEnded) as ended:
+            until(refuses)
+        assert (ended.value.outcome.state, ended.value.outcome.steps) == ("ended", 3)
+        assert session.outcome is not None and not session.alive
 
 
 @pytest.mark.usefixtures("warm_trials")
