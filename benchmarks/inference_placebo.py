@@ -1,0 +1,46 @@
+"""How often is noise taken for a faster answer? Tunes served models with ``--knob placebo``.
+
+    python -m benchmarks.inference_placebo --runs 40 --budget 40s
+
+Models of ``served_models.py`` by turns. Runs that the file of results has are not made again. Wants a machine
+that does nothing else: some 45 s a run.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.conditions import conditions
+from benchmarks.placebo import told, tune
+from benchmarks.served_models import write_workload
+
+MODELS = ("bert", "dlrm", "mobile_net", "lstm")
+RESULTS = Path(__file__).parent / "results" / "inference_placebo.json"
+
+
+def main() -> None:
+    """Run, count, print and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=40, help="in all")
+    parser.add_argument("--budget", default="40s", help="of each")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="written after every run")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
+    for seed in range(len(rows), options.runs):
+        name = MODELS[seed % len(MODELS)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = write_workload(name, Path(folder))
+            result = tune(path, options.budget, seed, 1, "--objective", "latency")
+        rows.append({"model": name, "seed": seed, **told(result)})
+        print(rows[-1], flush=True)
+        written = {"conditions": conditions(), "budget": options.budget, "rows": rows}
+        options.out.write_text(json.dumps(written, indent=1) + "\n")
+    print(f"{sum(row['verdict'] == 'change' for row in rows)} recommendations in {len(rows)} runs")
+
+
+if __name__ == "__main__":
+    main()
