@@ -89,7 +89,7 @@ def a_launcher(target: Target, folder: Path) -> Launcher:
 def failure_of(target: Target, folder: Path, *, steps: int = 5) -> tuple[Failure, Path]:
     """What the session of a failing program raises, and its folder."""
     with a_launcher(target, folder) as launcher:
-        launcher.limits.start_s, launcher.limits.step_s = 20, 0.001
+        launcher.limits.start_s, launcher.limits.step_s = 120, 0.001
         session = launcher.start(1, {}, {})
         with pytest.raises(TrialFailed) as raised:
             session.first_step()
