@@ -352,7 +352,9 @@ class Search(InWaves):
     def _proposed(self, most_repeats: int) -> list[Proposal]:
         """Proposals for all benches, as long as there are new ones."""
         found: list[Proposal] = []
-        while len(found) < min(self._wave if self.crew.size > 1 else 1, most_repeats):
+        size = self.crew.size
+        most = self._wave if size > 2 else size  # of few benches each proposal learns from those before
+        while len(found) < min(most, most_repeats):
             taken = {each.config for each in found}
             new = lambda config, taken=taken: config not in taken and self._is_new(config)  # noqa: E731
             repeats = sum(each.repeats for each in found)
