@@ -48,13 +48,14 @@ RESULTS = Path(__file__).parent / "results" / "rank_memory.json"
 RANKS, STEPS, WARMUP = 2, 2, 2
 LIMIT_S = 300.0
 WIDTH, LAYERS, LENGTH = 512, 8, 16
-SERVER = "parameter_server (a server)"
+SERVER = "server"
 STRATEGIES_RUN: dict[str, dict[str, int | str]] = {
     "ddp": {"strategy": "ddp"},
     "zero": {"strategy": "zero"},
     "fsdp": {"strategy": "fsdp"},
     "parameter_server": {"strategy": "parameter_server"},
     SERVER: {"strategy": "parameter_server"},
+    "parameter_server (a server)": {"strategy": "parameter_server"},
     "pipeline": {"strategy": "pipeline", "schedule": "gpipe", "pipeline_chunks": 4},
     "pipeline, 1f1b": {"strategy": "pipeline", "schedule": "1f1b", "pipeline_chunks": 4},
     "tensor_parallel": {"strategy": "tensor_parallel"},

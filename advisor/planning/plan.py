@@ -10,7 +10,7 @@ from advisor.planning.doubts import doubts
 from advisor.planning.goal import Goal
 from advisor.planning.memory import Memory
 from advisor.planning.network import Network
-from advisor.planning.places import Place, Point, middles, shared_bytes
+from advisor.planning.places import Place, Point, middles, ranks_of, shared_bytes
 from advisor.planning.predicting import Interval, Predicted, Predictor
 from advisor.planning.priors import Priors, Record
 from advisor.planning.scheme import Scheme
@@ -264,6 +264,13 @@ def _basis(
     waits = [point.loader_ms / point.step_ms for point in points if point.loader_ms is not None]
     if waits:
         rows.append(Basis(f"wait for data: at most {max(waits):.0%} of a step", "measured"))
+    waiting = [point for point in points if _waits(point)]
+    if waiting:
+        most = max(waiting, key=lambda point: point.place.per_node * point.place.local_batch / point.step_ms)
+        gave = 1e3 * most.place.per_node * most.place.local_batch / most.step_ms
+        to = ranks_of(most.place.per_node)
+        words = f"loader of a node: {gave:,.0f} samples/s at most so far, with {to} waiting for it"
+        rows.append(Basis(words, "measured"))
     if network is not None:
         used = predictor.network_ms is not None
         rest = "" if used else "; not used, since no bytes of a step are known"

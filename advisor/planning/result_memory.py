@@ -69,7 +69,7 @@ def _divisions(results: Sequence[ResultData | ProfileData], parameters: float) -
             found[strategy] = Layers(whole_share(held / parameters, ranks))
         servers = trial.config.get("servers", 1)
         if strategy == "parameter_server" and isinstance(servers, int) and servers > 0:
-            found[f"{strategy} (a server)"] = Server(servers)
+            found["server"] = Server(servers)
     return found
 
 

@@ -159,7 +159,7 @@ class Server:
     @property
     def assumed(self) -> str:
         """What the figures rest on."""
-        return f"one of {self.servers}" if self.servers > 1 else "the only one"
+        return f"of parameters, one of {self.servers}" if self.servers > 1 else "of parameters, the only one"
 
     def held(self, of: Categories, place: Place) -> tuple[float, float]:
         """Bytes at the peak, while the gradients of all workers have come."""
@@ -195,7 +195,7 @@ SHARES: dict[str, Division] = {
     "fsdp": Share("all", "all", "all", gathered=2, reduced=2),
     "hybrid": Share("node", "node", "node", gathered=2, reduced=2),
     "parameter_server": Share(copies=1, elsewhere=True),  # gradients packed for messages
-    "parameter_server (a server)": Server(),
+    "server": Server(),
     "pipeline": Stages(),
     "tensor_parallel": Layers(),
 }

@@ -15,7 +15,7 @@ PART_NAMES = {
     "computing_ms": "computing",
     "waiting_ms": "waiting for the slowest",
     "communication_ms": "exposed communication",
-    "bubble_ms": "bubble of the pipeline",
+    "bubble_ms": "bubble",
 }
 LAWS_TITLE = "How communication grows (n ranks, R nodes, g a node, S bytes, a latency, B bytes/s)"
 NOT_IN_IT = (
@@ -94,7 +94,7 @@ def _part(value: float, step: float) -> str:
 def memory_rows(found: Sequence[RankMemory]) -> list[tuple[str, ...]]:
     """Memory of a rank by count and strategy, the heading first."""
     return [
-        ("ranks", "strategy", "peak", "reserved", "of", "", "from", "assumed"),
+        ("ranks", "strategy", "peak", "reserved", "of", "", "from"),
         *(
             (
                 str(row.ranks),
@@ -104,10 +104,17 @@ def memory_rows(found: Sequence[RankMemory]) -> list[tuple[str, ...]]:
                 _sizes(row.capacity_bytes),
                 row.fit,
                 row.basis,
-                row.assumed or "-",
             )
             for row in found
         ),
+    ]
+
+
+def memory_lines(found: Sequence[RankMemory]) -> list[str]:
+    """What is assumed of how strategies divide memory."""
+    return [
+        f"{name}: {assumed}"
+        for name, assumed in {row.strategy: row.assumed for row in found if row.assumed}.items()
     ]
 
 
@@ -161,7 +168,8 @@ def render_whole(whole: Whole) -> str:
     if whole.memory:
         heading, *cells = memory_rows(whole.memory)
         told = section("Memory of one rank", heading, [tuple(map(escaped, row)) for row in cells])
-        parts.append("\n".join(told) + "\n")
+        said = "".join(f"- {escaped(line, 200)}\n" for line in memory_lines(whole.memory))
+        parts.append("\n".join(told) + f"\n\n{said}")
     if whole.choices:
         parts.append("**What to take**\n\n" + "".join(f"- {escaped(line, 1000)}\n" for line in whole.choices))
     if whole.compared:

@@ -61,7 +61,9 @@ def plan_page(whole: Whole) -> PlanPage:
         odds=plan_chart.odds_map("odds", whole.compared, whole.memory) if whole.compared else None,
         memory=plan_chart.memory_bars("memory", largest) if largest else None,
         memory_rows=plan_lines.memory_rows(whole.memory) if whole.memory else (),
-        memory_said=_memory_said(largest),
+        memory_said=" ".join(
+            [_memory_said(largest), *(f"{line}." for line in plan_lines.memory_lines(whole.memory))]
+        ),
         laws_title=plan_lines.LAWS_TITLE,
         styles=plan_chart.part_styles(),
         lists=[

@@ -13,6 +13,7 @@ from advisor.cli import main
 from advisor.planning.odds import compare
 from advisor.planning.places import Place, Point, shared_bytes
 from advisor.planning.plan import make_plan
+from advisor.planning.result_memory import memory_of
 from advisor.planning.result_points import measured_strategies
 from advisor.result.document import RankUse
 
@@ -39,6 +40,7 @@ def test_what_was_measured_beside_the_step_is_handed_on() -> None:
     told = {row.what: row.tag for row in plan.basis}
     assert told["exposed communication"] == told["1 MB shared in a step"] == "measured"
     assert any(what.startswith("wait for data: at most") for what in told)
+    assert "loader of a node: 1,667 samples/s at most so far, with 1 rank waiting for it" in told
     assert "share the loader" in plan.predictions[0].note
 
 
@@ -161,3 +163,31 @@ def test_one_rank_trains_the_same_way_under_all_strategies() -> None:
     ]
     assert [row.ranks for row in compare(plans)] == [2]
     assert compare(plans)[0].sentence == "2 ranks: ddp would be fastest (ddp 100%)"
+
+
+def test_what_trials_tell_of_a_division_counts_for_other_ranks() -> None:
+    result = with_memory()
+    told = {
+        "pipeline": ({"micro_batches": 8, "schedule": "1f1b"}, {}),
+        "tensor_parallel": ({"parameter_bytes": 6e7}, {}),  # of 1e8: 80 % divided
+        "parameter_server": ({}, {"servers": 2}),
+    }
+    trials = [
+        result.trials[-1].model_copy(
+            update={
+                "config": {**under(name, 2), **more},
+                "ranks": RankUse(count=2, bytes_per_step=1e6, report=report),
+            }
+        )
+        for name, (report, more) in told.items()
+    ]
+    result = result.model_copy(update={"trials": [*result.trials, *trials]})
+    found = measured_strategies([result])
+    memory = memory_of([result], found)
+    assert memory is not None
+    said = {row.strategy: row.assumed for row in memory.table([Place(8, 1, 32)])}
+    assert said["pipeline"] == "1f1b, 8 micro-batches, equal stages"
+    assert said["tensor_parallel"] == "80% of parameters divided"
+    assert said["server"] == "of parameters, one of 2"
+    assert said["ddp"] == ""
+    assert found["pipeline"].points[-1].micro_batches == 8

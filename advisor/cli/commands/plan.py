@@ -336,7 +336,8 @@ def _shown(whole: "Whole", format: Literal["text", "json", "md", "html"]) -> str
         from advisor.report.plan_page import render_plan
 
         return render_plan(whole)
-    from advisor.report.plan_lines import memory_rows, render_whole
+    from advisor.report.lines import wrapped
+    from advisor.report.plan_lines import memory_lines, memory_rows, render_whole
 
     if format == "md":
         return render_whole(whole)
@@ -345,7 +346,8 @@ def _shown(whole: "Whole", format: Literal["text", "json", "md", "html"]) -> str
         name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if len(whole.plans) > 1 else ""
         shown.append(name + _text(plan))
     if whole.memory:
-        shown.append("Memory of one rank\n" + table(memory_rows(whole.memory), width()))
+        said = wrapped([f"- {line}" for line in memory_lines(whole.memory)], width())
+        shown.append("Memory of one rank\n" + table(memory_rows(whole.memory), width()) + "\n" + said)
     if whole.choices:
         shown.append("What to take\n\n" + "".join(f"- {line}\n" for line in whole.choices))
     if whole.compared:

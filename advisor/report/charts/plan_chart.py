@@ -28,6 +28,7 @@ from advisor.report.plan_lines import PART_NAMES
 from advisor.result import wording
 
 MOST_BARS = 12
+NAMES_WIDTH = 126  # of names of strategies: `parameter_server` is the longest
 SHAPES = {
     "computing_ms": "forward",
     "waiting_ms": "idle_after_a_synchronisation",
@@ -128,7 +129,7 @@ def parts_of_steps(name: str, plan: Plan) -> Chart:
 def memory_bars(name: str, rows: Sequence[RankMemory]) -> Chart:
     """Memory of one rank by strategy: peak, lighter what is reserved or cannot be excluded, capacity."""
     gib = 2**30
-    width, left, right, row_height = WIDTH, 78, 16, 30
+    width, left, right, row_height = WIDTH, NAMES_WIDTH, 16, 30
     capacities = [row.capacity_bytes / gib for row in rows if row.capacity_bytes]
     most = [max(row.high_bytes, row.reserved_bytes or 0.0) / gib for row in rows]
     ticks = drawing.round_ticks(0, max([*most, *capacities]), 4)
@@ -207,7 +208,7 @@ def odds_map(name: str, compared: Sequence[Compared], memory: Sequence[RankMemor
     """Strategies by count: the darker, the likelier it is the fastest; what does not fit is crossed."""
     names = sorted({strategy for row in compared for strategy, _ in row.odds})
     refused = {(row.strategy, row.ranks) for row in memory if row.fit == "does not fit"}
-    left, top, high = 92, 8, 30
+    left, top, high = NAMES_WIDTH, 8, 30
     wide = (WIDTH - left - 8) / len(compared)
     parts = []
     for down, strategy in enumerate(names):
