@@ -50,6 +50,7 @@ class Share:
     copies: float = 0.0
     gathered: float = 0.0
     reduced: float = 0.0
+    packed: float = 0.0  # copies of the gradients once backward has ended, in messages
     elsewhere: bool = False  # servers keep the optimizer's state
 
     @property
@@ -65,6 +66,8 @@ class Share:
         if over[self.parameters] > 1:
             activations += self.gathered * of.parameters
             whole = self.reduced * of.gradients
+        if place.ranks > 1:
+            whole += self.packed * of.gradients
         copies = self.copies * of.gradients if place.ranks > 1 else 0.0
         stays = parameters + copies + of.rest
         if not self.elsewhere or place.ranks == 1:
@@ -194,7 +197,7 @@ SHARES: dict[str, Division] = {
     "zero2": Share(gradients="all", optimizer="all"),
     "fsdp": Share("all", "all", "all", gathered=2, reduced=2),
     "hybrid": Share("node", "node", "node", gathered=2, reduced=2),
-    "parameter_server": Share(copies=1, elsewhere=True),  # gradients packed for messages
+    "parameter_server": Share(packed=1, elsewhere=True),  # gradients packed for messages
     "server": Server(),
     "pipeline": Stages(),
     "tensor_parallel": Layers(),

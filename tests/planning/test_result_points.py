@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from planned_results import a_result, with_memory
@@ -167,7 +168,7 @@ def test_one_rank_trains_the_same_way_under_all_strategies() -> None:
 
 def test_what_trials_tell_of_a_division_counts_for_other_ranks() -> None:
     result = with_memory()
-    told = {
+    told: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         "pipeline": ({"micro_batches": 8, "schedule": "1f1b"}, {}),
         "tensor_parallel": ({"parameter_bytes": 6e7}, {}),  # of 1e8: 80 % divided
         "parameter_server": ({}, {"servers": 2}),
