@@ -323,6 +323,13 @@ SITUATIONS = (
         says=(r"`scorer`", r"fewer threads"),
     ),
     Situation(
+        "weights_described",
+        ("unattributed_time", "hot_line", "tensor_loop"),
+        says=(r"every few steps|every 50 steps|out of the (loop|step)",),
+        place="weight",
+        never=(r"fused=True", r"loader's workers"),
+    ),
+    Situation(
         "features_frozen",
         ("frozen_features",),
         says=(r"learn nothing", r"compute once"),
