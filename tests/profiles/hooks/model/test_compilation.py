@@ -18,7 +18,11 @@ from advisor.profiles.hooks.patches import untraced
 @pytest.fixture
 def compiling() -> Iterator[tuple[Compiling, list[int]]]:
     """A fresh dynamo, watched; the number in the list is the steps so far."""
+    torch.compile(lambda x: x + 1, backend="eager")(
+        torch.ones(1)
+    )  # the first of a process may count a frame more
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     torch._dynamo.utils.clear_compilation_metrics()
     before = list(callback_handler.start_callbacks), list(callback_handler.end_callbacks)
     steps = [0]
