@@ -55,7 +55,6 @@ STRATEGIES_RUN: dict[str, dict[str, int | str]] = {
     "fsdp": {"strategy": "fsdp"},
     "parameter_server": {"strategy": "parameter_server"},
     SERVER: {"strategy": "parameter_server"},
-    "parameter_server (a server)": {"strategy": "parameter_server"},
     "pipeline": {"strategy": "pipeline", "schedule": "gpipe", "pipeline_chunks": 4},
     "pipeline, 1f1b": {"strategy": "pipeline", "schedule": "1f1b", "pipeline_chunks": 4},
     "tensor_parallel": {"strategy": "tensor_parallel"},
