@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import variance
 from typing import Literal
 
+from advisor.tuners.comparing.over_nodes import over_nodes
 from advisor.tuners.comparing.where import Where, nodes_of, within_wave
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
@@ -24,8 +25,6 @@ TOTAL_LEVEL = 0.002  # one-sided, over all looks together (Bonferroni)
 SHARES = (0.5, 0.125, 0.125, 0.125, 0.125)  # of it, by look: the first confirms large effects
 SPREAD = Path(__file__).with_name("spread.json")  # between processes, as ``benchmarks.learn_spread`` found it
 LEAST_INSIDE = 3  # quads of each pair that tell the spread within it
-NODES_DIFFER = 0.01  # of the F-test, below which nodes differ in what a change brings
-NODE_SPREAD, NODE_FREEDOM = 0.03, 4  # log ratio that they then differ by, and its worth: an assumption
 MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
 
 
@@ -165,8 +164,7 @@ def moderated(
     pairs seen here add theirs (Smyth 2004, "Linear models and empirical Bayes methods", section 3). So two
     pairs have an interval that covers, and many hardly depend on what was recorded.
 
-    Where pairs differ by node (an F-test with the same variance), the interval is one over the means of
-    nodes, whose spread is moderated too.
+    Pairs of several nodes have the wider interval of ``over_nodes``.
 
     Args:
         instances: Log ratios by pair, at least one.
@@ -184,38 +182,8 @@ def moderated(
     squares = known * spread + sum((each - mean) ** 2 for each in medians)
     half = float(t.ppf(0.5 + level / 2, freedom)) * math.sqrt(squares / freedom / count)
     if len(set(nodes)) > 1:
-        mean, half = _over_nodes(medians, nodes, level, known * spread, known) or (mean, half)
+        mean, half = over_nodes(medians, nodes, level, half)
     return Estimate(mean, mean - half, mean + half, level, sum(map(len, instances)), count)
-
-
-def _over_nodes(
-    medians: Sequence[float], nodes: Sequence[str], level: float, squares: float, freedom: float
-) -> tuple[float, float] | None:
-    """Mean of the means of nodes, and half its interval; ``None`` where nodes do not clearly differ.
-
-    Args:
-        medians: Of pairs.
-        nodes: Of each.
-        level: Two-sided confidence.
-        squares: Sum of squares that the prior of pairs is worth.
-        freedom: Degrees of freedom of that prior.
-    """
-    from scipy.stats import f, t
-
-    by_node: dict[str, list[float]] = {}
-    for node, value in zip(nodes, medians, strict=True):
-        by_node.setdefault(node, []).append(value)
-    means = {node: sum(values) / len(values) for node, values in by_node.items()}
-    total, groups = sum(medians) / len(medians), len(means)
-    apart = sum(len(values) * (means[node] - total) ** 2 for node, values in by_node.items())
-    inside = sum((value - means[node]) ** 2 for node, values in by_node.items() for value in values)
-    rest = freedom + len(medians) - groups
-    if f.sf(apart / (groups - 1) / ((squares + inside) / rest), groups - 1, rest) >= NODES_DIFFER:
-        return None
-    centre = sum(means.values()) / groups
-    spread = NODE_FREEDOM * NODE_SPREAD**2 + sum((mean - centre) ** 2 for mean in means.values())
-    known = NODE_FREEDOM + groups - 1
-    return centre, float(t.ppf(0.5 + level / 2, known)) * math.sqrt(spread / known / groups)
 
 
 def expected_spread(within: float, quads: int, how: str = "") -> tuple[float, float]:

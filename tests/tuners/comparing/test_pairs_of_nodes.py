@@ -1,10 +1,13 @@
-"""Pairs of several nodes: one interval where nodes agree, a wider one where they do not."""
+"""Pairs of several nodes: a wider interval, and a still wider one where nodes clearly differ."""
 
+import math
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from advisor.tuners.comparing.measure import LOOKS, confirm, decided, moderated
+from advisor.tuners.comparing.over_nodes import NODE_SPREAD
 from advisor.tuners.comparing.where import Where, nodes_of, within_wave
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.space.configuration import Configuration
@@ -12,18 +15,24 @@ from advisor.tuners.space.configuration import Configuration
 NODES = ["a", "a", "b", "b", "c", "c", "d", "d"]
 
 
-def pairs(source: random.Random, effects: dict[str, float], gain: float = 0.0) -> list[list[float]]:
+def pairs(
+    source: random.Random, effects: dict[str, float], gain: float = 0.0, names: Sequence[str] = NODES
+) -> list[list[float]]:
     """Three quads of each pair: a gain, what its node adds, and noise."""
     found = []
-    for node in NODES:
+    for node in names:
         centre = gain + effects.get(node, 0.0) + source.gauss(0.0, 0.003)
         found.append([centre + source.gauss(0.0, 0.005) for _ in range(3)])
     return found
 
 
-def test_where_nodes_agree_the_interval_is_that_of_all_pairs() -> None:
+def test_where_nodes_agree_the_interval_holds_what_like_nodes_differ_by() -> None:
     found = pairs(random.Random(1), {}, 0.1)
-    assert moderated(found, 0.99, "live", NODES) == moderated(found, 0.99, "live")
+    plain, of_four = moderated(found, 0.99, "live"), moderated(found, 0.99, "live", NODES)
+    of_two = moderated(found, 0.99, "live", ["a"] * 4 + ["b"] * 4)
+    assert plain.estimate == pytest.approx(of_four.estimate) == pytest.approx(of_two.estimate)
+    assert of_four.high - of_four.estimate > 2.5 * NODE_SPREAD / math.sqrt(4)
+    assert of_two.high - of_two.estimate > 2.5 * NODE_SPREAD / math.sqrt(2) > plain.high - plain.estimate
 
 
 def test_where_nodes_differ_the_interval_is_wider_and_about_the_mean_of_nodes() -> None:
@@ -35,17 +44,19 @@ def test_where_nodes_differ_the_interval_is_wider_and_about_the_mean_of_nodes() 
     assert uneven.estimate == pytest.approx(0.05), "each node counts once, however many pairs it has"
 
 
-def test_nodes_that_differ_by_three_percent_confirm_nothing_that_is_not_there() -> None:
+@pytest.mark.parametrize("count", [2, 4])
+def test_nodes_that_differ_by_three_percent_confirm_nothing_that_is_not_there(count: int) -> None:
     source, confirmed = random.Random(7), 0
-    for _ in range(200):
-        effects = {node: source.gauss(0.0, 0.03) for node in "abcd"}
-        found, where = pairs(source, effects), [Where(node, 8) for node in NODES]
+    names = [f"n{index % count}" for index in range(8)]
+    for _ in range(500):
+        effects = {node: source.gauss(0.0, NODE_SPREAD) for node in names}
+        found, where = pairs(source, effects, names=names), [Where(node, 8) for node in names]
         decision = decided(found, min_gain=0.02, level=0.99, how="live", where=where)
         confirmed += decision is not None and decision.verdict == "confirmed"
-    assert confirmed <= 2
+    assert confirmed <= 5
     alone = 0
     for _ in range(200):
-        one = decided([[source.gauss(0.0, 0.03) + 0.02] * 3] * 8, min_gain=0.02, level=0.99)
+        one = decided([[source.gauss(0.0, NODE_SPREAD) + 0.02] * 3] * 8, min_gain=0.02, level=0.99)
         alone += one is not None and one.verdict == "confirmed"
     assert alone > 10, "what one node says of itself alone would be taken for a gain"
 

@@ -1,0 +1,32 @@
+"""What pairs of processes on several nodes say together of a change."""
+
+import math
+from collections.abc import Sequence
+
+NODE_SPREAD = 0.03  # log ratio by which like nodes differ in what a change brings: an assumption
+
+
+def over_nodes(
+    medians: Sequence[float], nodes: Sequence[str], level: float, half: float
+) -> tuple[float, float]:
+    """Mean of the means of nodes, and half of its interval.
+
+    The interval of all pairs is widened by what nodes differ by, as a variance component of its own: few
+    nodes may be alike by chance, so it is ``NODE_SPREAD`` where they were seen to differ by less.
+
+    Args:
+        medians: Log ratios of pairs.
+        nodes: Of each, at least two different ones.
+        level: Two-sided confidence.
+        half: Of the interval of all pairs, were they of one node.
+    """
+    from scipy.stats import norm
+
+    by_node: dict[str, list[float]] = {}
+    for node, value in zip(nodes, medians, strict=True):
+        by_node.setdefault(node, []).append(value)
+    means = [sum(values) / len(values) for values in by_node.values()]
+    count, centre = len(means), sum(means) / len(means)
+    seen = math.sqrt(sum((mean - centre) ** 2 for mean in means) / (count - 1))
+    apart = max(NODE_SPREAD, seen) / math.sqrt(count)
+    return centre, math.hypot(half, float(norm.ppf(0.5 + level / 2)) * apart)
