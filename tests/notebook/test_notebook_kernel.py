@@ -22,6 +22,14 @@ sgd = torch.optim.SGD(model.parameters(), lr=0.1)
 data = TensorDataset(torch.randn(256, 8), torch.randint(2, (256,)))
 given = dict(model=model, dataset=data, loss=torch.nn.functional.cross_entropy, optimizer=sgd, batch_size=16)
 """
+SLOW = """
+import time
+
+def slow(found, wanted):
+    time.sleep(0.3)
+    return torch.nn.functional.cross_entropy(found, wanted)
+
+"""
 TUNE = 'result = advisor.tune(**given, knobs={"placebo": None, "num_threads": None}, budget="60s")'
 
 
@@ -131,7 +139,7 @@ def test_the_program_s_own_exception_comes_first(kernel: Kernel) -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_before_there_is_a_result_is_told_in_one_line(kernel: Kernel) -> None:
-    kernel.start(TUNE)
+    kernel.start(SLOW + TUNE.replace("**given", "**{**given, 'loss': slow}"))
     kernel.wait_for("running it unchanged")
     kernel.manager.interrupt_kernel()
     kernel.finish()
