@@ -6,7 +6,7 @@
 Whole runs of ``tune`` over programs whose settings have known effects, drawn by chance, with further benches
 whose time runs beside the tuner's (``tests/replayed_benches.py``). *Of the best* is the speed of what is
 recommended over that of the best configuration of the searched values, by the known effects. In a placebo no
-setting does anything, but on each node every value seems to, by a spread of ``--node-effect``.
+setting does anything, but on each node every configuration seems to, by a spread of ``--node-effect``.
 """
 
 import argparse
@@ -54,21 +54,32 @@ class Row:
     of_best: float
 
 
-def effects_of(seed: int, node_effect: float, node: int, *, placebo: bool) -> dict[tuple[str, Value], float]:
+def effects_of(seed: int, *, placebo: bool) -> dict[tuple[str, Value], float]:
     """Log ratio of the time of a step for each value but the present one."""
-    shared, own = random.Random(seed), random.Random(1000 * seed + node)
-    found = {}
-    for name, values in SETTINGS.items():
-        for value in values[1:]:
-            common = 0.0 if placebo else shared.gauss(0.0, EFFECT)
-            found[name, value] = common + own.gauss(0.0, node_effect)
-    return found
+    shared = random.Random(seed)
+    spread = 0.0 if placebo else EFFECT
+    return {
+        (name, value): shared.gauss(0.0, spread) for name, values in SETTINGS.items() for value in values[1:]
+    }
 
 
-def program_of(effects: Mapping[tuple[str, Value], float], seed: int, startup_s: float) -> Program:
-    """The program on one node."""
+def configurations() -> list[dict[str, Value]]:
+    """All of the searched values, that of the program as it is first."""
+    return [dict(zip(SETTINGS, values, strict=True)) for values in product(*SETTINGS.values())]
+
+
+def program_of(
+    effects: Mapping[tuple[str, Value], float], node_effect: float, node: int, seed: int, startup_s: float
+) -> Program:
+    """The program on one node, which adds what it makes of each configuration."""
+    own = random.Random(1000 * seed + node)
     told = [Effect(where(**{name: value}), step=math.exp(of)) for (name, value), of in effects.items()]
-    return Program(told, step_s=0.05, startup_s=startup_s, seed=seed)
+    if node_effect:
+        told += [
+            Effect(where(**config), step=math.exp(own.gauss(0.0, node_effect)))
+            for config in configurations()[1:]
+        ]
+    return Program(told, step_s=0.05, startup_s=startup_s, seed=100 * seed + node)
 
 
 def speed(config: Mapping[str, Value], effects: Mapping[tuple[str, Value], float]) -> float:
@@ -80,16 +91,14 @@ def one_run(
     seed: int, benches: int, startup_s: float, node_effect: float = 0.0, *, placebo: bool = False
 ) -> Row:
     """Tune one program on so many benches."""
-    known = effects_of(seed, 0.0, 0, placebo=placebo)
-    nodes = [effects_of(seed, node_effect, node, placebo=placebo) for node in range(benches)]
-    programs = [program_of(each, 100 * seed + node, startup_s) for node, each in enumerate(nodes)]
+    known = effects_of(seed, placebo=placebo)
+    programs = [program_of(known, node_effect, node, seed, startup_s) for node in range(benches)]
     with _own_folder() as folder:
         others = dict(zip(NAMES, programs[1:], strict=False))
         engine = ReplayedEngine(others, folder) if others else None
         run = replayed(programs[0], folder, engine=engine, budget_s=BUDGET_S, keep_batch=True)
     found = run.result.recommendation
-    all_of_them = (dict(zip(SETTINGS, values, strict=True)) for values in product(*SETTINGS.values()))
-    best = max(speed(config, known) for config in all_of_them)
+    best = max(speed(config, known) for config in configurations())
     return Row(
         seed, benches, startup_s, run.launcher.now, run.result.budget.trials, found.verdict,
         speed(found.config, known) / best,
