@@ -164,13 +164,13 @@ def moderated(
     pairs seen here add theirs (Smyth 2004, "Linear models and empirical Bayes methods", section 3). So two
     pairs have an interval that covers, and many hardly depend on what was recorded.
 
-    Pairs of several nodes have the wider interval of ``over_nodes``.
+    Where there were several nodes, the interval is the wider one of ``over_nodes``.
 
     Args:
         instances: Log ratios by pair, at least one.
         level: Two-sided confidence.
         how: The way in which they were compared, which has a prior of its own; empty for that of all ways.
-        nodes: On which each pair was measured; empty for one.
+        nodes: On which each pair was measured; empty where there was but one.
     """
     from scipy.stats import t
 
@@ -181,7 +181,7 @@ def moderated(
     mean = sum(medians) / count
     squares = known * spread + sum((each - mean) ** 2 for each in medians)
     half = float(t.ppf(0.5 + level / 2, freedom)) * math.sqrt(squares / freedom / count)
-    if len(set(nodes)) > 1:
+    if nodes:
         mean, half = over_nodes(medians, nodes, level, half)
     return Estimate(mean, mean - half, mean + half, level, sum(map(len, instances)), count)
 

@@ -16,7 +16,7 @@ def over_nodes(
 
     Args:
         medians: Log ratios of pairs.
-        nodes: Of each, at least two different ones.
+        nodes: Of each.
         level: Two-sided confidence.
         half: Of the interval of all pairs, were they of one node.
     """
@@ -27,6 +27,6 @@ def over_nodes(
         by_node.setdefault(node, []).append(value)
     means = [sum(values) / len(values) for values in by_node.values()]
     count, centre = len(means), sum(means) / len(means)
-    seen = math.sqrt(sum((mean - centre) ** 2 for mean in means) / (count - 1))
+    seen = math.sqrt(sum((mean - centre) ** 2 for mean in means) / max(count - 1, 1))
     apart = max(NODE_SPREAD, seen) / math.sqrt(count)
     return centre, math.hypot(half, float(norm.ppf(0.5 + level / 2)) * apart)

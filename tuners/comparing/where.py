@@ -17,5 +17,11 @@ def within_wave(where: Sequence[Where], stop: int) -> bool:
 
 
 def nodes_of(where: Sequence[Where], stop: int) -> list[str]:
-    """The nodes of so many pairs; those of which nothing is known lie on this one."""
-    return [each.node for each in where[:stop]] + [""] * (stop - len(where[:stop]))
+    """The nodes of so many pairs; empty where there was no other node than this one.
+
+    Pairs of which nothing is known lie on this one.
+    """
+    known = where[:stop]
+    if not any(each.wave for each in known):
+        return []
+    return [each.node for each in known] + [""] * (stop - len(known))

@@ -78,7 +78,18 @@ def test_no_look_is_taken_within_a_wave() -> None:
 
 
 def test_pairs_of_which_no_node_is_known_lie_on_this_one() -> None:
-    assert nodes_of([], 2) == ["", ""] and nodes_of([Where("a", 2)] * 3, 2) == ["a", "a"]
+    assert nodes_of([Where("a", 2)], 2) == ["a", ""] and nodes_of([Where("a", 2)] * 3, 2) == ["a", "a"]
+    assert nodes_of([], 2) == nodes_of([Where()] * 2, 2) == [], "there was no other"
+
+
+def test_pairs_of_one_of_several_nodes_say_little_about_the_others() -> None:
+    found = pairs(random.Random(1), {}, 0.06)[:2]
+    alone = decided(found, min_gain=0.02, level=0.99, how="live")
+    one_of_two = decided(found, min_gain=0.02, level=0.99, how="live", where=[Where("b", 2)] * 2)
+    assert alone is not None and alone.verdict == "confirmed"
+    assert one_of_two is None or one_of_two.verdict != "confirmed"
+    large = decided([[0.3] * 3] * 2, min_gain=0.02, level=0.99, how="live", where=[Where("b", 2)] * 2)
+    assert large is not None and large.verdict == "confirmed"
 
 
 def test_what_a_study_knows_of_pairs_says_where_they_were_measured() -> None:
