@@ -86,9 +86,9 @@ class Stages:
 
     All ranks train the same batch, of their local batches together. GPipe keeps the activations of all
     micro-batches until the first backward; 1F1B those of as many as there are stages (Narayanan and others,
-    2021, section 2.2). While gradients are there, those of one micro-batch are gone. ``copies`` of the
-    stage's gradients are held from one step to the next: measured with torch 2.13's schedules
-    (``benchmarks/rank_memory.py``).
+    2021, section 2.2). While gradients are there, those of one micro-batch are gone. As much as
+    ``copies`` of the stage's gradients is counted besides: seen in runs of two programs
+    (``benchmarks/rank_memory.py``), for a reason not known.
     """
 
     schedule: str = "gpipe"
