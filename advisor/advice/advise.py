@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
-from advisor.advice.rule import Rule, percent
+from advisor.advice.rule import Rule, percent, three_digits
 from advisor.profiles.derived.disturbance import disturbances
 from advisor.profiles.derived.eligibility import CAPTURING, clean_step_ms
 from advisor.profiles.facts.profile import Profile
@@ -79,15 +79,12 @@ def summary(findings: Iterable[Finding], profile: Profile) -> str:
     if share < COMPUTE_BOUND:
         return "Nothing found that wastes more than a few percent"
     if device is not None and step_ms and device.total_ms < COMPUTE_BOUND * step_ms:
-        works = f"the device works for {_ms(device.total_ms)} of the host's {_ms(step_ms)}"
+        device_ms, host_ms = three_digits(device.total_ms), three_digits(step_ms)
+        works = f"the device works for {device_ms} ms of the host's {host_ms} ms"
         return f"{works}, and computes {percent(device.share('computing'))} of that"
     headroom = next((f for f in fired if f.kind is Kind.HEADROOM and f.ceiling is not None), None)
     computes = f"{percent(share)} of the step computes"
     return f"{computes}: the run is compute-bound" if headroom is None else f"{computes}; {headroom.title}"
-
-
-def _ms(ms: float) -> str:
-    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
 
 
 def _spent_otherwise(device: DeviceTime) -> str:

@@ -190,6 +190,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 
+def three_digits(value: float) -> str:
+    """Three significant digits, and never an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def _around(
     share: float, error: float, source: Literal["timeline", "model"], of: Literal["step", "run"]
 ) -> Ceiling:

@@ -1,7 +1,7 @@
 """Each step takes longer than the one before."""
 
 from advisor.advice.finding import Finding, Kind
-from advisor.advice.rule import Family, Rule, percent
+from advisor.advice.rule import Family, Rule, percent, three_digits
 from advisor.profiles.derived.trends import grower, trends
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import Profile
@@ -53,8 +53,8 @@ class RisingStepTime(Rule):
         advice, line = _advice(profile, where, line)
         share = rise / 2 / (rising.first + rise / 2)  # of all steps watched, as it rose evenly
         return self.opportunity(
-            f"{_three(1e3 * rising.per_step)} us more in each step than in the last, {where}: "
-            f"{_three(rising.first)} ms became {_three(rising.last)} ms in {rising.steps} steps",
+            f"{three_digits(1e3 * rising.per_step)} us more in each step than in the last, {where}: "
+            f"{three_digits(rising.first)} ms became {three_digits(rising.last)} ms in {rising.steps} steps",
             self.timeline(share, ERROR),
             advice=advice,
             location=line,
@@ -80,8 +80,3 @@ def _advice(profile: Profile, where: str, line: Location | None) -> tuple[str, L
             variable.location or line,
         )
     return f"Find what becomes longer {where}: a list, a buffer, a history that each step visits whole.", line
-
-
-def _three(value: float) -> str:
-    """Three significant digits, and never an exponent."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
