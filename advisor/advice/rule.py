@@ -192,7 +192,7 @@ def percent(share: float) -> str:
 
 def three_digits(value: float) -> str:
     """Three significant digits, and never an exponent."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _around(
