@@ -1,12 +1,18 @@
 """The CPU computes with numbers that are too small to be normal."""
 
-from advisor.advice.finding import Finding, Kind
+from advisor.advice.finding import Finding, Kind, Severity
 from advisor.advice.rule import Family, Rule, percent
+from advisor.profiles.facts.observed import Denormals
 from advisor.profiles.facts.profile import Profile
 
 LEAST_SHARE = 0.01  # of one tensor's elements; set by experiment
 OF = {"parameter": "", "gradient": "the gradient of ", "state": "the optimizer's state of "}
 SLOWER = 1.3  # times, of a product with them; set by experiment
+LOST = 0.1  # of a weight, from where it is told although this processor is not slow with them; chosen
+HALF = 0.5  # of a weight: then most of a layer does nothing
+FLUSH = (
+    "Treat them as zero: `torch.set_flush_denormal(True)` right after importing torch; results change below"
+)
 
 
 class DenormalNumbers(Rule):
@@ -17,7 +23,9 @@ class DenormalNumbers(Rule):
     down. Treat them as zero with `torch.set_flush_denormal(True)` right after importing torch, before it
     starts its threads. What they contribute to a sum is below its rounding. The ceiling is the part of
     forward and backward that works on such tensors, times what a product with the worst of them took more,
-    and that of the update, times what its operations took more, as measured.
+    and that of the update, times what its operations took more, as measured. Processors differ: where
+    this one is not slow with them, a weight that is denormal by a tenth and more is told all the same, since
+    such weights add nothing to any sum and hardly learn, and the next processor may be slow.
     """
 
     family = Family.NUMERICS
@@ -25,8 +33,9 @@ class DenormalNumbers(Rule):
     on_traces = "values of parameters: a trace does not hold them"
     threshold = (
         f"{LEAST_SHARE:.0%} of a tensor denormal, and a product or an update with it {SLOWER} times slower "
-        "(set by experiment)"
+        f"(set by experiment), or {LOST:.0%} of a parameter"
     )
+    correctness = True
     knobs = ("flush_denormal",)
     explains = ("single_tensor_optimizer", "optimizer_bound")
 
@@ -42,6 +51,15 @@ class DenormalNumbers(Rule):
         what, slower = "a product", found.slowdown
         if found.update_slowdown > slower:
             what, slower = "an update", found.update_slowdown
+        if slower < SLOWER and found.kind == "parameter" and found.share >= LOST:
+            return self.diagnostic(
+                f"{said}: those weights add nothing; {what} with it is {slower:.1f} times as slow here",
+                kind=Kind.RISK,
+                severity=Severity.HIGH if found.share >= HALF else Severity.MEDIUM,
+                advice=f"{FLUSH} their rounding, and processors that compute such numbers slowly are spared. "
+                "Then see why these units get no gradient.",
+                evidence=_evidence(found),
+            )
         if slower < SLOWER:
             return self.passed(f"{said}; {what} with it is {slower:.1f} times as slow")
         share = phases.share("optimizer") * (1 - 1 / found.update_slowdown)
@@ -50,12 +68,15 @@ class DenormalNumbers(Rule):
         return self.opportunity(
             f"{said}: {what} with it is {slower:.1f} times as slow",
             self.modelled(share * found.tensors_share),
-            advice="Treat them as zero: `torch.set_flush_denormal(True)` right after importing torch; "
-            "results change below their rounding.",
-            evidence={
-                "denormal_share": round(found.share, 4),
-                "slowdown": round(found.slowdown, 2),
-                "update_slowdown": round(found.update_slowdown, 2),
-                "share_of_parameters": round(found.tensors_share, 4),
-            },
+            advice=f"{FLUSH} their rounding.",
+            evidence=_evidence(found),
         )
+
+
+def _evidence(found: Denormals) -> dict[str, float]:
+    return {
+        "denormal_share": round(found.share, 4),
+        "slowdown": round(found.slowdown, 2),
+        "update_slowdown": round(found.update_slowdown, 2),
+        "share_of_parameters": round(found.tensors_share, 4),
+    }

@@ -27,9 +27,6 @@ class Situation:
         place: Part of the line that the answer must name; empty where none is needed.
         never: Expressions that no title or advice of any finding may match.
         among: The answer comes among so many first findings: 1, or 2 where two answers are right.
-        unless: Expression for the passed check of a rule among the answers that tells why nothing is wrong
-        here:
-            not every processor has every fault.
         planned: Steps of the whole training.
         ranks: Whether it is started by torchrun.
         quick: Whether `make test` runs it live.
@@ -41,7 +38,6 @@ class Situation:
     place: str = ""
     never: tuple[str, ...] = ()
     among: int = 1
-    unless: str = ""
     planned: int = 1000
     ranks: bool = False
     quick: bool = False
@@ -99,7 +95,6 @@ SITUATIONS = (
         "denormal_weights",
         ("denormal_numbers",),
         says=(r"set_flush_denormal\(True\)",),
-        unless=r"1\.\d times as slow",
     ),
     Situation(
         "group_per_parameter",

@@ -40,12 +40,21 @@ def test_of_momenta_only_the_update_is_slow() -> None:
     assert ceiling is not None and ceiling.share == pytest.approx(0.2 * 0.9 * 0.95)
 
 
-def test_a_processor_that_does_not_mind_passes() -> None:
+def test_a_weight_of_which_most_does_nothing_is_told_on_a_processor_that_does_not_mind() -> None:
     finding = check(some(slowdown=1.1, update_slowdown=1.0))
-    assert (finding.state, finding.title) == (
-        State.PASSED,
-        "60 % of `2.weight` is denormal; a product with it is 1.1 times as slow",
+    assert (finding.state, finding.kind, finding.severity) == (State.DIAGNOSTIC, Kind.RISK, Severity.HIGH)
+    assert finding.title == (
+        "60 % of `2.weight` is denormal: those weights add nothing; "
+        "a product with it is 1.1 times as slow here"
     )
+    assert finding.ceiling is None and "set_flush_denormal(True)" in finding.advice
+    assert check(some(share=0.2, slowdown=1.0, update_slowdown=1.0)).severity is Severity.MEDIUM
+
+
+@pytest.mark.parametrize("facts", [{"share": 0.05}, {"kind": "state"}, {"kind": "gradient"}])
+def test_a_processor_that_does_not_mind_passes_elsewhere(facts: dict[str, Any]) -> None:
+    finding = check(some(slowdown=1.1, update_slowdown=1.0, **facts))
+    assert finding.state is State.PASSED and finding.title.endswith("a product with it is 1.1 times as slow")
 
 
 def test_a_processor_that_minds_them_in_updates_alone_is_told_so() -> None:
