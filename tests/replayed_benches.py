@@ -28,6 +28,7 @@ class ReplayedLine:
         self.lost_at: float | None = None
         self.asked: list[str] = []
         self.asked_at: list[float] = []  # of the tuner's clock
+        self.started: list[int] = []  # processes, once each was answered
         self.launcher = ReplayingLauncher(Target("module", "train"), folder, program=program)
         self._here = here
         self._answers: list[tuple[float, str]] = []
@@ -52,6 +53,7 @@ class ReplayedLine:
         self.asked.append(type(said).__name__)
         self.asked_at.append(self._here.now)
         answer = self._bench.answer(said)
+        self.started.append(self.launcher.launches)
         if answer is not None:
             self._answers.append((self.launcher.now, written(answer)))
 

@@ -55,6 +55,14 @@ def test_several_benches_find_the_same_in_less_time(benches: int, tmp_path: Path
     assert numbers == sorted(set(numbers)), "each trial counts once"
 
 
+def test_a_live_knob_is_raced_on_another_node_in_the_process_that_runs_there(tmp_path: Path) -> None:
+    others = engine(tmp_path, 2)
+    knobs: dict[str, list[int | str] | None] = {"num_threads": [1, 2, 4]}
+    replayed(program(0), tmp_path, engine=others, budget_s=3600.0, keep_batch=True, knobs=knobs)
+    line = others.lines["b"]
+    assert line.started[line.asked.index("RunRace")] == line.started[line.asked.index("Open")]
+
+
 def test_the_same_run_on_the_same_benches_says_the_same_again(tmp_path: Path) -> None:
     folders = tmp_path / "first", tmp_path / "second"
     for folder in folders:

@@ -13,6 +13,7 @@ from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, Estimate, betwee
 from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.comparing.ways import LIVE, SWITCHED
 from advisor.tuners.comparing.windows import KeptWindows, Window
+from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded, end
 from advisor.tuners.mechanisms.compiling import compiles
@@ -84,7 +85,7 @@ class Race:
         """The shared process, if it can be switched to the baseline: from now on the caller's to end."""
         if self._shared is not None:
             config, session = self._shared
-            if session.alive and self.arena.settled(config) == self.arena.settled(self.base):
+            if session.alive and self._settled(config) == self._settled(self.base):
                 self._shared, self._moved = None, bool(self.arena.switches)
                 return session
         self.close()
@@ -262,11 +263,15 @@ class Race:
             if config.get(name) != incumbent.get(name) or name not in of_incumbent
         }  # fmt: skip
 
+    def _settled(self, config: Configuration) -> dict[str, Value]:
+        """As of ``Arena``; knobs that it does not name are as in the baseline."""
+        return self.arena.settled({**self.base, **config})
+
     def _session(self, incumbent: Configuration) -> Running:
         """A running process whose settings are the incumbent's, but for what can be switched."""
         if self._shared is not None:
             config, session = self._shared
-            if session.alive and self.arena.settled(config) == self.arena.settled(incumbent):
+            if session.alive and self._settled(config) == self._settled(incumbent):
                 return session
             session.kill()
         session = self.arena.start(incumbent, 0)
