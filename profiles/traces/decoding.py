@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.profiles.traces.older import OPERATOR, SINCE, renamed
 from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 DETAILS = (
@@ -112,9 +113,12 @@ class _Categories(dict[str, int]):
     """Positions of the known categories; unknown ones are ``other``.
 
     Runtimes of other devices (``xpu_runtime``, ``mtia_runtime``, ...) count as that of CUDA: they launch.
+    Categories that older versions of torch wrote are kept once they were met.
     """
 
     def __missing__(self, key: str) -> int:
+        if key in SINCE:
+            return self.setdefault(key, self[SINCE[key]])
         return next((self[f"cuda{end}"] for end in ("_runtime", "_driver") if key.endswith(end)), 0)
 
 
@@ -202,10 +206,13 @@ class Columns:
         if len(again):
             self._doubled = len(again)
             columns = {name: np.delete(values, again) for name, values in columns.items()}
+        names = list(self._names)
+        if OPERATOR in self._categories:
+            renamed(names, columns["name"], columns["category"])
         distributed = info.get("distributedInfo")
         rank = distributed.get("rank") if isinstance(distributed, dict) else None
         return Trace(
-            names=list(self._names),
+            names=names,
             **{name: values for name, values in columns.items() if name != "detail"},
             threads=list(self._threads.texts),
             detail=columns["detail"] - 1,

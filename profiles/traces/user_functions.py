@@ -20,7 +20,11 @@ LIBRARY = re.compile(
 
 
 def places_of(trace: Trace, host: Host) -> tuple[Numbers, list[Location]]:
-    """For each event of the host the number of the innermost user function around it, or -1."""
+    """For each event of the host the number of the innermost user function around it, or -1.
+
+    Before torch 1.12 no Python functions were recorded, but with each operator the stack that it was called
+    from, innermost function first.
+    """
     places: list[Location] = []
     number = np.full(len(trace.names), -1, dtype=np.int32)
     functions = trace.of("python_function", "user_annotation")
@@ -32,7 +36,31 @@ def places_of(trace: Trace, host: Host) -> tuple[Numbers, list[Location]]:
             places.append(place)
     names = trace.name[host.rows]
     nearest = host.nearest(functions[host.rows] & (number[names] >= 0))
-    return np.where(nearest >= 0, number[names[nearest]], -1), places
+    found = np.where(nearest >= 0, number[names[nearest]], -1)
+    if trace.of("python_function").any():
+        return found, places
+    stacked = _of_stacks(trace, places)[trace.detail[host.rows]]
+    if not (stacked >= 0).any():
+        return found, places
+    calling = host.nearest(stacked >= 0)
+    stacked = np.where(stacked < 0, np.where(calling >= 0, stacked[calling], -1), stacked)
+    return np.where(found < 0, stacked, found), places
+
+
+def _of_stacks(trace: Trace, places: list[Location]) -> Numbers:
+    """For each detail, and last for none, the number of the place that its call stack gives, or -1."""
+    number = np.full(len(trace.details) + 1, -1, dtype=np.int32)
+    known: dict[Location, int] = {}
+    for position, detail in enumerate(trace.details):
+        stack = detail.get("Call stack")
+        frames = stack.split(";") if isinstance(stack, str) else ()
+        place = next(filter(None, map(user_place, frames)), None)
+        if place is not None:
+            at = known.setdefault(place, len(places))
+            if at == len(places):
+                places.append(place)
+            number[position] = at
+    return number
 
 
 def marked_place(name: str) -> Location | None:
