@@ -23,6 +23,7 @@ from pathlib import Path
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.roundings import Nudged
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
@@ -135,8 +136,8 @@ def judge(workload: str) -> Iterator[Judged]:
                 yield from judging.mistake(fault, script)
 
 
-def _nudged(arena: Arena, base: Mapping[str, Value]) -> gate.Nudged:
-    return gate.Nudged(lambda seed: gate.learn(arena, base, STEPS, nudge=seed).losses)
+def _nudged(arena: Arena, base: Mapping[str, Value]) -> Nudged:
+    return Nudged(lambda seed: gate.learn(arena, base, STEPS, nudge=seed).losses)
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Judging:
     workload: str
     profile: Profile
     known: gate.Reference
-    nudged: gate.Nudged
+    nudged: Nudged
 
     @property
     def has_dropout(self) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.roundings import Nudged
 from advisor.tuners.comparing.same_process import CannotRepeat, SameProcess
 from advisor.tuners.knob import Semantics
 from advisor.tuners.knobs import KNOBS
@@ -126,7 +127,7 @@ class _Both:
         space = build_space(KNOBS, self.profile, named=dict.fromkeys(live))
         self.arena.present, base, steps = space.own, space.present, self._steps
         fresh = gate.reference(self.arena, base, steps)
-        anew = gate.Nudged(lambda number: gate.learn(self.arena, base, steps, nudge=number).losses)
+        anew = Nudged(lambda number: gate.learn(self.arena, base, steps, nudge=number).losses)
         session = self.arena.start(base, 0)
         try:
             session.first_step()
@@ -136,7 +137,7 @@ class _Both:
             except (CannotRepeat, TrialFailed) as reason:
                 yield Compared(self.workload, "all", str(reason), "", None, steps)
                 return
-            repeated = gate.Nudged(process.nudged)
+            repeated = Nudged(process.nudged)
             changes = [(name, space.choices[name][1], NONE) for name in self._knobs(space.choices)]
             changes += [("", "", fault) for fault in FAULTS if fault != "no_dropout" or self._has_dropout]
             for name, value, fault in changes:

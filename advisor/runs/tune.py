@@ -247,15 +247,15 @@ class _Tuning:
             rejected = None if nominee == best.config else nominee
             self.trials.preface = "time is left: trying what was not reached"
             held = bench.arena.held.take(best.config)
-            nominee = self.search.go_on(best.config, _gain(best), deadline, rejected, held)
+            nominee = self.search.go_on(best.config, best.gain, deadline, rejected, held)
             self.trials.preface = ""
             self.stopped_by, bench.baseline.session = self.search.stopped_by, self.search.running
             nominee = self._with_batch(nominee)
-            more = self.search.score - _gain(best)
+            more = self.search.score - best.gain
             if nominee == best.config or more <= math.log1p(bench.settings.min_gain):
                 return
             outcome = self._decide(nominee)
-            if outcome.verdict == "change" and _gain(outcome) > _gain(best):
+            if outcome.verdict == "change" and outcome.gain > best.gain:
                 self._take(outcome)
         if not self.batch_asked:  # no time is left for it either, which is told
             self.search.paused = False
@@ -266,9 +266,9 @@ class _Tuning:
         """Seconds of a further confirmation: a short one, where much was confirmed, and what follows it."""
         bench, best = self.bench, self.outcome
         needed_s = reserve_s(bench.arena, bench.baseline, bench.settings)
-        if best.verdict != "change" or _gain(best) < LARGE:
+        if best.verdict != "change" or best.gain < LARGE:
             return needed_s
-        costs = ConfirmationCosts(bench, self.space.present, best.config, math.exp(_gain(best)))
+        costs = ConfirmationCosts(bench, self.space.present, best.config, math.exp(best.gain))
         return min(needed_s, costs.least_s() + BESIDE_S)
 
     def _decide(self, nominee: Configuration) -> Outcome:
@@ -392,10 +392,3 @@ class _Tuning:
             benches=bench_uses(self.bench),
             finished=finished,
         )
-
-
-def _gain(outcome: Outcome) -> float:
-    """Confirmed log ratio; 0 of the unchanged program."""
-    if outcome.verdict != "change" or outcome.decision is None:
-        return 0.0
-    return outcome.decision.estimate.estimate

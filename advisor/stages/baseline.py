@@ -15,8 +15,8 @@ from advisor.tuners.comparing.measure import Estimate, median, smallest_detectab
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
-from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.launching.session import SessionEnded, end
+from advisor.tuners.launching.rank_group import Running, end
+from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.fixed import check_applied

@@ -10,6 +10,7 @@ TRIALS = "faults/test_fault_trials.py::test_what_befalls_a_program_has_its_cause
 ONE = "faults/test_fault_trials.py::"
 SUPERVISE = "tuners/supervision/test_supervise.py::"
 LAUNCH = "tuners/launching/test_launch.py::"
+KILLED = "tuners/launching/test_killed_launch.py::"
 GROUP = "tuners/launching/test_group.py::"
 LIMITS = "faults/test_fault_limits.py::"
 NETWORK = "faults/test_fault_network.py::"
@@ -51,13 +52,13 @@ CASES = (
     Case(
         "F01", "SIGKILL of the tuner in a trial", "tree gone; `killed`, run once more",
         (f"{SIGNALS}test_a_tuner_killed_during_a_trial_leaves_it_to_be_run_once_more",
-         f"{LAUNCH}test_a_killed_tuner_leaves_no_process"),
+         f"{KILLED}test_a_killed_tuner_leaves_no_process"),
     ),
     Case(
         "F02", "SIGKILL of a launcher's command or its supervisor", "workers gone",
         ("tuners/launching/test_exec_launch.py::test_a_session_that_is_killed_ends_the_whole_command",
          f"{SIGNALS}test_a_killed_supervisor_costs_its_trial_alone",
-         f"{LAUNCH}test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on"),
+         f"{KILLED}test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on"),
     ),
     Case(
         "F03", "a rank SIGKILLs itself", "the rank is named",

@@ -16,13 +16,14 @@ from typing import Any, ClassVar
 from advisor.base.unit import Unit
 from advisor.profiles.derived.epochs import Epochs
 from advisor.tuners.comparing.ended_early import SLOTS, ended_early
-from advisor.tuners.comparing.excluded import disturbance, more_disturbed, refuse_collapse, set_apart
+from advisor.tuners.comparing.excluded import disturbance, refuse_collapse, set_apart
 from advisor.tuners.comparing.held import Held
 from advisor.tuners.comparing.measure import quad_log_ratio
 from advisor.tuners.comparing.one_window import fresh_window, switched_window
 from advisor.tuners.comparing.standby import Ahead, all_started
 from advisor.tuners.comparing.warm_up import warmed_up
 from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS, Ways
+from advisor.tuners.comparing.window_pair import window_pair
 from advisor.tuners.comparing.windows import HOPELESS, KeptWindows, Window
 from advisor.tuners.comparing.worker_starts import steps_before
 from advisor.tuners.knob import AnyKnob, Value
@@ -33,7 +34,6 @@ from advisor.tuners.supervision.failures import OutOfTime
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 SLOT_LIMIT_S = 0.5
-AGAIN = 3  # times at most that the more disturbed of two windows in fresh processes is measured anew
 MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
 DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
 
@@ -342,37 +342,7 @@ class Arena(Ways):
         kept: KeptWindows | None,
         take: Callable[[Mapping[str, Value]], Window],
     ) -> Duel:
-        windows: dict[int, Window] = {}
-
-        def measure(arm: int) -> None:
-            config = second if arm else first
-            if arm == 0 and 1 in windows and how == WINDOWS:
-                windows[1] = self.held.make_room(windows[1])
-            windows[arm] = take(config)
-            self.excluded.update(set_apart([windows[arm].slot]))
-            if kept is not None:
-                kept.keep(config, windows[arm])
-
-        for arm in (1, 0) if swapped else (0, 1):
-            known = kept.of(first) if kept is not None and arm == 0 else None
-            if known is None:
-                measure(arm)
-            else:
-                windows[arm] = known
-        again = AGAIN if how == WINDOWS else 1  # workers of a process that repeats itself run ahead
-        for _ in range(again if self.timed else 0):  # where all are disturbed, they are taken as they come
-            reason = disturbance([windows[0].slot], [windows[1].slot], self.threads)
-            if reason is None:
-                break
-            self.excluded[reason] += 1
-            arm = more_disturbed([windows[0].slot], [windows[1].slot])
-            before = windows[arm]
-            measure(arm)
-            if more_disturbed([before.slot], [windows[arm].slot]):
-                windows[arm] = before
-                if kept is not None:
-                    kept.keep(second if arm else first, before)
-        base, candidate = windows[0], windows[1]
+        base, candidate = window_pair(self, how, (first, second), swapped, kept, take)
         if self.timed:
             refuse_collapse((first, second), ([base.slot], [candidate.slot]))
         return Duel(

@@ -3,20 +3,19 @@
 Both run the same first steps from the same seed. The yardstick is the baseline's own: the same seed
 again, and two other seeds. Bounds by semantics are those of knobs.md, section 5.
 
-Training can make a difference of one rounding grow beyond any fixed bound: one of 1e-7 in the losses of a
-ResNet-18 was 1e-4 after one update, 2e-2 after three and 5e-2 in the mean of twenty. So where a change that
-may only reorder roundings starts with the right loss and gradients, the baseline is run once more from
-weights that are moved by a few roundings (``Nudged``), which shows step by step how far that grows in this
-very run. The first updates tell most: roundings have not grown yet, and a mistake is there in full.
+Where a change that may only reorder roundings starts with the right loss and gradients, nudged runs of the
+baseline show how far roundings grow in this very run (``roundings.py``).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Literal
 
+from advisor.tuners.comparing import roundings
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.roundings import CLOSE, LEAST_TELLING, Growth, Nudged, relative, relative_each
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
@@ -36,17 +35,9 @@ DRAWING = frozenset({
 })  # fmt: skip
 """Knobs under which a model with dropout draws other masks."""
 TRAJECTORY = 2.0**-6  # relative, of the mean difference over the first steps under fewer bits
-NUDGES = 3  # runs with nudged weights at most: one of them may miss what makes differences grow
-CLOSE = 5e-6  # relative, of one loss: 40 roundings of float32, which need no nudged run to be believed
-BEYOND_NUDGE = 10.0
-"""Times the largest distance of the nudged runs up to a step. On ten programs, changes that only reorder
-roundings came to 6.2 times at most, a learning rate that is 1 % too high to 25 times at least."""
-MEAN_BEYOND_NUDGE = 3.0  # the same for the mean over all steps, which varies less: 2.1 times were seen
-OF_SEED_NOISE = 0.05  # a step tells as long as nudges allow no more than this part of what another seed makes
 OTHER_DRAWS = (
     "; it draws other random numbers of the same distribution, so losses can be alike and not the same"
 )
-LEAST_TELLING = 2  # the second loss is the first that an update has made
 
 
 @dataclass(frozen=True)
@@ -87,104 +78,12 @@ class Reference:
     @property
     def repeat_noise(self) -> float:
         """Mean relative difference of the same seed run twice."""
-        return _distance(self.losses, self.again)
+        return roundings.distance(self.losses, self.again)
 
     @property
     def seed_noise(self) -> float:
         """Largest mean relative difference between the baseline's seeds; 0 when all are equal."""
-        return max((_distance(self.losses, other) for other in self.seeds), default=0.0)
-
-
-@dataclass
-class Nudged:
-    """Losses of the baseline from nudged weights: run when first asked for, and kept.
-
-    Attributes:
-        run: Gives the losses of a run by its number, from 1.
-        affordable: Whether there is time for one more.
-        losses: Those of the runs made so far.
-        problem: Why no more could be run; empty if they could.
-    """
-
-    run: Callable[[int], Sequence[float]]
-    affordable: Callable[[], bool] = lambda: True
-    losses: list[Sequence[float]] = field(default_factory=list)
-    problem: str = ""
-
-    def __iter__(self) -> Iterator[Sequence[float]]:
-        self.problem = ""
-        for number in range(NUDGES):
-            if number == len(self.losses) and not self._add():
-                return
-            yield self.losses[number]
-
-    def _add(self) -> bool:
-        if not self.affordable():
-            self.problem = "no time was left"
-            return False
-        try:
-            self.losses.append(self.run(len(self.losses) + 1))
-        except TrialFailed as failed:
-            self.problem = failed.failure.message
-            return False
-        return True
-
-
-class Growth:
-    """How far roundings grow in a run, step by step: what its nudged runs have shown so far.
-
-    Attributes:
-        apart: Largest relative distance of a nudged loss from the baseline's, up to and with each step.
-        mean: Largest mean over all steps.
-    """
-
-    def __init__(self, baseline: Reference, steps: int) -> None:
-        self._losses = baseline.losses[:steps]
-        self._most = max(CLOSE, OF_SEED_NOISE * baseline.seed_noise)
-        self.apart = [0.0] * len(self._losses)
-        self.mean = 0.0
-
-    def add(self, losses: Sequence[float]) -> None:
-        """Count one more run; a loss that is not finite is infinitely far, a missing one counts nothing."""
-        each = [
-            distance if math.isfinite(distance) else math.inf
-            for distance in relative_each(self._losses, losses)
-        ]
-        self.mean = max(self.mean, sum(each) / max(1, len(each)))
-        reached = list(accumulate(each + [0.0] * (len(self.apart) - len(each)), max))
-        self.apart = list(map(max, self.apart, reached))
-
-    @property
-    def telling(self) -> int:
-        """How many of the first steps tell a mistake from roundings."""
-        return sum(BEYOND_NUDGE * grown <= self._most for grown in self.apart)
-
-    def beyond(self, apart: Sequence[float]) -> str | None:
-        """Where a run that is ``apart`` from the baseline goes beyond roundings; ``None`` if nowhere."""
-        for step, (distance, grown) in enumerate(zip(apart, self.apart, strict=False), start=1):
-            if distance > max(CLOSE, BEYOND_NUDGE * grown):
-                return f"that of step {step} by {distance:.1g}, {self._nudge(grown)}"
-        mean = sum(apart) / len(apart)
-        return None if mean <= max(CLOSE, MEAN_BEYOND_NUDGE * self.mean) else self._nudge(self.mean)
-
-    def explain(self, apart: Sequence[float]) -> str:
-        """Why a run that is ``apart`` from the baseline is right."""
-        telling = min(self.telling, len(apart))
-        early, grown = max(apart[:telling]), self.apart[telling - 1]
-        if telling == len(apart):
-            return f"no step by more than {early:.1g}, {self._nudge(grown)}"
-        return (
-            f"it grows from roundings: up to step {telling} by {early:.1g} at most, {self._nudge(grown)}; "
-            f"after that, two runs of the original differ as much ({self.mean:.2g} in the mean)"
-        )
-
-    def hidden(self) -> str:
-        """Why not even the first update can be told."""
-        grown = self.apart[min(LEAST_TELLING, len(self.apart)) - 1]
-        return f"a mistake could not be told from roundings: in the first two steps {self._nudge(grown)}"
-
-    def _nudge(self, grown: float) -> str:
-        return f"weights moved by a few roundings by {grown:.1g}"
+        return max((roundings.distance(self.losses, other) for other in self.seeds), default=0.0)
 
 
 def reference(arena: Arena, base: Mapping[str, Value], steps: int = STEPS) -> Reference:
@@ -293,8 +192,8 @@ def judge(
     if not finite:
         return Verdict("not_checked", "the baseline's own losses are not finite")
     count = min(len(candidate), len(baseline.losses))
-    distance = _distance(baseline.losses, candidate)
-    first = _relative(baseline.losses[0], candidate[0])
+    distance = roundings.distance(baseline.losses, candidate)
+    first = relative(baseline.losses[0], candidate[0])
     told = f"losses of the first {count} steps differ by {distance:.2g} relative"
     noise = f"run twice unchanged: {baseline.repeat_noise:.1g}"
     if baseline.seeds:
@@ -332,7 +231,7 @@ def _against_nudged(
     apart = relative_each(baseline.losses, candidate)
     if max(apart) <= CLOSE:
         return fixed
-    growth = Growth(baseline, len(apart))
+    growth = Growth(baseline.losses, len(apart), baseline.seed_noise)
     for losses in chain([baseline.again], nudged):
         growth.add(losses)
         if growth.telling < min(LEAST_TELLING, len(apart)):
@@ -357,10 +256,10 @@ def _wrong_gradient(
     if not norms or not baseline.norms or not all(baseline.norms):
         return None
     first, again, *others = (each[0] for each in baseline.norms)
-    bound = max(FIRST_NORM[semantics], 2 * _relative(first, again))
+    bound = max(FIRST_NORM[semantics], 2 * relative(first, again))
     if own_draws:
-        bound = max([bound, *(2 * _relative(first, other) for other in others)])
-    difference = _relative(first, norms[0])
+        bound = max([bound, *(2 * relative(first, other) for other in others)])
+    difference = relative(first, norms[0])
     if difference <= bound:
         return None
     return f"the norm of the first gradients differs by {difference:.1g} relative; allowed were {bound:.1g}"
@@ -393,22 +292,3 @@ def widest(semantics: Sequence[Semantics]) -> Semantics:
     """The semantics that allows most, ``exact`` for none."""
     order = list(Semantics)
     return max(semantics, key=order.index, default=Semantics.EXACT)
-
-
-def _distance(first: Sequence[float], second: Sequence[float]) -> float:
-    differences = relative_each(first, second)
-    if not differences:
-        return 0.0
-    finite = [difference for difference in differences if math.isfinite(difference)]
-    return sum(finite) / len(finite) if finite else math.inf
-
-
-def relative_each(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """Relative difference of each pair, as far as both go."""
-    return [_relative(a, b) for a, b in zip(first, second, strict=False)]
-
-
-def _relative(reference_value: float, value: float) -> float:
-    if reference_value == value or (math.isnan(reference_value) and math.isnan(value)):
-        return 0.0
-    return abs(value - reference_value) / max(abs(reference_value), abs(value), 1e-12)

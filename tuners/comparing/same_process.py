@@ -12,7 +12,8 @@ Another seed stands for other random numbers and another order of the batches; t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from advisor.tuners.comparing.gate import CLOSE, SEEDS, Growth, Learning, Reference, relative_each
+from advisor.tuners.comparing.gate import SEEDS, Learning, Reference
+from advisor.tuners.comparing.roundings import CLOSE, Growth, relative_each
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.rank_group import RankGroup, Running
 from advisor.tuners.launching.session import SessionEnded
@@ -138,7 +139,7 @@ class SameProcess:
             return "run twice from one state, it gave other losses"
         if max(apart, default=0.0) <= CLOSE:
             return None
-        growth = Growth(Reference(first.losses, first.losses, ()), len(apart))
+        growth = Growth(first.losses, len(apart))
         growth.add(self._run(self.base, nudge=1).losses)
         beyond = growth.beyond(apart)
         return None if beyond is None else f"run twice from one state, its losses differ, {beyond}"

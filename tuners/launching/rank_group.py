@@ -355,3 +355,12 @@ Running = Session | RankGroup
 """A trial that runs, in one process or in several."""
 
 Start = Callable[..., Running]
+
+
+def end(session: Running) -> None:
+    """End a process in its own way if it can: its outcome says which files and connections it used."""
+    try:
+        if session.alive:
+            session.stop()
+    except (TrialFailed, SessionEnded):
+        session.kill()

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from advisor.base.fault_points import hit
 from advisor.tuners.launching.children import ChildrenLook
@@ -35,9 +35,6 @@ from advisor.tuners.trial.messages import (
     TrialOutcome,
 )
 from advisor.tuners.trial.spec import TrialSpec
-
-if TYPE_CHECKING:
-    from advisor.tuners.launching.rank_group import Running
 
 TICK_S = 0.5  # how often a wait looks up; rarer than a core would notice
 STOP_GRACE_S = 10.0  # after the outcome is written
@@ -380,15 +377,6 @@ class Session:
             self._launcher.end_orphans()
         elif self._ended.stuck:
             self._launcher.stuck(self._ended.stuck)
-
-
-def end(session: "Running") -> None:
-    """End a process in its own way if it can: its outcome says which files and connections it used."""
-    try:
-        if session.alive:
-            session.stop()
-    except (TrialFailed, SessionEnded):
-        session.kill()
 
 
 def answered(message: SlotMeasured) -> SlotMeasured:

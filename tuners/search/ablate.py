@@ -13,8 +13,8 @@ from advisor.tuners.comparing.excluded import refuse_collapse
 from advisor.tuners.comparing.measure import Estimate, moderated
 from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
 from advisor.tuners.knob import Value
-from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.launching.session import SessionEnded, end
+from advisor.tuners.launching.rank_group import Running, end
+from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space

@@ -14,8 +14,8 @@ from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.comparing.ways import LIVE, SWITCHED
 from advisor.tuners.comparing.windows import KeptWindows, Window
 from advisor.tuners.knob import Value
-from advisor.tuners.launching.rank_group import Running
-from advisor.tuners.launching.session import SessionEnded, end
+from advisor.tuners.launching.rank_group import Running, end
+from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration

@@ -1,6 +1,5 @@
 """``advisor plan``: what other numbers of ranks would give, without torch."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -8,18 +7,16 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from advisor.base.errors import EnvironmentProblem, UsageError, clean
+from advisor.base.errors import UsageError, clean
 from advisor.cli import EXIT_CODES, values
 from advisor.cli.common import DEBUG, NO_COLOR, formats, whole_number
 from advisor.cli.configuration import Form
 from advisor.cli.options import SCRIPT_ARGUMENTS, Command, problems_of, setting
-from advisor.cli.output import tell, warn, width, write
-from advisor.cli.tables import table
+from advisor.cli.output import warn, write
 
 if TYPE_CHECKING:
     from advisor.planning.network import Network
-    from advisor.planning.plan import Batch, Plan
-    from advisor.planning.whole import Whole
+    from advisor.planning.plan import Batch
 
 HELP = """Predict what other numbers of ranks would give, with an interval and the reason.
 
@@ -203,6 +200,7 @@ def command(
     problems.raise_any()
     if len(given) == 1 and _holds_layouts(given[0]):
         return _plan_layouts(ctx, given[0])
+    from advisor.cli.planned import shown_plan, write_plan
     from advisor.planning.convergence import read_convergence
     from advisor.planning.goal import Goal, present_batch, samples_of
     from advisor.planning.goodput_batch import goodput_places
@@ -274,9 +272,9 @@ def command(
     fitting = [] if memory is None else memory.table(asked)
     whole = Whole.of(plans, fitting, deadline_hours=deadline, spend=spend)
     if out is not None:
-        _write_to(Path(out), whole)
+        write_plan(Path(out), whole)
         return 0
-    write(_shown(whole, format or "text"))
+    write(shown_plan(whole, format or "text"))
     return 0
 
 
@@ -329,49 +327,6 @@ def _is_result(name: str) -> bool:
     return name.endswith(".json") or Path(name).is_dir()
 
 
-def _shown(whole: "Whole", format: Literal["text", "json", "md", "html"]) -> str:
-    if format == "json":
-        return json.dumps(whole.as_json(), indent=2, allow_nan=False) + "\n"
-    if format == "html":
-        from advisor.report.plan_page import render_plan
-
-        return render_plan(whole)
-    from advisor.report.lines import wrapped
-    from advisor.report.plan_lines import memory_lines, memory_rows, render_whole
-
-    if format == "md":
-        return render_whole(whole)
-    shown = []
-    for plan in whole.plans:
-        name = f"Strategy {clean(plan.predictions[0].strategy)}\n\n" if len(whole.plans) > 1 else ""
-        shown.append(name + _text(plan))
-    if whole.memory:
-        said = wrapped([f"- {line}" for line in memory_lines(whole.memory)], width())
-        shown.append("Memory of one rank\n" + table(memory_rows(whole.memory), width()) + "\n" + said)
-    if whole.choices:
-        shown.append("What to take\n\n" + "".join(f"- {line}\n" for line in whole.choices))
-    if whole.compared:
-        shown.append("Strategies compared\n\n" + "".join(f"- {row.sentence}\n" for row in whole.compared))
-    return "\n".join(shown)
-
-
-def _write_to(folder: Path, whole: "Whole") -> None:
-    """Write ``plan.html``, ``plan.json`` and ``plan.md``."""
-    from advisor.base.atomic_file import write_atomically
-
-    contents = {f"plan.{kind}": _shown(whole, kind) for kind in ("html", "json", "md")}
-    try:
-        folder.mkdir(exist_ok=True)
-        for name, content in contents.items():
-            write_atomically(folder / name, content)
-    except OSError as error:
-        raise EnvironmentProblem(
-            f"cannot write to {clean(str(folder))}", cause=clean(error.strerror or str(error))
-        ) from None
-    for name in contents:
-        tell(f"Wrote {clean(str(folder / name))}")
-
-
 def _require_sources(names: tuple[str, ...]) -> None:
     hint = "`advisor plan points.csv --ranks 1,2,4,8,16`"
     if not names:
@@ -381,23 +336,3 @@ def _require_sources(names: tuple[str, ...]) -> None:
             f"got an unexpected extra argument ({clean(names[1])})",
             hint="one points file, or results of one program",
         )
-
-
-def _text(plan: "Plan") -> str:
-    from advisor.report import plan_lines as lines
-    from advisor.report.lines import wrapped
-
-    columns = width()
-    parts = [wrapped([lines.answer(plan), ""], columns), table(lines.rows(plan), columns)]
-    parts.append("\n" + table([row[:-1] for row in lines.cost_rows(plan)], columns))
-    parts.append("\n" + wrapped([f"- {line}" for line in lines.note_lines(plan)], columns))
-    parts.append("\nParts of a step (model, scaled to it)\n" + table(lines.part_rows(plan), columns))
-    for title, told in (
-        ("It rests on", lines.basis_lines(plan)),
-        (lines.LAWS_TITLE, lines.law_lines(plan)),
-        ("How such predictions did on public programs", lines.record_lines(plan)),
-        ("What else", lines.last_lines(plan)),
-    ):
-        if told:
-            parts.append(f"\n{title}\n" + wrapped([f"- {line}" for line in told], columns))
-    return "".join(parts)

@@ -9,7 +9,7 @@ from advisor.result import wording
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming import clock_ratios, unconfirmed
-from advisor.stages.confirming.compile_cost import break_even_steps
+from advisor.stages.confirming.compiling import Compiling
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.judged_numbers import judged_numbers
@@ -23,7 +23,6 @@ from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import MIN_INSTANCES, moderated
-from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.race import check_outcome
 from advisor.tuners.search.record import TrialRecord
@@ -58,6 +57,10 @@ class Confirmation:
     elsewhere: LearningElsewhere | None = None
 
     @cached_property
+    def _compiling(self) -> Compiling:
+        return Compiling(self.bench, self.space, self.trials)
+
+    @cached_property
     def _lasting(self) -> Lasting:
         return Lasting(self.bench.arena, lambda peak: self._memory_problem((peak,)) is not None)
 
@@ -84,7 +87,7 @@ class Confirmation:
             if not winner.changed(present):
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
-            winner = self._paid_back(winner, outcome)
+            winner = self._compiling.paid_back(winner, outcome)
             self._check_and_confirm(winner, outcome)
         except OutOfTime:
             outcome.reason = unconfirmed.no_room(self._described(nominee))
@@ -96,7 +99,7 @@ class Confirmation:
         return outcome
 
     def _costs(self, config: Configuration) -> ConfirmationCosts:
-        compile_s = self.trials.first_compile_s(config) if self._adds_compiling(config) else None
+        compile_s = self._compiling.first_s(config)
         speed = math.exp(max(0.0, self.gain))
         return ConfirmationCosts(self.bench, self.space.present, config, speed, compile_s or 0.0)
 
@@ -116,28 +119,6 @@ class Confirmation:
         reducing = Reducing(self.bench, self.space, nominee, leading, known, number, end, self._worth)
         return reducing.reduced(outcome)
 
-    def _paid_back(self, winner: Configuration, outcome: Outcome) -> Configuration:
-        """Without compiling where that cannot be won back in the steps to come: the rest is worth having."""
-        alone = outcome.contributions.get("execution")
-        cost_s = self.trials.first_compile_s(winner) if self._adds_compiling(winner) else None
-        if cost_s is None or self._for_memory or (planned := self._planned_steps) is None:
-            return winner
-        without = self.space.without(winner, "execution")
-        if alone is None:  # the only change is weighed once confirmed; others must not pay for it
-            little = cost_s <= self.bench.settings.min_gain * planned * self.bench.baseline.step_s
-            if little or not without.changed(self.space.present):
-                return winner
-            outcome.reason = outcome.rejected["execution"] = f"{wording.UNWEIGHED} within {planned} steps"
-            return without
-        changed, known = winner.changed(self.space.present), outcome.contributions
-        gains = [each.estimate for name, each in known.items() if name in changed]
-        ratio, whole = math.exp(alone.estimate), math.exp(sum(gains))
-        steps = break_even_steps(cost_s, self.bench.baseline.step_s, whole=whole, alone=ratio)
-        if steps is not None and steps <= planned:
-            return winner
-        outcome.reason = outcome.rejected["execution"] = f"{wording.UNPAID} within {planned} steps"
-        return without
-
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
         costs = self._costs(winner)
@@ -148,7 +129,7 @@ class Confirmation:
         outcome.numerics = found.verdicts
         outcome.winner_peaks = found.peaks
         outcome.rejected.update(found.rejected)
-        if self._adds_compiling(found.config):
+        if self._compiling.adds(found.config):
             outcome.compile_s = found.compile_s
         if not found.config.changed(self.space.present):
             what = "its answers" if outcome.reference is None else "the numbers drift"
@@ -252,7 +233,7 @@ class Confirmation:
         numbers: PairNumerics | None = None,
         begun: FreshPairs | None = None,
     ) -> None:
-        if self._adds_compiling(winner):
+        if self._compiling.adds(winner):
             outcome.compile_s = (
                 max(outcome.compile_s or 0.0, self.trials.first_compile_s(winner) or 0.0) or None
             )
@@ -320,8 +301,8 @@ class Confirmation:
             outcome.reason = unconfirmed.why(self._described(winner), decision, gain, processes.disturbed)
         elif record.state == "failed":
             outcome.reason = record.message
-        elif self._unpaid_compile(winner, outcome):
-            outcome.reason = f"{wording.UNPAID} within {self._planned_steps} steps"
+        elif self._compiling.unpaid(winner, outcome):
+            outcome.reason = f"{wording.UNPAID} within {self._compiling.planned_steps} steps"
         elif outcome.tails is not None and (objection := outcome.tails.objection(level)):
             outcome.reason = f"{self._described(winner)}: {objection}"
         else:
@@ -360,7 +341,7 @@ class Confirmation:
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
             check_outcome(record)
-            adds = self._adds_compiling(record.config)
+            adds = self._compiling.adds(record.config)
             seconds = duel.second_outcome.compile.seconds if adds else 0.0
             if outcome.compile_s and seconds:  # the gate's run has filled the cache
                 outcome.compile_warm_s = min(outcome.compile_warm_s or seconds, seconds)
@@ -383,28 +364,6 @@ class Confirmation:
         if limit is not None and peak > limit:
             return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
         return None
-
-    @property
-    def _planned_steps(self) -> int | None:
-        """Within which compiling must pay; whoever names how to execute need not mean this one launch."""
-        run = self.bench.baseline.profile.run
-        own = None if run is None or "execution" in self.space.named else run.training_steps
-        return own if self.bench.settings.steps_planned is None else self.bench.settings.steps_planned
-
-    def _unpaid_compile(self, winner: Configuration, outcome: Outcome) -> bool:
-        planned = self._planned_steps
-        if self._for_memory:  # which is bought with time
-            return False
-        if planned is None or not self._adds_compiling(winner):
-            return False
-        steps = outcome.break_even_steps(self.bench.baseline.step_s)
-        return steps is None or steps > planned
-
-    def _adds_compiling(self, config: Configuration) -> bool:
-        """Whether it compiles what the baseline does not."""
-        return compiles(config) and any(
-            self.bench.arena.knobs[name].compiles for name in config.changed(self.space.present)
-        )
 
     def _described(self, config: Configuration) -> str:
         changed = config.changed(self.space.present)

@@ -10,6 +10,7 @@ from typing import Protocol
 from advisor.stages.bench import MeasuredBench
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.retrying import once_more
+from advisor.tuners.comparing.roundings import Nudged
 from advisor.tuners.comparing.same_process import CannotRepeat, SameProcess, switchable
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
@@ -58,7 +59,7 @@ class Yardstick:
     """
 
     reference: gate.Reference
-    nudged: gate.Nudged
+    nudged: Nudged
     loader_is_live: bool
 
 
@@ -273,7 +274,7 @@ class NumericsGate:
             self._leave(reason.failure.message if isinstance(reason, TrialFailed) else str(reason))
             return None
         assert self._process is not None
-        return Yardstick(reference, gate.Nudged(self._process.nudged, self._affordable), loader_is_live=False)
+        return Yardstick(reference, Nudged(self._process.nudged, self._affordable), loader_is_live=False)
 
     def _of_running(self) -> gate.Reference | None:
         """The program as it is in the process that runs already; ``None`` where that is dead or worn.
@@ -326,7 +327,7 @@ class NumericsGate:
         self.bench.progress.say(f"comparing the numbers of the first {steps} steps")
         return Yardstick(
             there.reference() if there else once_more(lambda: gate.reference(arena, base, steps)),
-            gate.Nudged(lambda seed: self._in_fresh(base, seed, once=True).losses, self._affordable),
+            Nudged(lambda seed: self._in_fresh(base, seed, once=True).losses, self._affordable),
             loader_is_live=self.bench.launcher.target.kind in ("script", "module"),
         )
 

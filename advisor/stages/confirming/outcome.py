@@ -51,6 +51,13 @@ class Outcome:
     tails: RequestTails | None = None
     unchanged_ms: list[float] = field(default_factory=list)
 
+    @property
+    def gain(self) -> float:
+        """Confirmed log ratio; 0 of the unchanged program."""
+        if self.verdict != "change" or self.decision is None:
+            return 0.0
+        return self.decision.estimate.estimate
+
     def told(self, present: Configuration) -> str:
         """What is recommended in place of the program as it is, and how much faster that was."""
         changes = ", ".join(f"{name}={value}" for name, value in self.config.changed(present).items())

@@ -25,6 +25,7 @@ from advisor.stages.confirming.numerics import MIN_LEARNING_STEPS
 from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Duel
+from advisor.tuners.comparing.roundings import CLOSE, LEAST_TELLING, Growth, Nudged, relative_each
 from advisor.tuners.comparing.same_process import switchable
 from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Semantics, Value
@@ -202,10 +203,10 @@ class PairNumerics:
 
         Of one with nudged weights that is its first loss alone: from then on the nudge grows.
         """
-        apart = gate.relative_each(at_first, first.losses)
-        again = gate.relative_each(first.losses, second.losses) if self._exact else []
+        apart = relative_each(at_first, first.losses)
+        again = relative_each(first.losses, second.losses) if self._exact else []
         most = max(apart[:1]) if self._rounding else max([*apart, *again])
-        if not most <= (gate.REASSOCIATION if self._rounding else gate.CLOSE):
+        if not most <= (gate.REASSOCIATION if self._rounding else CLOSE):
             raise InDoubt(f"the program, started twice from one seed, gives losses that differ by {most:.1g}")
         peaks = first.peak_bytes, second.peak_bytes
         if self._exact:
@@ -229,7 +230,7 @@ class PairNumerics:
         Raises:
             InDoubt: They could.
         """
-        grown = gate.Nudged(_no_more, lambda: False, [nudged.losses]) if self._rounding else None
+        grown = Nudged(_no_more, lambda: False, [nudged.losses]) if self._rounding else None
         verdict = gate.judge(
             reference,
             candidate.losses,
@@ -241,10 +242,10 @@ class PairNumerics:
         if verdict.verdict == "drifts":
             raise InDoubt(verdict.reason)
         if grown is not None and verdict.verdict == "within_noise":
-            growth = gate.Growth(reference, len(candidate.losses))
+            growth = Growth(reference.losses, len(candidate.losses), reference.seed_noise)
             growth.add(nudged.losses)
-            close = max(gate.relative_each(reference.losses, candidate.losses)) <= gate.CLOSE
-            if not close and (grown.problem or growth.telling < gate.LEAST_TELLING):
+            close = max(relative_each(reference.losses, candidate.losses)) <= CLOSE
+            if not close and (grown.problem or growth.telling < LEAST_TELLING):
                 raise InDoubt("one run from nudged weights does not show how far roundings grow")
         return verdict
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from advisor.tuners.comparing.duel import AGAIN, Arena, Duel
+from advisor.tuners.comparing.duel import Arena, Duel
 from advisor.tuners.comparing.excluded import disturbance, more_disturbed, set_apart
 from advisor.tuners.comparing.memory_duel import MemoryArena
 from advisor.tuners.comparing.ways import WINDOWS
+from advisor.tuners.comparing.window_pair import AGAIN
 from advisor.tuners.comparing.windows import Window
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from advisor.tuners.comparing.gate import NUDGES, Nudged, Reference, judge, own_draws, widest
+from advisor.tuners.comparing.gate import Reference, judge, own_draws, widest
+from advisor.tuners.comparing.roundings import NUDGES, Nudged
 from advisor.tuners.knob import Semantics
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 

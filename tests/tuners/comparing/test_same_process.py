@@ -11,6 +11,7 @@ from looping import Looping, Program, Wrong, learned_anew, training
 from torch import nn
 
 from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.roundings import Nudged
 from advisor.tuners.comparing.same_process import CannotRepeat, SameProcess, switchable
 from advisor.tuners.knob import Refused, Semantics, Value
 from advisor.tuners.knobs import KNOBS
@@ -88,7 +89,7 @@ Learn = Callable[[Mapping[str, Value]], gate.Learning]
 
 
 def judged(
-    candidates: Candidates, reference: gate.Reference, nudged: gate.Nudged, learn: Learn
+    candidates: Candidates, reference: gate.Reference, nudged: Nudged, learn: Learn
 ) -> list[tuple[str, str]]:
     """What is said of each candidate; ``right`` where it does not matter how far roundings show."""
     said: list[tuple[str, str]] = []
@@ -116,7 +117,7 @@ def judged_anew(make: Callable[[int], Program], candidates: Candidates) -> list[
     runs = [anew(PRESENT), anew(PRESENT), *(anew(PRESENT, seed=seed) for seed in gate.SEEDS)]
     first, again, *others = (run.losses for run in runs)
     reference = gate.Reference(first, again, tuple(others), norms=tuple(run.grad_norms for run in runs))
-    nudged = gate.Nudged(lambda number: anew(PRESENT, nudge_seed=number).losses)
+    nudged = Nudged(lambda number: anew(PRESENT, nudge_seed=number).losses)
     return judged(candidates, reference, nudged, anew)
 
 
@@ -137,7 +138,7 @@ def test_one_process_and_fresh_ones_come_to_the_same_verdicts(name: str) -> None
     assert judged_anew(PROGRAMS[name], candidates) == expected
     with looping(PROGRAMS[name](0)) as session:
         process = SameProcess(session, PRESENT, STEPS)
-        reference, nudged = process.reference(), gate.Nudged(process.nudged)
+        reference, nudged = process.reference(), Nudged(process.nudged)
         assert judged(candidates, reference, nudged, process.learn) == expected
         assert process.still_repeats()
 

@@ -1,27 +1,21 @@
-"""A trial is started, answers, and ends with the right cause; nothing of it is left, whoever is killed."""
+"""A trial is started, answers, and ends with the right cause."""
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import textwrap
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
-from supervised import marked, until
+from launched_targets import Make, a_launcher, a_script, a_workload
+from supervised import until
 from warm import Warm
 from warm_trials import WarmSubprocess
 
 from advisor.tuners.launching import zygote
-from advisor.tuners.launching.launch import Launcher, StuckProcess
 from advisor.tuners.launching.session import Session, SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.isolation import Coverage, probe
-from advisor.tuners.supervision.process_tree import children, is_subreaper, living_since
+from advisor.tuners.supervision.process_tree import is_subreaper
 from advisor.tuners.trial.messages import TellFacts
 from advisor.tuners.trial.spec import Target
 
@@ -30,60 +24,10 @@ pytestmark = [
     pytest.mark.usefixtures("no_process_remains"),
 ]
 
-Make = Callable[..., Target]
-SCRIPT = """
-import os, time
-import torch
-model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-def at_step(step):
-{body}
-for step in range({steps}):
-    optimizer.zero_grad()
-    model(torch.ones(8, 4)).sum().backward()
-    optimizer.step()
-    at_step(step)
-"""
-WORKLOAD = """
-import os, time
-import torch
-from advisor.workloads.workload import Workload
-
-class Items(torch.utils.data.Dataset):
-    def __len__(self): return 4096
-    def __getitem__(self, index):
-{item}
-        return torch.ones(4), torch.ones(2)
-
-workload = Workload(
-    model=lambda: torch.nn.Linear(4, 2), dataset=Items, loss=torch.nn.functional.mse_loss,
-    optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), batch_size=8, num_workers={workers},
-)
-"""
-
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
-def indented(code: str, by: int) -> str:
-    return textwrap.indent(textwrap.dedent(code).strip(), " " * by)
-
-
-def a_script(folder: Path, body: str = "pass", steps: int = 100_000) -> Target:
-    (folder / "train.py").write_text(SCRIPT.format(body=indented(body, 4), steps=steps))
-    return Target("script", str(folder / "train.py"), cwd=str(folder))
-
-
-def a_workload(folder: Path, item: str = "pass", workers: int = 0) -> Target:
-    (folder / "small.py").write_text(WORKLOAD.format(item=indented(item, 8), workers=workers))
-    return Target("workload", str(folder / "small.py"), cwd=str(folder))
-
-
-def a_launcher(target: Target, folder: Path) -> Launcher:
-    (folder / "study").mkdir()
-    return Launcher(target, folder / "study", device="cpu")
 
 
 def failure_of(target: Target, folder: Path, *, steps: int = 5) -> tuple[Failure, Path]:
@@ -299,107 +243,3 @@ def test_a_setting_of_the_environment_reaches_every_process_that_has_it(
         session.slot(3)
         assert (session.last.applied, session.last.refused) == (("malloc",), {})
         session.kill()
-
-
-LEAVES_A_CHILD = """
-    import subprocess
-    told = f'sleeper-{os.getsid(0)}'
-    if not os.path.exists(told):
-        sleeper = subprocess.Popen(['sleep', '300'], start_new_session=True)
-        open(told, 'a').write(f'{sleeper.pid}\\n')
-"""
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(a_script, id="script"),
-        pytest.param(a_workload, id="forked", marks=pytest.mark.long),
-        pytest.param(partial(a_workload, workers=2), id="forked with workers"),
-    ],
-)
-def test_what_a_killed_supervisor_leaves_is_ended_while_other_trials_live_on(
-    make: Make, tmp_path: Path, no_process_remains: str
-) -> None:
-    others = set(children(os.getpid()))
-    bystander = subprocess.Popen(["sleep", "300"], start_new_session=True)
-    with a_launcher(make(tmp_path, LEAVES_A_CHILD), tmp_path) as launcher:
-        other, other_trial = a_running_session(launcher)
-        session, trial = a_running_session(launcher)
-        sleeper, other_sleeper = (psutil.Process(sleeper_of(pid, tmp_path)) for pid in (trial, other_trial))
-        os.kill(psutil.Process(trial).ppid(), signal.SIGKILL)
-        with pytest.raises(TrialFailed) as raised:
-            session.slot(100_000, limit_s=60)
-        assert raised.value.failure == Failure("killed", "its supervisor was killed from outside")
-        assert living_since(sleeper.pid) is None and living_since(trial) is None
-        assert len(other.slot(3).step_s) == 3
-        assert other_sleeper.is_running() and bystander.poll() is None
-        other.stop()
-    assert is_subreaper() is False
-    left = [pid for pid in children(os.getpid()) if pid not in others]
-    assert [process.pid for process in marked(no_process_remains)] == [bystander.pid] == left
-    bystander.kill()
-    bystander.wait()
-
-
-def a_running_session(launcher: Launcher) -> tuple[Session, int]:
-    """A session after a few steps, and the pid of its trial."""
-    session = launcher.start(1, {}, {})
-    assert isinstance(session, Session)
-    known = set(launcher.adoption.sessions)
-    session.first_step()
-    session.slot(2)
-    (trial,) = launcher.adoption.sessions - known
-    return session, trial
-
-
-def sleeper_of(trial: int, folder: Path) -> int:
-    file = folder / f"sleeper-{trial}"
-    until(lambda: file.exists() and file.read_text().endswith("\n"))
-    return int(file.read_text().split()[0])
-
-
-A_TUNER = """
-import sys, time
-from pathlib import Path
-from advisor.tuners.launching.launch import Launcher
-from advisor.tuners.trial.spec import Target
-kind, name = sys.argv[1:]
-with Launcher(Target(kind, name, cwd='.'), Path('study').absolute(), device='cpu') as launcher:
-    session = launcher.start(1, {}, {})
-    session.first_step()
-    session.slot(2)
-    print('running', flush=True)
-    session.slot(10**9, limit_s=10**9)
-"""
-
-
-@pytest.mark.parametrize(
-    ("make", "fewest"),
-    [
-        pytest.param(a_script, 3, id="script", marks=pytest.mark.long),
-        pytest.param(partial(a_workload, workers=2), 7, id="forked"),
-    ],
-)
-def test_a_killed_tuner_leaves_no_process(
-    make: Make, fewest: int, tmp_path: Path, no_process_remains: str
-) -> None:
-    target = make(tmp_path)
-    (tmp_path / "study").mkdir()
-    command = [sys.executable, "-c", A_TUNER, target.kind, target.name]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as tuner:
-        assert tuner.stdout is not None and tuner.stdout.readline() == "running\n"
-        assert len(marked(no_process_remains)) >= fewest
-        tuner.kill()
-    until(lambda: not marked(no_process_remains), 60)
-
-
-def test_what_no_signal_ends_keeps_the_launcher_from_starting_more(tmp_path: Path) -> None:
-    (tmp_path / "study").mkdir()
-    with Launcher(
-        Target("script", "train.py", cwd=str(tmp_path)), tmp_path / "study", measures_on="CPU 0"
-    ) as launcher:
-        launcher.stuck(2)
-        launcher.stuck(1)
-        with pytest.raises(StuckProcess, match=r"2 processes of a trial did not end .* measured on CPU 0"):
-            launcher.start(1, {}, {})

@@ -11,6 +11,7 @@ from torch import nn
 from advisor.profiles.events import Run
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
+from advisor.tuners.comparing.roundings import NUDGES, Nudged
 from advisor.tuners.knob import Refused, Semantics
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
@@ -106,7 +107,7 @@ def test_another_layout_is_not_accused_where_rounding_grows_and_mistakes_still_a
     with an_arena(tmp_path / "right") as arena:
         baseline, other = gate.learn(arena, base, STEPS), gate.learn(arena, base, STEPS, seed_offset=1)
         layout = gate.learn(arena, {"channels_last": "on"}, STEPS)
-        nudges = [gate.learn(arena, base, STEPS, nudge=seed) for seed in range(1, gate.NUDGES + 1)]
+        nudges = [gate.learn(arena, base, STEPS, nudge=seed) for seed in range(1, NUDGES + 1)]
     mistakes: list[gate.Learning] = []
     for changed in ({"scale": 1.01}, {"rate": 1.01 * RATE}):
         with an_arena(tmp_path / "-".join(changed), **changed) as wrong:
@@ -120,7 +121,7 @@ def test_another_layout_is_not_accused_where_rounding_grows_and_mistakes_still_a
         """Of the layout without and with nudged runs, and of the mistakes, after so many steps."""
         losses = first(count, baseline)
         known = gate.Reference(losses, losses, (first(count, other),))
-        nudged = gate.Nudged(lambda seed: first(count, nudges[seed - 1]))
+        nudged = Nudged(lambda seed: first(count, nudges[seed - 1]))
         return [
             gate.judge(
                 known, first(count, each), Semantics.ROUNDING, own_draws=False, nudged=yardstick
