@@ -103,7 +103,7 @@ def accept(
         if kernel.saturated:
             return Acceptance("refused", "kernel", kernel.told, shown, own, kernel)
     if semantics in FIXED_BOUNDS:
-        return _by_bound(shown, own, FIXED_BOUNDS[semantics])
+        return _by_bound(shown, own, semantics, max_loss)
     if scores is not None and scores.per_sample:
         return _by_metric(shown, own, kernel, scores, max_loss)
     if scores is not None:
@@ -114,15 +114,25 @@ def accept(
     return _by_flips(shown, own, kernel, max_loss)
 
 
-def _by_bound(shown: Agreement, own: Agreement | None, fixed: float) -> Acceptance:
-    """By how far roundings may move outputs."""
-    bound = max(fixed, TIMES_OWN * own.relative_rms if own else 0.0)
+def _by_bound(shown: Agreement, own: Agreement | None, semantics: Semantics, max_loss: float) -> Acceptance:
+    """By how far roundings may move outputs, and how seldom they may turn a label or token into another."""
+    bound = max(FIXED_BOUNDS[semantics], TIMES_OWN * own.relative_rms if own else 0.0)
     told = (
         f"outputs for {shown.samples} samples differ by {shown.relative_rms:.2g} relative; "
         f"allowed are {bound:.2g}"
     )
-    passed = shown.relative_rms <= bound
-    return Acceptance("accepted" if passed else "refused", "agreement", told, shown, own)
+    if shown.relative_rms > bound:
+        return Acceptance("refused", "agreement", told, shown, own)
+    tolerated = max_loss if semantics is Semantics.ROUNDING else 0.0
+    count = shown.other_values
+    if count <= max(tolerated * shown.samples, TIMES_OWN * own.other_values if own else 0.0):
+        return Acceptance("accepted", "agreement", told, shown, own)
+    told = f"whole numbers or text differ in the outputs for {count} of {shown.samples} samples"
+    if at_least(count, shown.samples) > tolerated:
+        return Acceptance("refused", "agreement", f"{told}; {tolerated:.2%} are tolerated", shown, own)
+    needed = max(shown.samples + 1, samples_for_none(max_loss))
+    reason = f"{told}; to tell them from {tolerated:.2%} takes about {needed:,} samples"
+    return Acceptance("not_decidable", "agreement", reason, shown, own, samples_needed=needed)
 
 
 def _by_metric(

@@ -29,6 +29,7 @@ class Agreement:
         flip_share: Share of all decisions that changed.
         flips_at_most: Upper bound of their share at 99 %.
         divergence: Mean Kullback-Leibler divergence in nats; ``None`` without values per class.
+        other_values: Samples in which whole numbers or text differ, such as labels and tokens.
     """
 
     samples: int
@@ -38,6 +39,7 @@ class Agreement:
     flip_share: float | None = None
     flips_at_most: float | None = None
     divergence: float | None = None
+    other_values: int = 0
 
 
 def agreement(baseline: Sequence[Output], candidate: Sequence[Output]) -> Agreement:
@@ -52,9 +54,10 @@ def agreement(baseline: Sequence[Output], candidate: Sequence[Output]) -> Agreem
     distances = [_distance(path, pairs) for path, leaf in baseline[0].items() if leaf.floating]
     rms = max((each[0] for each in distances), default=0.0)
     largest = max((each[1] for each in distances), default=0.0)
+    others = sum(_has_other_values(own, other) for own, other in pairs)
     where = decider(baseline[0])
     if where is None:
-        return Agreement(len(pairs), rms, largest)
+        return Agreement(len(pairs), rms, largest, other_values=others)
     flipped = [flips(where, own, other) for own, other in pairs]
     changed = independent_flips(flipped)
     each_divergence = [divergence(where, own, other) for own, other in pairs]
@@ -67,6 +70,7 @@ def agreement(baseline: Sequence[Output], candidate: Sequence[Output]) -> Agreem
         float(np.mean(np.concatenate(flipped))),
         at_most(changed, len(pairs)),
         float(np.mean(known)) if known else None,
+        others,
     )
 
 
@@ -75,6 +79,14 @@ def relative_rms(baseline: Sequence[Output], candidate: Sequence[Output]) -> flo
     pairs = list(zip(baseline, candidate, strict=True))
     return max(
         (_distance(path, pairs)[0] for path, leaf in baseline[0].items() if leaf.floating), default=0.0
+    )
+
+
+def _has_other_values(own: Output, other: Output) -> bool:
+    """Whether a leaf that roundings do not change by little holds something else."""
+    return any(
+        not leaf.floating and not np.array_equal(leaf.values, other[path].values)
+        for path, leaf in own.items()
     )
 
 

@@ -89,14 +89,19 @@ class Server:
             return self._model(*args, **kwargs)
 
     def take(self, command: TakeOutputs) -> OutputsTaken:
-        """The outputs for samples of one part, each alone, unheard by the clock."""
+        """The outputs for samples of one part, unheard by the clock, each with random numbers of its own.
+
+        The program's random numbers go on as if nothing had been asked.
+        """
+        import torch
+
         kept, metric = KeptOutputs(), self._workload.metric
         places = () if self._samples is None else getattr(self._samples, command.part)
         if command.reference and not self._reference.known:
             places = ()
         self._reference.answers = command.reference
         began, scored = time.perf_counter(), metric is not None
-        with self._unheard():
+        with self._unheard(), torch.random.fork_rng():
             for group in self._groups(places[: command.most]):
                 if len(kept.keys) and time.perf_counter() - began > command.limit_s:
                     break
@@ -153,8 +158,11 @@ class Server:
 
     def _answers(self, group: Sequence[tuple[int, Any]]) -> list[tuple[int, Any, Any]]:
         """Place, output and target of each sample, answered together where that can be taken apart again."""
+        import torch
+
         items = [item for _, item in group]
         batch, count = self._collate(items), len(items)
+        torch.manual_seed(group[0][0])
         if count == 1:
             return [(group[0][0], self.answer(batch), target_of(batch))]
         outputs = taken_apart(self.answer(batch), count, padded_lengths(items, batch))

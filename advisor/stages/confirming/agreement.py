@@ -9,6 +9,7 @@ from advisor.stages.confirming.numerics import Numerics
 from advisor.tuners.accuracy.acceptance import MAX_LOSS, Acceptance, Scores, accept
 from advisor.tuners.accuracy.agreement import agreement
 from advisor.tuners.accuracy.outputs import Output, flattened
+from advisor.tuners.accuracy.validity import invalid
 from advisor.tuners.comparing import gate
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.launching.rank_group import Running
@@ -27,7 +28,8 @@ WIDEST = (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION, Semantics.TR
 COMMON = 0.5  # of inputs, below which a changed program is asked what the unchanged one was
 REPEATS = 1e-3  # relative difference of a model to itself; sums in another order are below 1e-5 in float32
 NOTHING_COMMON = "its inputs are others in every run, so outputs cannot be compared"
-DEPENDS = "asked the same twice it answers otherwise, and its inputs are others in every run"
+NO_SAMPLES = "the dataset has no samples that could be set apart to compare its answers on"
+DEPENDS = "asked the same twice it answers otherwise, so that nothing tells what a change does to it"
 
 
 @dataclass
@@ -53,10 +55,13 @@ class AgreementCheck:
         Raises:
             TrialFailed: A process failed.
         """
-        self._inputs = ""
+        self._inputs, self._dealt = "", False
         self._limit_s = max(LEAST_S, self.share * self.bench.room_s / TAKEN)
         self._most = MOST
         self._own = self._outputs(self.space.present, 2)[:2]
+        if self._dealt and not self._repeats(self._common()):
+            # one that remembers what it was asked answers alike from the start of a process
+            self._own[1] = self._outputs(self.space.present, 1)[0]
         # of the change no more than it can stand beside
         self._most = max(1, min((len(each.keys) for each in self._own), default=0))
         found = Numerics(winner)
@@ -88,12 +93,12 @@ class AgreementCheck:
         semantics = max(kinds, key=WIDEST.index)
         other, reference = self._outputs(config, 1, reference=semantics is Semantics.PRECISION)
         own, again = self._own
-        places = {key: place for place, key in enumerate(other.keys)}
-        common = [key for key in own.keys if key in places and key in again.keys]
-        if len(common) < COMMON * len(own.keys) and not self._inputs and self._ask_the_same():
+        common = self._common(other)
+        comparable = len(common) >= COMMON * len(own.keys) and self._repeats(common)
+        if not comparable and not self._inputs and not self._dealt and self._ask_the_same():
             return self._judge(config, found, name)
-        if not common or (self._inputs and not self._repeats(common)):
-            reason = DEPENDS if common else NOTHING_COMMON
+        if not self._repeats(common):
+            reason = DEPENDS if common else NO_SAMPLES if self._dealt else NOTHING_COMMON
             found.verdicts[name] = gate.Verdict("not_checked", reason)
             return Acceptance("not_decidable", "agreement", reason)
         by_reference = set(reference.keys)
@@ -134,10 +139,19 @@ class AgreementCheck:
         self._own = self._outputs(self.space.present, 2)[:2]
         return True
 
+    def _common(self, *others: KeptOutputs) -> list[str]:
+        """Samples that the program as it is has answered twice, and others too."""
+        own, *rest = *self._own, *others
+        known = [set(each.keys) for each in rest]
+        return [key for key in own.keys if all(key in keys for keys in known)]
+
     def _repeats(self, common: Sequence[str]) -> bool:
         """Whether the unchanged program answers the same when it is asked the same."""
         own, again = (_leaves(each, common) for each in self._own)
-        return agreement(own, again).relative_rms <= REPEATS
+        if not common or invalid(own, again):
+            return False
+        found = agreement(own, again)
+        return found.relative_rms <= REPEATS and found.other_values <= self.max_loss * found.samples
 
     def _outputs(
         self, config: Mapping[str, Value], times: int, *, reference: bool = False
@@ -157,6 +171,7 @@ class AgreementCheck:
             for number in range(times + reference):
                 answer, outputs = self._take(session, number, number == times)
                 kept.append(outputs)
+                self._dealt = answer.available is not None
                 if answer.available is None and times > 1 and not self._inputs:
                     break  # its next requests are others
             session.slot(1, drop=0)  # says what declined
@@ -184,7 +199,8 @@ class AgreementCheck:
 def _verdict(judged: Acceptance) -> gate.Verdict:
     if judged.verdict != "accepted":
         return gate.Verdict("drifts" if judged.verdict == "refused" else "not_checked", judged.reason)
-    same = judged.agreement is not None and judged.agreement.relative_rms == 0
+    found = judged.agreement
+    same = found is not None and found.relative_rms == 0 and not found.other_values
     return gate.Verdict("identical" if same else "within_noise", judged.reason)
 
 

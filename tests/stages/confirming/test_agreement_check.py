@@ -36,7 +36,7 @@ class Scripted(AgreementCheck):
     wrong: tuple[str, ...] = ()
 
     def _outputs(self, *_: Any, **__: Any) -> list[Any]:
-        return []
+        return [KeptOutputs(), KeptOutputs()]
 
     def _judge(self, config: Configuration, found: Numerics, name: str = "") -> Acceptance:
         changed = config.changed(PRESENT)
@@ -79,14 +79,37 @@ class Timed(AgreementCheck):
 
 
 def test_keeping_outputs_takes_a_share_of_what_is_left_and_no_more_than_can_be_compared() -> None:
-    bench = SimpleNamespace(
-        room_s=100.0,
-        arena=SimpleNamespace(
-            knobs={name: SimpleNamespace(meaning=lambda _: Semantics.ROUNDING) for name in ALL}
-        ),
-    )
-    check = Timed(bench, SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
+    check = Timed(_bench(), SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
     check.asked = []
     found = check.run(ALL)
     assert check.asked == [(MOST, SHARE * 100.0 / TAKEN), (9, SHARE * 100.0 / TAKEN)]
     assert found.config == ALL and "9 samples" in found.verdicts[""].reason
+
+
+class Forgetful(Timed):
+    """The program as it is answers otherwise each time; one that only remembers, from the start again."""
+
+    starts_over: bool
+
+    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+        self._dealt = True
+        self.asked.append((times, 0.0))
+        first = 0.0 if self.starts_over else float(len(self.asked))
+        keys = [str(place) for place in range(9)]
+        return [KeptOutputs(keys, [[1.0 + first + number]] * 9) for number in range(times)]
+
+
+@pytest.mark.parametrize(("starts_over", "verdict"), [(True, "identical"), (False, "not_checked")])
+def test_a_program_that_answers_otherwise_each_time_is_compared_from_its_start_or_not_at_all(
+    starts_over: bool, verdict: str
+) -> None:
+    check = Forgetful(_bench(), SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
+    check.asked, check.starts_over = [], starts_over
+    found = check.run(ALL)
+    assert found.verdicts[""].verdict == verdict
+    assert bool(found.config.changed(PRESENT)) == starts_over
+
+
+def _bench() -> SimpleNamespace:
+    knobs = {name: SimpleNamespace(meaning=lambda _: Semantics.ROUNDING) for name in ALL}
+    return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs))

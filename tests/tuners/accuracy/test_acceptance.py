@@ -63,6 +63,24 @@ def test_a_baseline_that_does_not_repeat_itself_widens_the_bound() -> None:
     assert said.verdict == "accepted" and said.own is not None
 
 
+@pytest.mark.parametrize(
+    ("semantics", "changed", "verdict"),
+    [
+        (Semantics.EXACT, 0, "accepted"),
+        (Semantics.EXACT, 1, "refused"),
+        (Semantics.ROUNDING, 1, "accepted"),
+        (Semantics.ROUNDING, 3, "not_decidable"),
+        (Semantics.ROUNDING, 60, "refused"),
+    ],
+)
+def test_labels_and_tokens_are_compared_where_only_roundings_may_differ(
+    semantics: Semantics, changed: int, verdict: str
+) -> None:
+    own = [flattened({"tokens": np.array([[3, 5, number]]), "text": "so"}) for number in range(100)]
+    other = [flattened({"tokens": np.array([[3, 6, number]]), "text": "so"}) for number in range(changed)]
+    assert accept(own, other + own[changed:], semantics).verdict == verdict
+
+
 def test_a_nan_is_refused_before_anything_else() -> None:
     own = _logits(3)
     broken = [*own[:2], flattened(np.full((1, 5), np.nan))]

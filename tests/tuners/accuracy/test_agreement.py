@@ -54,3 +54,9 @@ def test_without_a_sample_nothing_is_compared() -> None:
 
 def _each(rows: torch.Tensor) -> list[Output]:
     return [flattened(row[None]) for row in rows]
+
+
+def test_labels_that_differ_are_counted_by_the_sample() -> None:
+    own = [flattened({"label": number, "score": 0.5}) for number in range(4)]
+    shown = agreement(own, [flattened({"label": 0, "score": 0.5})] * 4)
+    assert (shown.other_values, shown.relative_rms) == (3, 0)
