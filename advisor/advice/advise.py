@@ -31,8 +31,8 @@ def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
 
     Returns:
         All findings in report order: severity, kind (correctness risk, waste, headroom, other risk), lower
-        end of the ceiling; causes before the symptom that they explain, if they are large enough; passed,
-        not applicable, errors.
+        end of the ceiling; causes before the symptom that they explain, if they are large enough, and such
+        symptoms behind all else of their severity; passed, not applicable, errors.
     """
     disturbed = disturbances(profile)
     findings = {name: _examine(rule, profile, disturbed) for name, rule in rules.items()}
@@ -57,6 +57,29 @@ def in_order(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Fin
             if symptoms and places[cause.rule] > min(symptoms):
                 ordered.pop(places[cause.rule])
                 ordered.insert(min(symptoms), cause)
+    return _symptoms_behind(ordered, rules, causes)
+
+
+def _symptoms_behind(
+    ordered: list[Finding], rules: Mapping[str, Rule], causes: Iterable[Finding]
+) -> list[Finding]:
+    """A symptom of which the cause is told, and no cause itself, stands behind all else of its severity."""
+    told = {
+        symptom.rule
+        for cause in causes
+        for symptom in ordered
+        if symptom.fired and not symptom.explains and _covers(cause, symptom)
+        and cause.rule in rules and symptom.rule in rules[cause.rule].explains
+    }  # fmt: skip
+    for symptom in [each for each in reversed(ordered) if each.rule in told]:
+        others = [
+            place for place, each in enumerate(ordered)
+            if each.fired and each.rule not in told
+            and SEVERITIES.index(each.severity) <= SEVERITIES.index(symptom.severity)
+        ]  # fmt: skip
+        if others and max(others) > ordered.index(symptom):
+            ordered.remove(symptom)
+            ordered.insert(max(others), symptom)
     return ordered
 
 

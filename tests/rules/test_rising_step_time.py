@@ -1,10 +1,13 @@
+from typing import Any
+
+import pytest
 from builders import a_loader, a_profile
 from growing_profiles import a_growing_profile, read
 
 from advisor.advice.advise import advise
 from advisor.advice.finding import Kind, Severity, State
-from advisor.profiles.facts.growing import GrowingVariable
-from advisor.profiles.facts.observed import HotSpot, Location, StepSeries
+from advisor.profiles.facts.growing import GrowingVariable, Readings
+from advisor.profiles.facts.observed import HostFacts, HotSpot, Location, StepSeries
 from advisor.rules import RULES
 from advisor.rules.rising_step_time import RisingStepTime
 
@@ -38,6 +41,25 @@ def test_a_list_that_grows_meanwhile_is_named() -> None:
 def test_a_rise_of_a_few_percent_passes_with_its_number() -> None:
     finding = RisingStepTime().check(a_growing_profile(read("step", lambda step: 10 + 0.002 * step)))
     assert finding.state is State.PASSED and finding.title == "steps became 9.3 % slower in 465 steps"
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ({}, State.PASSED),
+        ({"variables": [GrowingVariable("history", 1.0, LINE)]}, State.DIAGNOSTIC),
+        ({"host": None}, State.OPPORTUNITY),
+    ],
+    ids=["alone", "beside a list that grows", "without other programs"],
+)
+def test_a_rise_within_a_few_steps_beside_other_programs_is_theirs(
+    facts: dict[str, Any], state: State
+) -> None:
+    steps = tuple(range(20, 44, 2))
+    readings = Readings("step", steps, tuple(200.0 + 60 * step for step in steps))
+    facts = {"host": HostFacts(other_cpus=1.0), **facts}
+    findings = {each.rule: each for each in advise(a_growing_profile(readings, **facts), RULES)}
+    assert findings["rising_step_time"].state is state
 
 
 def test_steps_of_several_sizes_are_not_compared() -> None:
