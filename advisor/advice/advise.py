@@ -68,7 +68,7 @@ def _symptoms_behind(
         symptom.rule
         for cause in causes
         for symptom in ordered
-        if symptom.fired and not symptom.explains and _covers(cause, symptom)
+        if symptom.fired and not symptom.explains and _covers(cause, symptom, EXPLAINED)
         and cause.rule in rules and symptom.rule in rules[cause.rule].explains
     }  # fmt: skip
     for symptom in [each for each in reversed(ordered) if each.rule in told]:
@@ -203,11 +203,11 @@ def _explaining(finding: Finding, rule: Rule, findings: Mapping[str, Finding]) -
     return dataclasses.replace(finding, explains=symptom)
 
 
-def _covers(cause: Finding, symptom: Finding) -> bool:
+def _covers(cause: Finding, symptom: Finding, least: float = TOO_SMALL) -> bool:
     """Whether the cause is large enough for the symptom: a pause of 2 % does not explain half of a step."""
     if cause.ceiling is None or symptom.ceiling is None:
         return cause.severity is not Severity.LOW or symptom.severity is Severity.LOW
-    return cause.ceiling.share >= TOO_SMALL * symptom.ceiling.share
+    return cause.ceiling.share >= least * symptom.ceiling.share
 
 
 def _unless_explained(rule: Rule, finding: Finding, findings: Iterable[Finding]) -> Finding:

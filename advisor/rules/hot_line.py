@@ -4,6 +4,7 @@ from collections import defaultdict
 from pathlib import PurePath
 
 from advisor.advice.finding import Finding, Kind
+from advisor.advice.named_calls import instead_of
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.asking_lines import asks
 from advisor.profiles.derived.eligibility import share_of_step
@@ -59,16 +60,20 @@ class HotLine(Rule):
         line = _calls_of(profile, place)
         what = f"{calls:.0f} operators are called there" if calls else "no operator is called there"
         name = f"{PurePath(place.file).name}:{place.line}"
+        call = next((s.call for s in profile.hotspots if s.call and _same(s.location, place)), "")
+        at = f"{name}, in `{call}`" if call else name
         within = ", called by backward" * any(s.inner and s.location == place for s in profile.hotspots)
         return self.opportunity(
-            f"{percent(lines[place])} of each step is at {name}{within}, beside large operators: {what}",
+            f"{percent(lines[place])} of each step is at {at}{within}, beside large operators: {what}",
             self.timeline(lines[place], NEEDED),
             kind=Kind.HEADROOM if in_calls else self.kind,
-            advice=f"Look at what {name} does in each step: do it less often, "
+            advice=instead_of(call, name)
+            or f"Look at what {name} does in each step: do it less often, "
             + ("or in fewer, larger operators." if in_calls else "or outside of the loop."),
             location=place,
             evidence={
                 "operators_per_step": round(calls, 1),
+                "call": call,
                 "functions": list(line.functions) if line is not None else [],
                 "function_calls_per_step": line.calls if line is not None else None,
                 "lines": {

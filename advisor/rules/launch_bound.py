@@ -1,8 +1,11 @@
 """Starting operators takes longer than running them."""
 
+from collections import Counter
+
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.eligibility import CAPTURING, clean_step_ms
+from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import DeviceFacts, Window
 
@@ -11,6 +14,8 @@ LAUNCH_SHARE = 0.03  # of the step; TensorFlow's profiler
 SHORT_KERNELS = 0.5  # of all kernels shorter than their launch; Holistic Trace Analysis counts them
 UPDATE_SHARE = 0.10  # of the step, from where its form is worth a change, as for `optimizer_bound`
 DISPATCH_SHARE = 0.30  # of the step, on a CPU; set by experiment
+BY_ENGINE = ("backward", "optimizer")  # whose operators no line of the program calls itself
+MOST = 0.5  # of the operators called, for a line or the update to be where to begin
 
 
 class LaunchBound(Rule):
@@ -77,6 +82,7 @@ class LaunchBound(Rule):
             title,
             self.modelled(share),
             advice=_advice(profile, window, on_gpu=False),
+            location=_calling_most(window),
             knobs=self._knobs(profile),
             evidence={
                 "operators_per_step": round(window.dispatches, 1),
@@ -95,7 +101,22 @@ def _updates_much(profile: Profile) -> bool:
     return profile.phases is None or profile.phases.share("optimizer") >= UPDATE_SHARE
 
 
+def _calling_most(window: Window) -> Location | None:
+    """The line that calls most operators, beside those that start backward or the update."""
+    calls: Counter[Location] = Counter()
+    for op in window.ops:
+        if op.location is not None and op.phase not in BY_ENGINE:
+            calls[op.location] += round(op.calls)
+    place, most = calls.most_common(1)[0] if calls else (None, 0)
+    return place if most >= MOST * window.dispatches else None
+
+
 def _advice(profile: Profile, window: Window, *, on_gpu: bool) -> str:
+    line = None if on_gpu else _calling_most(window)
+    if line is not None:
+        return (
+            f"Have {line} do what it does in fewer, larger operators, or less often: it calls most of them."
+        )
     if window.single_tensor_updates and _updates_much(profile):
         return (
             "Update all parameters in one operator: pass `fused=True` to the optimizer, "

@@ -12,6 +12,7 @@ from advisor.profiles.facts.profile import Profile, StepPhases
 THRESHOLD = 0.05  # of the step; set by experiment
 FEW = 2  # times that the same is computed in a step, where it is no loop that does
 LEAST_SHARE = 0.02  # of its phase, of a line that is counted
+LEAST_PART = 0.1  # of its calls: fewer are equal by chance, as rows of a batch may be. Chosen, not measured
 
 
 class RepeatedWork(Rule):
@@ -43,7 +44,9 @@ class RepeatedWork(Rule):
         lines = [
             line
             for line in profile.line_calls
-            if line.repeated_share >= LEAST_SHARE and not asks(profile, line.location)
+            if line.repeated_share >= LEAST_SHARE
+            and (line.repeated_across or line.repeated >= LEAST_PART * line.calls)
+            and not asks(profile, line.location)
         ]
         share = _share(lines, phases)
         said = f"{percent(share)} of each step computes again what it has"
@@ -92,6 +95,8 @@ def _advice(line: LineCalls, within: int) -> str:
         )
     if line.repeated_across == 0 and line.calls <= FEW * (line.calls - line.repeated):
         return f"Keep what the first call gives, and use it again: {line.location} makes it twice in a step."
+    if line.repeated_across == 0 and line.repeated == line.calls:
+        return f"Use what the step computed before: all that {line.location} makes was made earlier in it."
     if within >= line.repeated_across and line.repeated < line.calls:  # else nothing of it is ever new
         return (
             f"Compute it once in front of the loop around {line.location}, and use the result in each turn."

@@ -19,14 +19,20 @@ CHECKS = ("norm", "isnan", "isinf", "isfinite")
 """Those that `torch._foreach_norm` replaces: a norm is finite only where all of its tensor is."""
 
 
+ELEMENTS = ("__getitem__", "__setitem__")
+"""With these a loop goes through the elements of one tensor, of which one indexed call changes all."""
+
+
 class TensorLoop(LineRule):
     """A loop calls a small operation for each tensor of a list: each costs microseconds, whatever its size.
 
     Averages of weights, target networks, gradients that are scaled or clipped by hand are such loops: some
     hundred parameters make some thousand calls a step. Collect the tensors once and give the list to one
     call, `torch._foreach_lerp_(averages, parameters, 0.001)`; `torch.optim.swa_utils.AveragedModel` with
-    `get_ema_multi_avg_fn` keeps an average so, `torch.nn.utils.clip_grad_norm_` clips so. Loops in which a
-    call needs the result of the one before are told apart. The ceiling is all the time of these calls.
+    `get_ema_multi_avg_fn` keeps an average so, `torch.nn.utils.clip_grad_norm_` clips so. A loop over the
+    elements of one tensor, as for a table of counts or a one-hot encoding, is one indexed call. Loops in
+    which a call needs the result of the one before are told apart. The ceiling is all the time of these
+    calls.
     """
 
     family = Family.HOST
@@ -49,7 +55,7 @@ class TensorLoop(LineRule):
         return self.opportunity(
             f"{said}: {worst.calls} calls of {names} at {worst.location}",
             self.timeline(share),
-            advice=f"Give the whole list to one call in place of {worst.location}: {_instead(worst)}.",
+            advice=_advice(worst),
             location=worst.location,
             evidence={"calls": worst.calls, "turns": worst.turns, "functions": list(worst.functions)},
         )
@@ -57,8 +63,18 @@ class TensorLoop(LineRule):
 
 def _is_loop(line: LineCalls) -> bool:
     """Whether a line changes or checks many tensors, each on its own."""
-    listed = any(name in OF_LISTS + CHECKS for name in line.functions)
+    listed = any(name in (*OF_LISTS, *CHECKS, "__setitem__") for name in line.functions)
     return listed and line.turns >= TURNS and line.turns >= FREE * line.chain and not line.graphed
+
+
+def _advice(line: LineCalls) -> str:
+    if any(name in ELEMENTS for name in line.functions):
+        return (
+            f"Change all elements at {line.location} by one indexed call, with all indices as tensors: "
+            "`table.index_put_((rows, columns), values, accumulate=True)`; counts are "
+            "`torch.bincount(rows * n + columns, minlength=n * n)`, labels as vectors `F.one_hot(labels, n)`."
+        )
+    return f"Give the whole list to one call in place of {line.location}: {_instead(line)}."
 
 
 def _instead(line: LineCalls) -> str:

@@ -3,6 +3,7 @@
 from pathlib import PurePath
 
 from advisor.advice.finding import Finding, Kind
+from advisor.advice.named_calls import instead_of
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.asking_lines import asks
 from advisor.profiles.facts.observed import HotSpot
@@ -88,7 +89,10 @@ def _hottest(profile: Profile) -> HotSpot | None:
 
 
 def _named(hottest: HotSpot | None) -> str:
-    return f", {percent(hottest.share)} of it at {_place(hottest)}" if hottest is not None else ""
+    if hottest is None:
+        return ""
+    call = f", in `{hottest.call}`" if hottest.call else ""
+    return f", {percent(hottest.share)} of it at {_place(hottest)}{call}"
 
 
 def _of_loss(profile: Profile, hottest: HotSpot | None) -> bool:
@@ -115,6 +119,9 @@ def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool, of_loss: bool
         return f"Move what {_place(hottest)} does in front of the first request, or make it cheaper."
     if hottest is None:
         return "Look at what the loop does between `next(loader)`, the model and `optimizer.step()`."
+    known = instead_of(hottest.call, _place(hottest)) if hottest.call else None
+    if known is not None:
+        return known
     inside = f" in `{hottest.location.function}`" if hottest.location.function else ""
     if of_loss:
         return (

@@ -11,7 +11,8 @@ from advisor.rules.piecewise_calls import TURNS, calls_share
 
 EACH = 0.5  # of the calls of a line that need the one before, at least: a line may make two in a moment
 GATES = frozenset({"sigmoid", "tanh"})
-CELLS = {"lstm_cell": "LSTM", "gru_cell": "GRU", "rnn_tanh_cell": "RNN", "rnn_relu_cell": "RNN"}
+LAYERS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}  # given one moment at a time
+CELLS = LAYERS | {f"{layer}_cell": name for layer, name in LAYERS.items()}
 THRESHOLD = 0.05  # of the step, as for `piecewise_calls`
 NEEDED = 0.5  # relative error of the ceiling: the arithmetic of the recurrence stays
 
@@ -21,7 +22,8 @@ class UnrolledRecurrence(LineRule):
 
     Each call costs microseconds beside arithmetic that is tiny, forwards and backwards, and no call can be
     left out, since each needs the one before. `torch.nn.LSTM` and `torch.nn.GRU` run all moments in one call,
-    with one product for all gates, and the inputs' part of it for all moments at once. That fits where only
+    with one product for all gates, and the inputs' part of it for all moments at once, unless the loop
+    gives them one moment at a time. That fits where only
     the cell lies between one moment and the next. Where the cell is another one, compute all gates by one
     product (`gates.chunk(4, 1)`), the inputs' part before the loop, or compile the cell. The ceiling is half
     to all of the time of these lines.
@@ -32,7 +34,7 @@ class UnrolledRecurrence(LineRule):
     on_traces = "which call needs which: a trace does not hold it"
     threshold = (
         f"{TURNS} calls in turn, each of which needs the one before, of lines of one function with weights, "
-        "sigmoid and tanh, or of a recurrent cell; 5 % of the step (chosen, as for `piecewise_calls`)"
+        "sigmoid and tanh, or of a recurrent cell or layer; 5 % of the step (as for `piecewise_calls`)"
     )
     explains = ("launch_bound", "hot_line", "unattributed_time", "idle_device", "optimizer_bound")
 

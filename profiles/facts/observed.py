@@ -23,13 +23,15 @@ class HotSpot:
 
     ``share`` (0 to 1) is its part of all samples of ``phase``; ``phase`` is a part of ``StepPhases``
     without ``_ms`` (``input_wait``, ``other``, ...). ``inner`` is whether backward called the line, as it
-    does those of hooks and of the program's own functions, not the line backward.
+    does those of hooks and of the program's own functions, not the line backward. ``call`` is what most
+    samples met there, in the program's own words: ``random.sample``, ``rows[index]``.
     """
 
     phase: str
     location: Location
     share: float
     inner: bool = False
+    call: str = ""
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,18 @@ def user_location(frame: FrameType | None = None, *, beyond_us: bool = True) -> 
     Returns:
         ``None`` where no frame is the user's.
     """
-    if frame is None:
-        frame = sys._getframe(1)
+    found = user_frame(sys._getframe(1) if frame is None else frame, beyond_us=beyond_us)
+    return None if found is None else place_of(found)
+
+
+def user_frame(frame: FrameType | None, *, beyond_us: bool = True) -> FrameType | None:
+    """The frame of the place that ``user_location`` returns."""
     while frame is not None:
         if is_ours(frame):
             if not beyond_us:
                 return None
         elif not frame.f_code.co_filename.startswith(LIBRARIES):
-            return place_of(frame)
-        if frame.f_back is None:
-            return None
+            return frame
         frame = frame.f_back
     return None
 

@@ -125,10 +125,12 @@ def test_an_interrupt_is_no_failure_of_a_rule() -> None:
 
 def test_a_cause_stands_before_a_symptom_that_it_explains_and_what_is_explained_stands_back() -> None:
     symptom, second, other = a_rule("symptom", 0.5), a_rule("second", 0.45), a_rule("other", 0.4)
-    cause = a_rule("cause", 0.15, explains=("symptom", "second"))
+    cause = a_rule("cause", 0.25, explains=("symptom", "second"))
     small = a_rule("small", 0.06)
     found = order(symptom, second, other, cause, small)
     assert found == ["cause", "other", "symptom", "second", "small"]
+    part = a_rule("part", 0.15, explains=("symptom",))
+    assert order(symptom, other, part) == ["part", "symptom", "other"]
     assert said(a_profile(), symptom, cause)["cause"].explains == "symptom"
 
 

@@ -38,6 +38,13 @@ def test_a_line_of_python_is_named_with_its_share() -> None:
     assert (finding.kind, finding.severity, finding.location) == (Kind.WASTE, Severity.HIGH, LINE)
 
 
+def test_what_runs_there_is_named_in_the_words_of_the_program() -> None:
+    spots = (HotSpot("forward", LINE, 0.8, call="time.sleep"),)
+    finding = check(0.0, hotspots=spots)
+    assert finding.title.startswith("48 % of each step is at net.py:12, in `time.sleep`, beside")
+    assert finding.advice.startswith("Take the wait at net.py:12 out of the step")
+
+
 def test_what_large_operators_take_there_is_plain_computing() -> None:
     finding = check(0.8, an_op("aten::mm", 4.0, calls=2.0, location=LINE))
     assert (finding.state, finding.title) == (

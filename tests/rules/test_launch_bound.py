@@ -5,6 +5,7 @@ import pytest
 from builders import a_device, a_gpu_profile, a_rich_profile, a_served_profile, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
+from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.rates import Rates
 from advisor.rules.launch_bound import LaunchBound
@@ -98,3 +99,16 @@ def test_requests_are_told_nothing_of_convergence() -> None:
     profile = replace(a_served_profile(), window=window, rates=Rates(dispatch_us=5.0))
     finding = LaunchBound().check(profile)
     assert finding.fired and "torch.jit.freeze" in finding.advice and "convergence" not in finding.advice
+
+
+def test_the_line_that_calls_most_operators_is_where_to_begin() -> None:
+    line = Location("net.py", 8, "forward")
+    ops = (
+        an_op("aten::select", 1.0, calls=700.0, location=line),
+        an_op("aten::mm", 1.0, calls=200.0, location=Location("net.py", 20)),
+        an_op("aten::add_", 1.0, calls=900.0, location=Location("train.py", 5), phase="optimizer"),
+    )
+    finding = LaunchBound().check(on_cpu(1000, ops=ops, single_tensor_updates=True))
+    assert finding.location == line and finding.advice.startswith("Have net.py:8 do what it does in fewer")
+    spread = LaunchBound().check(on_cpu(2000, ops=ops, single_tensor_updates=True))
+    assert spread.location is None and "net.py" not in spread.advice

@@ -70,3 +70,12 @@ def test_what_a_library_repeats_where_a_trained_model_is_asked_is_not_the_progra
     assert RepeatedWork().check(profile).fired
     asked = replace(profile, hotspots=(HotSpot("forward", LINE, 0.9),))
     assert RepeatedWork().check(asked).state is State.PASSED
+
+
+def test_a_few_of_many_calls_are_equal_by_chance() -> None:
+    assert check(a_line(0.3, calls=512, repeated=32)).state is State.PASSED
+
+
+def test_what_the_step_made_before_is_not_sent_in_front_of_the_first_step() -> None:
+    advice = check(a_line(0.5, calls=5, repeated=5)).advice
+    assert advice.startswith("Use what the step computed before") and "first step" not in advice

@@ -66,3 +66,10 @@ def test_it_stands_before_the_time_in_no_part_that_it_explains() -> None:
 
 def test_without_followed_values_nothing_is_said() -> None:
     assert TensorLoop().check(a_profile(phases_ms={"forward": 3.0})).state is State.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize("functions", [("long", "add_", "__getitem__"), ("__setitem__", "__getitem__")])
+def test_elements_of_one_tensor_are_changed_by_one_indexed_call(functions: tuple[str, ...]) -> None:
+    finding = check(functions=functions)
+    assert "torch.bincount" in finding.advice and "accumulate=True" in finding.advice
+    assert "_foreach" not in finding.advice

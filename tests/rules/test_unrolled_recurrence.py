@@ -61,3 +61,8 @@ def test_what_is_no_recurrence_of_gates_passes(lines: tuple[LineCalls, ...]) -> 
 def test_without_lines_or_steps_nothing_is_said() -> None:
     assert check().state is State.NOT_APPLICABLE
     assert UnrolledRecurrence().check(a_profile(line_calls=LOOP, phases=None)).state is State.NOT_APPLICABLE
+
+
+def test_a_layer_that_is_given_one_moment_at_a_time_is_told_to_take_all() -> None:
+    finding = check(a_line(9, "lstm", "__getitem__", "unsqueeze", weights=8, share=0.8, turns=30, chain=30))
+    assert finding.state is State.OPPORTUNITY and "`torch.nn.LSTM`" in finding.advice

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 
 from advisor.profiles.facts.observed import HotSpot, Location
+from advisor.profiles.hooks.running_expression import Span, expression, span_of
 from advisor.profiles.hooks.step.clock import Clock
-from advisor.profiles.hooks.user_lines import user_location
+from advisor.profiles.hooks.user_lines import place_of, user_frame
 
 INTERVAL_S = 0.005
 SWITCH_S = 0.0001  # or most samples fall on calls that release the interpreter by themselves
 SHOWN = 3  # lines per phase
+MOST = 0.5  # of a line's samples, that must have met a call for it to be named
 BY_ENGINE = "backward"  # one call of the program's starts it, with a frame of ours around it
 OUTSIDE = "other"  # what StepPhases calls the time that no phase covers
 
@@ -51,6 +53,7 @@ class Sampler:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._counts: Counter[tuple[str, Location | None, bool]] = Counter()
+        self._spans: dict[tuple[str, Location | None, bool], Counter[Span | None]] = {}
 
     def start(self) -> None:
         """Sample the calling thread from now on."""
@@ -83,8 +86,19 @@ class Sampler:
         for phase in sorted(totals):
             lines = [(place, n, inner) for (each, place, inner), n in self._counts.items() if each == phase]
             met = [(place, n, inner) for place, n, inner in sorted(lines, key=lambda one: -one[1]) if place]
-            shown += [HotSpot(phase, place, n / totals[phase], inner) for place, n, inner in met[:SHOWN]]
+            shown += [
+                HotSpot(phase, place, n / totals[phase], inner, self._call(phase, place, inner))
+                for place, n, inner in met[:SHOWN]
+            ]
         return tuple(shown)
+
+    def _call(self, phase: str, place: Location, inner: bool) -> str:
+        """What most samples of a line met there, in the words of its source; empty where nothing is most."""
+        met: Counter[str] = Counter()
+        for span, count in self._spans.get((phase, place, inner), Counter()).items():
+            met[expression(span) if span is not None else ""] += count
+        name, most = met.most_common(1)[0] if met else ("", 0)
+        return name if most >= MOST * met.total() else ""
 
     def _run(self) -> None:
         jitter = random.Random()  # its own: the program's random numbers stay as they are
@@ -99,9 +113,12 @@ class Sampler:
             phase = self._clock.phase
         except IndexError:  # the phase ended while we asked
             return
-        place = user_location(frame, beyond_us=False)
-        inner = place is not None and phase == BY_ENGINE
-        if place is None and self._beyond_us:
-            place = user_location(frame)
-        self._counts[phase or OUTSIDE, place, inner] += 1
+        found = user_frame(frame, beyond_us=False)
+        inner = found is not None and phase == BY_ENGINE
+        if found is None and self._beyond_us:
+            found = user_frame(frame)
+        met = phase or OUTSIDE, place_of(found) if found is not None else None, inner
+        self._counts[met] += 1
+        if found is not None:
+            self._spans.setdefault(met, Counter())[span_of(found)] += 1
         self.samples += 1

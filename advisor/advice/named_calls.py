@@ -1,0 +1,46 @@
+"""What to do instead of a call that takes much of a step, by the name it has in the program."""
+
+import re
+
+TEXT = re.compile(r"an f-string|(^|\.)(__format__|__repr__|__str__|format|repr|str|print|pformat)$")
+WAITS = re.compile(r"(^|\.)(sleep|wait|acquire)$")
+DRAWS = re.compile(r"^random\.(sample|choices?)$")
+NUMPY_DRAWS = re.compile(r"^(np|numpy)\.random\.|(^|\.)rng\.")
+PARSES = re.compile(
+    r"^(json|yaml|pickle|csv|re|ast)\.|(^|\.)(readlines?|read|read_csv|findall|finditer|split|loads?|open|imread)$"
+)
+WRITES = re.compile(r"(^|\.)(fsync|flush|dump|dumps|write|writerow|writelines|savefig|save)$")
+COLLECTS = re.compile(r"(^|\.)(deepcopy|state_dict)$")
+
+
+def instead_of(call: str, place: str) -> str | None:
+    """Advice for one call; ``None`` for what is known to be no trouble, or not known at all.
+
+    Args:
+        call: As ``HotSpot.call`` has it: ``random.sample``.
+        place: File and line, for the text.
+    """
+    for names, advice in (
+        (
+            TEXT,
+            "Write values as text only where somebody reads them: pass them to the logger, "
+            '`log.debug("%s", x)`, or write every few hundred steps at {place}.',
+        ),
+        (WAITS, "Take the wait at {place} out of the step: nothing is computed while `{call}` waits."),
+        (
+            DRAWS,
+            "Draw from a list at {place}, or keep what is drawn from in tensors and take "
+            "`x[torch.randint(len(x), (n,))]`: a `deque` goes through its entries to reach one.",
+        ),
+        (
+            NUMPY_DRAWS,
+            "Draw with torch where the values are used, at {place}: `torch.rand`, `torch.bernoulli`, "
+            "`F.dropout`; other random numbers are drawn then.",
+        ),
+        (PARSES, "Do `{call}` at {place} once in front of the loop, and keep what it gives."),
+        (WRITES, "Call `{call}` at {place} every few hundred steps, or keep values and write them at once."),
+        (COLLECTS, "Call `{call}` at {place} less often, or write into one copy: `old.copy_(new)`."),
+    ):
+        if names.search(call):
+            return advice.format(call=call, place=place)
+    return None
