@@ -19,6 +19,8 @@ from advisor.tuners.benches.engine import BenchLost, Node
 from advisor.tuners.benches.messages import Close, Ping, Pong, understood, written
 from advisor.tuners.trial.spec import Target
 
+TICK_S = 1.0  # of the tuner's clock, after which it listens to benches while a process of its own starts
+
 
 class ReplayedLine:
     """A bench whose answers come when its node is done; lost at a time of the tuner's clock, if given."""
@@ -99,6 +101,7 @@ class ReplayedEngine:
 
     def open(self, node: Node, command: Sequence[str]) -> ReplayedLine:
         assert self.here is not None
+        self.here.tick_s = TICK_S
         folder = self.folder / node.name
         folder.mkdir()
         line = ReplayedLine(node.name, self.programs[node.name], folder, self.here)

@@ -44,10 +44,12 @@ class ReplayingLauncher(Launcher):
         now: Seconds that everything so far has taken.
         configs: Of the sessions, in the order of their starts.
         compiled_by: The first that compiled.
+        tick_s: After which whoever waits is told so at the latest, as of a real process.
     """
 
     program: Program = field(default_factory=Program)
     now: float = 0.0
+    tick_s: float = math.inf
     configs: list[dict[str, Value]] = field(default_factory=list)
     compiled_by: "ReplayedSession | None" = None
     live: list["ReplayedSession"] = field(default_factory=list)
@@ -73,6 +75,10 @@ class ReplayingLauncher(Launcher):
 
     def take(self, seconds: float, phase: str) -> None:
         """Let time pass, during which the user may ask to stop."""
+        while seconds > self.tick_s:
+            self.now += self.tick_s
+            self.waiting(phase, self.tick_s)
+            seconds -= self.tick_s
         self.now += seconds
         self.waiting(phase, seconds)
 

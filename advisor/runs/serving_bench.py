@@ -139,7 +139,7 @@ class ServedBench:
     def _raced(self, said: RunRace, record: TrialRecord, began: float) -> Raced:
         race = self._racing
         incumbent = Configuration(said.incumbent)
-        estimate = race.run(incumbent, record.config, record, began + said.left_s, said.bar)
+        estimate = race.run(incumbent, record.config, record, began + said.left_s, said.bar, said.look)
         return Raced(
             said.key,
             self.clock() - began,
@@ -154,6 +154,7 @@ class ServedBench:
             tuple(record.marks),
             record.startup_s,
             self._there.arena.log,
+            tuple(race.log_ratios),
         )
 
     def _paired(self, said: RunInstances, began: float) -> Paired:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from advisor.tuners.benches.engine import BenchLost
-from advisor.tuners.benches.messages import Answer, Asked, NotMeasured, NotOpened, Opened, Teach
+from advisor.tuners.benches.messages import Answer, Asked, NotMeasured, NotOpened, Opened, Teach, question
 from advisor.tuners.benches.remote import RemoteBench
 from advisor.tuners.supervision.failures import Failure, TrialFailed, is_disruption
 
@@ -50,11 +50,20 @@ class Came(Generic[T]):
     told: NotMeasured | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Begun(Generic[T]):
-    """Tasks that were handed to a crew, by key."""
+    """Tasks that were handed to a crew, by key, and where those wait that nobody has begun with."""
 
     tasks: dict[int, Task[T]]
+    queue: deque[int]
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """What was asked and not answered; ``alone`` of one node only."""
+
+    said: Asked
+    alone: bool = False
 
 
 @dataclass
@@ -82,10 +91,11 @@ class Crew:
     busy_s: float = 0.0
     waited_s: float = 0.0
     elsewhere: Counter[str] = field(default_factory=Counter)
-    _asked: dict[int, Asked] = field(default_factory=dict)
+    _asked: dict[int, _Pending] = field(default_factory=dict)
     _queue: deque[int] = field(default_factory=deque)
     _kept_for: dict[str, deque[int]] = field(default_factory=dict)  # what one node alone is asked
-    _kept: set[int] = field(default_factory=set)  # all that ever was in there
+    _ahead: dict[str, int] = field(default_factory=dict)  # what was asked ahead and nobody wanted yet
+    _spare: deque[int] = field(default_factory=deque)  # of it what nobody has begun with
     _answers: dict[int, tuple[str, Answer]] = field(default_factory=dict)
     _at: dict[int, str] = field(default_factory=dict)
     _next_key: int = 0
@@ -136,13 +146,20 @@ class Crew:
             with self._losses_told(bench):
                 bench.say(teach)
 
-    def run(self, tasks: Sequence[Task[T]]) -> list[Came[T]]:
+    def run(
+        self, tasks: Sequence[Task[T]], then: Callable[[int, Came[T]], Task[T] | None] | None = None
+    ) -> list[Came[T]]:
         """Measure all tasks on all benches, and give what came of each, by its place.
+
+        Args:
+            tasks: What is to be measured.
+            then: Is told what came of each, by its place, and says what is to be measured in addition; that
+                has the next place.
 
         Raises:
             Interrupted: By ``waiting``, or by what this process measures.
         """
-        return self.finish(self.begin(tasks))
+        return self.finish(self.begin(tasks), then)
 
     def begin(self, tasks: Sequence[Task[T]], node: str | None = None) -> "Begun[T]":
         """Have other benches begin with tasks; what this process does meanwhile is its own.
@@ -152,33 +169,87 @@ class Crew:
             node: The only other one that is asked, when nothing else is to be done there. What is lost with
                 it is done in this process.
         """
-        first, self._next_key = self._next_key, self._next_key + len(tasks)
-        begun = Begun({key: task for key, task in enumerate(tasks, first)})
-        queue = self._queue if node is None else deque[int]()
+        begun = Begun[T]({}, self._queue if node is None else deque())
         if node is not None and node in self.nodes[1:]:
-            queue = self._kept_for.setdefault(node, queue)
-        for key, task in begun.tasks.items():
-            if task.asked is not None:
-                self._asked[key] = task.asked(key)
-                queue.append(key)
-        self._kept.update(begun.tasks if node is not None else ())
+            begun.queue = self._kept_for.setdefault(node, begun.queue)
+        for task in tasks:
+            self._add(begun, task)
         self._send()
         return begun
 
-    def finish(self, begun: "Begun[T]") -> list[Came[T]]:
-        """Do what is left of tasks, and give what came of each, by its place.
+    def _add(self, begun: "Begun[T]", task: Task[T]) -> None:
+        """One more task; what was asked ahead in the same words is it."""
+        key, self._next_key = self._next_key, self._next_key + 1
+        alone = begun.queue is not self._queue
+        if task.asked is not None:
+            said = task.asked(key)
+            before = None if alone else self._ahead.pop(question(said), None)
+            if before is None:
+                self._asked[key] = _Pending(said, alone)
+                begun.queue.append(key)
+            else:
+                key = before
+                if key in self._spare:
+                    self._spare.remove(key)
+                    begun.queue.append(key)
+        begun.tasks[key] = task
+
+    def ahead(self, asked: Sequence[Callable[[int], Asked]]) -> list[int]:
+        """Have other benches measure what is likely to be wanted, once they have nothing else to do.
+
+        A task that asks the same later has what came of it. This process does none of it. Nothing is begun
+        before the next tasks are.
+
+        Args:
+            asked: As of a task; the likeliest first.
+
+        Returns:
+            What ``forget`` takes.
+        """
+        keys: list[int] = []
+        for each in asked if self.size > 1 else ():
+            key, self._next_key = self._next_key, self._next_key + 1
+            if (same := question(said := each(key))) not in self._ahead:
+                self._asked[key], self._ahead[same] = _Pending(said), key
+                keys.append(key)
+        self._spare.extend(keys)
+        return keys
+
+    def forget(self, keys: Sequence[int]) -> None:
+        """Do not begin any more with these, of what was asked ahead."""
+        for key in keys:
+            if key in self._spare:
+                self._spare.remove(key)
+                self._no_more(key)
+
+    def _no_more(self, key: int) -> None:
+        """What was asked ahead is not going to be known."""
+        del self._ahead[question(self._asked.pop(key).said)]
+
+    def finish(
+        self, begun: "Begun[T]", then: Callable[[int, Came[T]], Task[T] | None] | None = None
+    ) -> list[Came[T]]:
+        """Do what is left of tasks, and give what came of each, by its place. ``then`` is as of ``run``.
 
         Raises:
             Interrupted: As of ``run``.
         """
         tasks, came = begun.tasks, dict[int, Came[T]]()
         own = deque(key for key, task in tasks.items() if task.asked is None)
+
+        def keep(key: int, result: Came[T]) -> None:
+            came[key] = result
+            more = None if then is None else then(list(tasks).index(key), result)
+            if more is not None:
+                self._add(begun, more)
+                self._send()
+
         try:
             while len(came) < len(tasks):
                 if (key := self._for_here(own, tasks)) is not None:
                     self._asked.pop(key, None)
                     self._send()
-                    came[key] = self._here(tasks[key])
+                    keep(key, self._here(tasks[key]))
                 else:
                     self._wait(tasks)
                 for done in [each for each in self._answers if each in tasks]:
@@ -188,10 +259,10 @@ class Crew:
                         self.elsewhere[node] += 1
                         own.append(done)
                     else:
-                        came[done] = result
+                        keep(done, result)
         finally:
             self.drop(begun)
-        return [came[key] for key in sorted(came)]
+        return [came[key] for key in tasks]
 
     def drop(self, begun: "Begun[T]") -> None:
         """Want nothing more of tasks; what comes of those that are being measured is not heard."""
@@ -268,11 +339,11 @@ class Crew:
     def _send(self) -> None:
         """Give those that are idle what is to be done."""
         for bench in self.used:
-            if bench.idle and (queue := self._queue or self._kept_for.get(bench.node)):
+            if bench.idle and (queue := self._queue or self._kept_for.get(bench.node) or self._spare):
                 key = queue.popleft()
                 self._at[key] = bench.node
                 with self._losses_told(bench, key):
-                    bench.ask(key, self._asked[key])
+                    bench.ask(key, self._asked[key].said)
 
     def _hear(self, bench: RemoteBench, timeout_s: float) -> None:
         if (key := bench.key) is None:
@@ -292,9 +363,11 @@ class Crew:
         except BenchLost as lost:
             if key is not None:
                 self._at.pop(key, None)
-                if key in self._asked:
+                if key in self._ahead.values():
+                    self._no_more(key)
+                elif key in self._asked:
                     self.elsewhere[bench.node] += 1
-                    if key not in self._kept:
+                    if not self._asked[key].alone:
                         self._queue.appendleft(key)
             self._leave_out(bench, f"lost: {lost}")
 

@@ -59,7 +59,7 @@ class Teach(Said, frozen=True):
 class RunRace(Said, frozen=True):
     """Race a candidate against the incumbent; answered by ``Raced`` or ``NotMeasured``.
 
-    ``left_s`` are seconds after which no further look is taken, ``bar`` is as of ``Race.run``.
+    ``left_s`` are seconds after which no further look is taken, ``bar`` and ``look`` are as of ``Race.run``.
     """
 
     key: int
@@ -68,6 +68,7 @@ class RunRace(Said, frozen=True):
     candidate: dict[str, Value]
     bar: float
     left_s: float
+    look: int | None = None
 
 
 class RunInstances(Said, frozen=True):
@@ -150,7 +151,10 @@ class NotOpened(Said, frozen=True):
 
 
 class Raced(Said, frozen=True):
-    """What came of a race: the estimate over the incumbent, and what goes into the trial's record."""
+    """What came of a race: the estimate over the incumbent, and what goes into the trial's record.
+
+    ``log_ratios`` are those of its last look.
+    """
 
     key: int
     seconds: float
@@ -165,6 +169,7 @@ class Raced(Said, frozen=True):
     marks: tuple[str, ...] = ()
     startup_s: float | None = None
     log: str | None = None
+    log_ratios: tuple[float, ...] = ()
 
 
 class Paired(Said, frozen=True):
@@ -216,6 +221,16 @@ ANY = (
     Open | Teach | RunRace | RunInstances | RunRemoval | RunLearning | Ping | Close
     | Opened | NotOpened | Raced | Paired | Removed | Learnt | NotMeasured | Pong
 )  # fmt: skip
+
+
+def question(asked: Asked) -> str:
+    """The same for all that is measured alike, whatever its key, its trial and what time is left for it."""
+    same: dict[str, object] = {"key": 0}
+    if isinstance(asked, RunInstances):
+        same["instances"] = tuple(msgspec.structs.replace(each, number=0) for each in asked.instances)
+    elif isinstance(asked, RunRace | RunRemoval):
+        same |= {"number": 0, "left_s": 0.0}
+    return written(msgspec.structs.replace(asked, **same))
 
 
 def written(said: Said) -> str:

@@ -6,7 +6,7 @@ study by ask and tell, so that its sampler starts the joint stage from everythin
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -53,6 +53,7 @@ class Looked:
     estimate: Estimate
     input_wait: float | None = None
     pairs: int = 0
+    log_ratios: Sequence[float] = ()
 
 
 @dataclass
@@ -211,7 +212,7 @@ class Measuring:
         self.recorder.begin(record, self.score)
         return record, None if self._apart else self._asking.take(config, proposal)
 
-    def _look(self, record: TrialRecord, bar: float = 0.0) -> Looked:
+    def _look(self, record: TrialRecord, bar: float = 0.0, look: int | None = None) -> Looked:
         """Race the configuration of a record against the incumbent in this process.
 
         Raises:
@@ -220,10 +221,10 @@ class Measuring:
         self.arena.log = None
         race = self._race
         try:
-            estimate = race.run(self.incumbent, record.config, record, self._until, bar)
+            estimate = race.run(self.incumbent, record.config, record, self._until, bar, look)
         finally:
             record.log = self.arena.log
-        return Looked(estimate, race.input_wait, race.pairs)
+        return Looked(estimate, race.input_wait, race.pairs, race.log_ratios)
 
     def _failed_at(
         self, record: TrialRecord, asked: int | None, failure: Failure, lost: Mapping[str, str]

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -50,6 +50,7 @@ class Race:
         input_wait: Share (0 to 1) of the candidate's steps that waited for data in the last race; of windows
             with what starting workers adds to them.
         pairs: Of processes that the last race compared; 0 where one process held both.
+        log_ratios: Of the last look.
     """
 
     arena: Arena
@@ -60,6 +61,7 @@ class Race:
     lost: dict[str, str] = field(default_factory=dict)
     input_wait: float | None = None
     pairs: int = 0
+    log_ratios: list[float] = field(default_factory=list)
     _shared: tuple[Configuration, Running] | None = None
     _kept: KeptWindows = field(default_factory=KeptWindows)  # of the shared process
     _moved: bool = False  # its loaders may have other settings than the incumbent, or empty queues
@@ -98,6 +100,7 @@ class Race:
         record: TrialRecord,
         deadline: float,
         bar: float = 0.0,
+        look: int | None = None,
     ) -> Estimate:
         """Log ratio of one configuration over the incumbent; what was measured goes into the record.
 
@@ -108,13 +111,17 @@ class Race:
             deadline: Time of the clock after which no further look is taken.
             bar: Log ratio of the best that this one competes with: no look is taken that cannot change
                 which of them is better.
+            look: Take this one alone of those in which processes take turns: in every other one roles are
+                swapped.
 
         Raises:
             TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice. Or a
                 setting of the incumbent declined (``not_applied``), which then is in ``lost``.
         """
         self.lost = {}
-        return once_more(lambda: self._once(incumbent, config, record, deadline, bar), record.begin_again)
+        return once_more(
+            lambda: self._once(incumbent, config, record, deadline, bar, look), record.begin_again
+        )
 
     def _once(
         self,
@@ -123,14 +130,15 @@ class Race:
         record: TrialRecord,
         deadline: float,
         bar: float,
+        look: int | None,
     ) -> Estimate:
         how = self.arena.how(incumbent, config)
         if how == LIVE:
             record.process = "shared"
-            self.pairs = 0
+            self.pairs, self.log_ratios = 0, []
             return self._live(incumbent, config, record, deadline, bar)
         instances: list[list[float]] = []
-        for index in range(DUEL_LOOKS):
+        for index in range(DUEL_LOOKS) if look is None else (look,):
             if how == SWITCHED:
                 record.process = "shared"
                 duel = self._switched(incumbent, config, again=index > 0)
@@ -153,13 +161,12 @@ class Race:
             waited = duel.second_message.input_wait
             self.input_wait = None if waited is None else waited + duel.unseen
             record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
-            ambiguous = WORTH < median(duel.log_ratios) - bar < CLEAR
-            if record.refused or not ambiguous or self.clock() > deadline:
+            if record.refused or not is_unclear(duel.log_ratios, bar) or self.clock() > deadline:
                 break
         check_outcome(record, self.limit_bytes)
-        self.pairs = 0 if how == SWITCHED else len(instances)
+        self.pairs, self.log_ratios = 0 if how == SWITCHED else len(instances), instances[-1]
         if len(instances) > 1:
-            return between(instances, SCREEN_LEVEL)
+            return of_looks(instances)
         return within(instances[0], SCREEN_LEVEL) if len(instances[0]) > 1 else self._lone(instances[0][0])
 
     def _lone(self, log_ratio: float) -> Estimate:
@@ -279,6 +286,16 @@ class Race:
         session.first_step()
         self.arena.warm_up(session, config=incumbent)
         return session
+
+
+def is_unclear(log_ratios: Sequence[float], bar: float = 0.0) -> bool:
+    """Whether a first look by processes that take turns asks for a second one, with swapped roles."""
+    return WORTH < median(log_ratios) - bar < CLEAR
+
+
+def of_looks(log_ratios: Sequence[Sequence[float]]) -> Estimate:
+    """What several looks say together."""
+    return between(log_ratios, SCREEN_LEVEL)
 
 
 def _mark(record: TrialRecord, first: list[Slot], second: list[Slot]) -> None:

@@ -5,16 +5,18 @@ count by their place in the wave, never by who was done first.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from advisor.tuners.benches.crew import Came, Task
 from advisor.tuners.benches.messages import Answer, Raced, RunRace
+from advisor.tuners.comparing.ways import LIVE, SWITCHED
 from advisor.tuners.knob import Value
 from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import Curve
 from advisor.tuners.search.measuring import BudgetSpent, Looked, Measuring
 from advisor.tuners.search.ordering import serves_data
-from advisor.tuners.search.race import WORTH
+from advisor.tuners.search.race import WORTH, is_unclear, of_looks
 from advisor.tuners.search.record import Stage, TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -30,6 +32,22 @@ class InWaves(Measuring):
     def _wave(self) -> int:
         """Looks of a wave at most."""
         return PER_BENCH * self.crew.size
+
+    def _measure(
+        self,
+        config: Configuration,
+        stage: Stage,
+        proposal: Proposal | None = None,
+        *,
+        again: bool = False,
+        bar: float = 0.0,
+    ) -> float | None:
+        """As of ``Measuring``; two looks by processes that take turns are taken at once."""
+        if self.crew.size == 1 or not self._is_apart(config):
+            return super()._measure(config, stage, proposal, again=again, bar=bar)
+        scores: dict[Configuration, float | None] = {}
+        self._measure_all([config], stage, scores, [proposal] if proposal else (), again=again)
+        return scores.get(config)
 
     def _measure_all(
         self,
@@ -61,7 +79,7 @@ class InWaves(Measuring):
             else:
                 begun.append(self._begun(config, stage, proposal))
         lost: dict[int, dict[str, str]] = {}
-        came = self.crew.run([self._task(record, lost) for record, _ in begun])
+        came = self._looks([record for record, _ in begun], lost)
         for (record, asked), result in zip(begun, came, strict=True):
             try:
                 scores[record.config] = self._counted(record, asked, result, lost, start)
@@ -99,20 +117,58 @@ class InWaves(Measuring):
             raise AssertionError("a look that did not fail has a value")
         return self._took(record, asked, came.value)
 
-    def _task(self, record: TrialRecord, lost: dict[int, dict[str, str]]) -> Task[Looked]:
+    def _looks(self, records: Sequence[TrialRecord], lost: dict[int, dict[str, str]]) -> list[Came[Looked]]:
+        """Look at the configurations of records.
+
+        Where processes take turns, a second look is taken by any bench: at once where all find one, else
+        where the first one asks for it.
+        """
+        apart = [self._is_apart(record.config) for record in records]
+        tasks = [
+            self._task(record, lost, 0 if turns else None)
+            for record, turns in zip(records, apart, strict=True)
+        ]
+        both = [place for place, turns in enumerate(apart) if turns]
+        at_once = len(records) + len(both) <= self.crew.size
+        again = both if at_once else []
+
+        def second(place: int, came: Came[Looked]) -> Task[Looked] | None:
+            if at_once or place not in both or not self._is_unclear(records[place], came):
+                return None
+            again.append(place)
+            return self._task(records[place], lost, 1)
+
+        came = self.crew.run([*tasks, *(self._task(records[place], lost, 1) for place in again)], second)
+        for place, more in zip(again, came[len(records) :], strict=True):
+            came[place] = _both(came[place], more)
+        return came[: len(records)]
+
+    def _is_unclear(self, record: TrialRecord, came: Came[Looked]) -> bool:
+        """Whether a first look asks for a second one, and there is time."""
+        if came.value is None or record.refused or self.clock() > self._until:
+            return False
+        return is_unclear(came.value.log_ratios)
+
+    def _is_apart(self, config: Configuration) -> bool:
+        """Whether processes take turns in a race with the incumbent."""
+        return self.arena.how(self.incumbent, config) not in (LIVE, SWITCHED)
+
+    def _task(
+        self, record: TrialRecord, lost: dict[int, dict[str, str]], look: int | None = None
+    ) -> Task[Looked]:
         """A look at the configuration of a record, on any bench; ``lost`` is told what declined here."""
         incumbent, until = self.incumbent, self._until
 
         def here() -> Looked:
             try:
-                return self._look(record)
+                return self._look(record, look=look)
             except TrialFailed:
                 lost[record.number] = dict(self._race.lost)
                 raise
 
         def asked(key: int) -> RunRace:
             left_s = max(0.0, until - self.clock())
-            return RunRace(key, record.number, dict(incumbent), dict(record.config), 0.0, left_s)
+            return RunRace(key, record.number, dict(incumbent), dict(record.config), 0.0, left_s, look)
 
         return Task(here, asked, partial(_looked, record))
 
@@ -245,8 +301,18 @@ def _looked(record: TrialRecord, answer: Answer) -> Looked:
     if not isinstance(answer, Raced):
         raise AssertionError("a race is answered by what came of it")
     record.process = "shared" if answer.process == "shared" else "own"
-    record.slots, record.marks = list(answer.slots), list(answer.marks)
+    record.slots += answer.slots
+    record.marks += [mark for mark in answer.marks if mark not in record.marks]
     record.outcome, record.startup_s = answer.outcome, answer.startup_s
     record.applied, record.refused = list(answer.applied), dict(answer.refused)
     record.log = answer.log
-    return Looked(answer.estimate, answer.input_wait, answer.pairs)
+    return Looked(answer.estimate, answer.input_wait, answer.pairs, answer.log_ratios)
+
+
+def _both(first: Came[Looked], second: Came[Looked]) -> Came[Looked]:
+    """What two looks at one configuration say together."""
+    if first.value is None or second.value is None:
+        return first if first.value is None else second
+    one, other = first.value, second.value
+    estimate = of_looks([one.log_ratios, other.log_ratios])
+    return replace(second, value=replace(other, estimate=estimate, pairs=one.pairs + other.pairs))

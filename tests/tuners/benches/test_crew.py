@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from advisor.tuners.benches.crew import Crew, Task, unlike
+from advisor.tuners.benches.crew import Came, Crew, Task, unlike
 from advisor.tuners.benches.engine import BenchLost
 from advisor.tuners.benches.messages import (
     Answer,
@@ -90,7 +90,7 @@ def task(number: int, done_here: list[int], only_here: bool = False) -> Task[flo
         return float(number)
 
     def asked(key: int) -> RunRemoval:
-        return RunRemoval(key, number, {"a": 1}, {"a": 2}, 0.01, 0.99, ANY_TIME)
+        return RunRemoval(key, number, {"a": number}, {"a": -1}, 0.01, 0.99, ANY_TIME)
 
     def took(answer: Answer) -> float:
         assert isinstance(answer, Removed)
@@ -254,6 +254,60 @@ def test_what_was_kept_for_a_node_that_is_gone_is_done_here() -> None:
     lines[1].receive = lambda timeout_s: lost("")  # type: ignore[method-assign]
     assert [each.node for each in crew.finish(begun)] == ["here", "here"] and done == [7, 8]
     assert [each.node for each in crew.finish(crew.begin([task(9, done)], "n1"))] == ["here"]
+
+
+def test_what_follows_of_a_result_is_measured_too_and_stands_behind() -> None:
+    crew, _ = crew_of(removed)
+
+    def then(place: int, came: Came[float]) -> Task[float] | None:
+        return task(10 + place, []) if place in (0, 2) else None
+
+    came = crew.run([task(n, []) for n in range(4)], then)
+    assert [each.value for each in came[:4]] == [0.0, 1.0, 2.0, 3.0]
+    assert sorted(each.value or 0.0 for each in came[4:]) == [10.0, 12.0]
+
+
+def asked_at(line: PaperLine) -> list[int]:
+    return [said.number for said in line.heard if isinstance(said, RunRemoval)]
+
+
+def ahead(crew: Crew, *numbers: int) -> list[int]:
+    asked = [task(n, []).asked for n in numbers]
+    return crew.ahead([each for each in asked if each is not None])
+
+
+def test_what_was_asked_ahead_is_measured_when_nothing_else_is_and_counts_once_it_is_wanted() -> None:
+    crew, (line,) = crew_of(removed)
+    ahead(crew, 7, 8)
+    assert line.heard == [], "what is to be measured next comes first"
+    done: list[int] = []
+    assert [each.value for each in crew.run([task(0, done, only_here=True), task(1, done)])] == [0.0, 1.0]
+    line.now[0] += 5.0
+    crew.listen()
+    came = crew.run([task(n, done) for n in (8, 7)])
+    assert [(each.node, each.value) for each in came if each.value == 7.0] == [("n0", 7.0)]
+    assert [each.value for each in came] == [8.0, 7.0] and asked_at(line).count(7) == 1
+
+
+def test_what_was_asked_ahead_is_asked_again_where_it_was_lost() -> None:
+    crew, (line,) = crew_of(removed)
+    ahead(crew, 7)
+    done: list[int] = []
+    begun = crew.begin([task(1, done)])
+    crew.finish(begun)
+    line.receive = lambda timeout_s: lost("")  # type: ignore[method-assign]
+    crew.listen()
+    assert [(each.node, each.value) for each in crew.run([task(7, done)])] == [("here", 7.0)]
+
+
+def test_what_was_asked_ahead_and_is_likely_no_more_is_not_begun() -> None:
+    crew, (line,) = crew_of(removed)
+    keys = ahead(crew, 7, 8)
+    crew.forget(keys)
+    crew.run([task(n, []) for n in range(2)])
+    crew.listen()
+    assert not {7, 8} & set(asked_at(line))
+    assert [each.value for each in crew.run([task(8, [])])] == [8.0]
 
 
 def lost(line: str) -> None:

@@ -43,7 +43,9 @@ class ScriptedLine:
         self.raced.append(race.candidate)
         ratio = math.log(self.speed(race.candidate) / self.speed(race.incumbent))
         estimate = Estimate(ratio, ratio - 0.001, ratio + 0.001, 0.9, 3, 1)
-        answer = self.fails(race) or Raced(race.key, 1.0, estimate, process="shared", slots=(Slot((0.1,)),))
+        slots = (Slot((0.1,)),)
+        raced = Raced(race.key, 1.0, estimate, pairs=1, slots=slots, log_ratios=(ratio,))
+        answer = self.fails(race) or raced
         self.ready.append(written(answer))
 
     def receive(self, timeout_s: float) -> str | None:
@@ -134,6 +136,15 @@ def test_what_was_measured_beside_a_setting_that_declined_counts_nothing() -> No
     assert "num_threads" not in found
     assert any(entry.knob == "num_threads" for entry in search.not_tried)
     assert any(trial.cause == "not_applied" for trial in kept.trials)
+
+
+def test_two_looks_at_one_configuration_are_one_trial() -> None:
+    search, _, kept = search_on(4, product_of({("channels_last", "on"): 1.1}))
+    found = search.run(None)
+    assert found.changed(search.space.present) == {"channels_last": "on"}
+    trial = next(each for each in kept.trials if each.config == found)
+    estimate = trial.against_baseline
+    assert estimate is not None and (estimate.instances, len(trial.slots)) == (2, 2)
 
 
 def test_no_more_trials_are_begun_than_asked_for() -> None:
