@@ -9,7 +9,7 @@ PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
 QUICK := not planted and not faults and not long and not browsers and not cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all long browsers cluster cluster-kills planted planted-record faults oracle check lint format types layers bench docs clean
+.PHONY: help install demo test test-all long browsers cluster cluster-kills planted planted-record wording faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ planted: $(READY) ## profile every planted fault and every clean program (45 to 
 
 planted-record: $(READY) ## record the profiles of planted programs that have none of their present source
 	$(TEST_ENV) $(BIN)/python tests/planted/record.py
+
+wording: $(READY) ## record what rules and verdicts say, after a change on purpose
+	PYTHONPATH=tests:tests/planted $(BIN)/python tests/report/test_report_wording.py
 
 faults: $(READY) ## inject every fault of the catalogue; writes benchmarks/results/faults.md (about an hour)
 	$(TEST_ENV) $(BIN)/python benchmarks/faults.py

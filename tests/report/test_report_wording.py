@@ -1,7 +1,7 @@
 """What rules and verdicts say, over all rules and states: the words asked for, and the same as last time.
 
-``python tests/report/test_report_wording.py`` writes ``tests/real/wording.txt`` anew after the
-words were changed on purpose; its difference is then what a reader would see.
+``make wording`` writes ``tests/real/wording.txt`` anew after the words were changed on purpose; its
+difference is then what a reader would see.
 """
 
 import importlib.util
