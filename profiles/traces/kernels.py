@@ -12,8 +12,8 @@ from advisor.profiles.traces.nesting import Ints
 from advisor.profiles.traces.trace import CATEGORIES
 
 KINDS = (
-    "gemm", "convolution", "attention", "normalization", "elementwise", "reduction", "optimizer",
-    "communication", "copy", "triton", "other",
+    "gemm", "convolution", "attention", "normalization", "softmax", "elementwise", "reduction", "indexing",
+    "optimizer", "communication", "copy", "triton", "other",
 )  # fmt: skip
 
 EXCHANGE = re.compile(
@@ -30,33 +30,55 @@ OPTIMIZING = re.compile(
 )
 SOFTMAXES = {name for name in NORMALISING if "softmax" in name}
 
+INDEXING = frozenset(
+    f"aten::{name}"
+    for name in (
+        "index", "index_select", "index_put_", "_index_put_impl_", "index_add", "index_add_", "index_copy_",
+        "index_fill_", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce",
+        "scatter_reduce_", "take", "masked_select", "masked_scatter", "nonzero", "embedding",
+        "embedding_dense_backward", "_embedding_bag", "cat", "repeat", "repeat_interleave", "roll", "flip",
+        "sort", "argsort", "topk", "_unique2", "unique_dim", "searchsorted", "bucketize", "tril", "triu",
+    )
+)  # fmt: skip
+"""Operators that take, put, join or order elements and compute nothing with them."""
+
 BY_OPERATOR = {
     **dict.fromkeys((*PRODUCTS, *LINEAR), "gemm"),
     **dict.fromkeys(NORMALISING - SOFTMAXES, "normalization"),
+    **dict.fromkeys(SOFTMAXES, "softmax"),
+    **dict.fromkeys(INDEXING, "indexing"),
     **dict.fromkeys(REDUCING, "reduction"),
     **dict.fromkeys(POINTWISE | WRITING, "elementwise"),
 }
-"""Operators of torch; softmaxes and what gathers, joins or sorts are ``other``."""
+"""Operators of torch."""
 
 OPERATORS = (
     (r"conv(olution|_transpose)?(\d?d)?(_|$)", "convolution"),
     (r"attention|attn|fmha|(^|_)mha|and_cache|kv_?cache|store_cache", "attention"),
     (r"(batch|layer|group|instance|rms)_?norm", "normalization"),
     (r"gemm|matmul|(^|_)(scaled_|grouped_|int_)*mm(_|$)", "gemm"),
+    (r"(?<!rotary_)embedding|splitlookup|permute_?(\dd_|sparse|pooled)|bounds_check_ind", "indexing"),
 )
-"""Operators of libraries by a part of their name behind the namespace; attention includes its cache."""
+"""Operators of libraries by a part of their name behind the namespace; attention includes its cache, and
+lookups of embeddings include what FBGEMM updates of them in backward."""
 
 KERNELS = (
     (r"fprop|dgrad|wgrad|winograd|implicit_(con|gemm)|igemm_(fwd|bwd|wrw)|conv(olve|olution|\dd|_)"
      r"|nchwto|nhwcto|nchw2|nhwc2|batched_transpose_\d|subtensorop", "convolution"),
-    (r"attention|attn|fmha|(flash|sage)_(fwd|bwd)|reshape_and_cache|kv_?cache", "attention"),
+    (r"attention|attn|fmha|(flash|sage)_(fwd|bwd)|reshape_and_cache|kv_?cache"
+     r"|^reduce_segments", "attention"),
     (r"(batch|layer|group|instance|rms)_?norm|rowwisemoments|gammabeta|bn_(fw|bw)_", "normalization"),
     (r"(?<!fb)gemm|cijk_|matmul|nvjet|splitkreduce|cublas|_mm_|(^|\W)bmm_|fused_moe_kernel", "gemm"),
+    (r"softmax", "softmax"),
     (r"reduce_kernel|devicereduce|device_reduce", "reduction"),
+    (r"(?<!rotary_)embedding|index_?select|indexing_backward|index_elementwise|gather|scatter|catarray"
+     r"|radixsort|mergesort|bitonic|linearize_index|bounds_check_indices|permute_(\dd|indices|pooled)",
+     "indexing"),
     (r"elementwise|multi_tensor_apply|act_and_mul|rotary|dropout|gelu|silu|fillfunctor", "elementwise"),
 )  # fmt: skip
 """Names of kernels: CUTLASS, cuBLAS and cuDNN; Tensile's ``Cijk_``, MIOpen's ``igemm_`` and what lays tensors
-out for it, CK on ROCm; ``bmm_`` of TensorRT-LLM and ``fused_moe_kernel`` of vLLM multiply experts."""
+out for it, CK on ROCm; ``bmm_`` of TensorRT-LLM and ``fused_moe_kernel`` of vLLM multiply experts, whose
+``reduce_segments`` puts parts of an attention together."""
 
 MEMCPY, MEMSET = CATEGORIES.index("gpu_memcpy"), CATEGORIES.index("gpu_memset")
 _OPERATORS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in OPERATORS)

@@ -66,10 +66,19 @@ from advisor.profiles.traces.ops import window_of
         ("", "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128>>", "attention"),
         ("", "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdE", "normalization"),
         ("", "void cub::DeviceReduceKernel<int>", "reduction"),
-        ("aten::index_select", "void at::native::indexSelectLargeIndex<c10::BFloat16>", "other"),
-        ("aten::_softmax", "void at::native::cunn_SoftMaxForward<4, float>", "other"),
-        ("fbgemm::permute_sparse_features", "void fbgemm_gpu::permute_indices_weights_kernel", "other"),
-        ("fbgemm::linearize_index", "linearize_index_kernel", "other"),
+        ("aten::index_select", "void at::native::indexSelectLargeIndex<c10::BFloat16>", "indexing"),
+        ("aten::_softmax", "void at::native::cunn_SoftMaxForward<4, float>", "softmax"),
+        ("", "void (anonymous namespace)::softmax_warp_forward<float, float, float, 9>", "softmax"),
+        ("aten::cat", "void at::native::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>", "indexing"),
+        ("", "void cub::DeviceRadixSortOnesweepKernel<long, int, int>", "indexing"),
+        ("aten::index", "void at::native::index_elementwise_kernel<128, 4>", "indexing"),
+        ("fbgemm::split_embedding_codegen_lookup_adagrad_function", "split_embedding_forward", "indexing"),
+        ("torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>", "split_backward", "indexing"),
+        ("", "reduce_segments", "attention"),
+        ("", "void vllm::rotary_embedding_kernel<c10::BFloat16, true>", "elementwise"),
+        ("aten::max_pool2d_with_indices", "void at::native::max_pool_forward_nchw<float>", "other"),
+        ("fbgemm::permute_sparse_features", "void fbgemm_gpu::permute_indices_weights_kernel", "indexing"),
+        ("fbgemm::linearize_index", "linearize_index_kernel", "indexing"),
         ("aten::_convert_indices_from_coo_to_csr", "convert_indices_kernel", "other"),
     ],
 )  # fmt: skip
@@ -87,7 +96,8 @@ def test_what_an_optimizers_step_launches_updates_parameters() -> None:
 
 def test_filling_memory_belongs_to_the_operator_that_needs_it() -> None:
     assert kind_of("Memset (Device)", "aten::cudnn_convolution", memset=True) == "convolution"
-    assert kind_of("Memset (Device)", "aten::embedding_dense_backward", memset=True) == "copy"
+    assert kind_of("Memset (Device)", "aten::embedding_dense_backward", memset=True) == "indexing"
+    assert kind_of("Memset (Device)", "aten::max_unpool2d", memset=True) == "copy"
 
 
 def _device(*events: Event) -> DeviceFacts:
