@@ -38,8 +38,8 @@ KINDS = {
 
 DIFFERENCES = """Where the two differ:
 
-- Their `other` holds attention (`aten::_flash_attention_forward`), softmax, indexing, copies, and what they do
-  not know.
+- Their `other` holds attention (`aten::_flash_attention_forward`), softmax, indexing, copies, and what
+  they do not know.
 - What was launched before the recording is in neither.
 - `perf_model_normalization`: their report leaves out 27 us of memsets; that of `h100_Falconsai` counts them.
 - vLLM: kernels of graphs are in none of their kinds, whose sum is 12 of 156 ms; sizes of products in a graph

@@ -10,6 +10,8 @@ THRESHOLD = 0.15  # TraceLens; the TensorBoard plug-in warns below 50 % use, Sag
 BY_CAUSE = {
     "launch": "Launch fewer and larger kernels, as `torch.compile` or a larger batch does: the host is late.",
     "input": "Make batches ahead, in worker processes of the `DataLoader`: the device waits for data.",
+    "starting": "Record later steps, as with `schedule(skip_first=10, ...)`: here the runtime still loads "
+    "kernels or gets memory, which a run does once.",
     "device": "Look at other streams and processes: the work was launched, and the device did not begin it.",
 }
 LONG_GAP_MS = 500.0  # Nsight Systems reports single gaps from there

@@ -121,7 +121,8 @@ class DeviceTime:
     communication ran, or memory was filled; ``exposed_communication_ms`` when nothing but communication and
     copies did, ``exposed_copies_ms`` when nothing but copies did; ``idle_ms`` is the rest of ``total_ms``,
     and ``idle`` divides that by cause: ``launch``, ``input``, ``synchronization``, ``after_last_kernel``,
-    ``device`` (what it was to do had been launched), ``other`` (no launch is known).
+    ``starting`` (calls of the runtime that load or open something), ``device`` (what it was to do had been
+    launched), ``other`` (no launch is known).
     """
 
     total_ms: float

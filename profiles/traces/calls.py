@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.traces.event_cost import EventCost, Parts, event_cost
+from advisor.profiles.traces.launches import find, launches_of
 from advisor.profiles.traces.nesting import Flags, Host, Ints, nest
 from advisor.profiles.traces.signatures import Signature, Signatures, concrete, signatures_of
 from advisor.profiles.traces.steps import Steps, steps_of
-from advisor.profiles.traces.trace import DEVICE, Numbers, Trace
+from advisor.profiles.traces.trace import Numbers, Trace
 from advisor.profiles.traces.user_functions import places_of
 from advisor.profiles.traces.work import Work, work_of
 
@@ -175,7 +176,7 @@ class Calls:
         sequence = self.sequence
         made = np.flatnonzero(self.op & self.recording & (own >= 0) & (self.nodes < 0))
         wanted = np.where(self.nodes >= 0, sequence[self.nodes] + 1, 0)
-        linked = _find(sequence[made] + 1, own[made], wanted)
+        linked = find(sequence[made] + 1, own[made], wanted)
         return np.where(linked >= 0, linked, own), places
 
     @cached_property
@@ -267,10 +268,12 @@ def calls_of(
         return None
     host = nest(trace)
     name, begin = trace.name[host.rows], trace.begin_us[host.rows]
-    step = found.of(begin).astype(np.int32)
     op = trace.of("cpu_op")[host.rows]
     owner = host.nearest(op)
-    kernels, launched_by, kernel_owner, kernel_step = _launches(trace, host, owner, op, found)
+    launches = launches_of(trace, host, owner, op)
+    found = launches.begun(found, float(begin[op].min(initial=np.inf)))
+    launches, kernel_step = launches.within(found, trace, host)
+    step = found.of(begin).astype(np.int32)
     stands_for_others = np.zeros(len(trace.names), dtype=np.bool_)
     codes = np.full(len(trace.names), -1, dtype=np.int8)
     for at in _told(trace, host):
@@ -283,7 +286,7 @@ def calls_of(
     if clean_step_ms:
         inside = np.bincount(phase[step >= 0], minlength=len(PHASES)) / found.count
         events = dict(zip(PHASES, inside.tolist(), strict=True))
-        cost = event_cost(found.usual_ms, clean_step_ms, events, None if len(kernels) else parts)
+        cost = event_cost(found.usual_ms, clean_step_ms, events, None if len(launches.kernels) else parts)
     return Calls(
         trace=trace,
         host=host,
@@ -295,9 +298,9 @@ def calls_of(
         phase=phase,
         top=op & ~transparent & (host.nearest(op & ~transparent) < 0),
         cost=cost,
-        kernels=kernels,
-        launched_by=launched_by,
-        kernel_owner=kernel_owner,
+        kernels=launches.kernels,
+        launched_by=launches.by,
+        kernel_owner=launches.owner,
         kernel_step=kernel_step,
     )
 
@@ -352,35 +355,3 @@ def _marked(name: str) -> int:
     """The phase that this name marks, -1 if none."""
     code = next((code for prefix, code in MARKERS if name.startswith(prefix)), None)
     return -1 if code is None else code
-
-
-def _launches(
-    trace: Trace, host: Host, owner: Ints, op: Flags, steps: Steps
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Events of devices that steps launched, their launching calls, their operators and steps."""
-    kernels = np.flatnonzero(trace.of(*DEVICE)).astype(np.int32)
-    if not len(kernels):
-        return kernels, kernels, kernels, kernels
-    runtime = np.flatnonzero(trace.of("cuda_runtime", "cuda_driver")[host.rows])
-    launched_by = _find(trace.correlation[host.rows[runtime]], runtime, trace.correlation[kernels])
-    ops = np.flatnonzero(op)
-    linked = _find(trace.external[host.rows[ops]], ops, trace.external[kernels])
-    owned = np.where(launched_by >= 0, owner[launched_by], -1)
-    kernel_owner = np.where(owned >= 0, owned, linked)
-    source = np.where(launched_by >= 0, launched_by, kernel_owner)
-    step = steps.of(np.where(source >= 0, trace.begin_us[host.rows[source]], trace.begin_us[kernels]))
-    within = step >= 0
-    rest = [each[within].astype(np.int32) for each in (launched_by, kernel_owner, step)]
-    return kernels[within], rest[0], rest[1], rest[2]
-
-
-def _find(keys: Values, values: Ints, wanted: Values) -> Ints:
-    """The value whose key each wanted one equals, -1 without one; key 0 means none."""
-    known = keys != 0
-    keys, values = keys[known], values[known]
-    if not len(keys):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(keys, kind="stable")
-    keys, values = keys[order], values[order]
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((keys[at] == wanted) & (wanted != 0), values[at], -1)

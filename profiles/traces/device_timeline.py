@@ -1,5 +1,6 @@
 """The device's timeline: how busy it is, what its gaps wait for, and what makes the host wait for it."""
 
+import itertools
 import re
 from collections import defaultdict
 
@@ -14,6 +15,7 @@ from advisor.profiles.traces.flops import VIEWS
 from advisor.profiles.traces.kernel_costs import kernel_costs
 from advisor.profiles.traces.kernels import kernels_ms
 from advisor.profiles.traces.products import products
+from advisor.profiles.traces.starting import starting
 from advisor.profiles.traces.timeline import LOADING, Timeline
 from advisor.profiles.traces.trace import Trace
 
@@ -152,16 +154,35 @@ def _spread(timeline: Timeline) -> tuple[float | None, float | None]:
 
 
 def _fills(calls: Calls) -> tuple[int, float, Location | None]:
-    """Tensors filled on the host and copied right after: how many, host time, and where most of it."""
+    """Tensors filled on the host and copied right after: how many, host time, and where most of it.
+
+    What is filled and what is copied have one shape, where the trace tells. What the runtime starts up
+    meanwhile, as with a program's first copy, is not counted.
+    """
     rows = np.flatnonzero(calls.top & (calls.step >= 0) & (calls.phase != LOADER) & ~calls.among(VIEWS))
     moves = calls.among(MOVES) & calls.host.around(calls.kernel_owner[is_copy(calls, "h2d")])
     filling = calls.among(FILLS) & (calls.spent_us == 0)
     after, before = rows[1:], rows[:-1]
     pairs = moves[after] & filling[before] & (calls.thread[after] == calls.thread[before])
-    spent = (calls.end_us - calls.begin_us)[after[pairs]] + (calls.end_us - calls.begin_us)[before[pairs]]
-    if not len(spent):
+    moved, filled = after[pairs], before[pairs]
+    same = np.array([_same_shape(calls, *each) for each in zip(moved.tolist(), filled.tolist(), strict=True)])
+    if not same.any():
         return 0, 0.0, None
-    return len(spent), float(spent.sum()), calls.place(int(after[pairs][np.argmax(spent)]))
+    moved, filled, length = moved[same], filled[same], calls.end_us - calls.begin_us
+    begun = calls.host.sum_up(np.where(starting(calls), length, 0.0))
+    spent = (length - begun)[moved] + (length - begun)[filled]
+    return len(spent), float(spent.sum()), calls.place(int(moved[np.argmax(spent)]))
+
+
+def _same_shape(calls: Calls, moved: int, filled: int) -> bool:
+    """Whether one tensor may have been filled and then moved: nothing says otherwise."""
+    inside = itertools.takewhile(
+        lambda row: calls.end_us[row] <= calls.end_us[filled], range(filled, len(calls.host))
+    )
+    wanted = calls.signature_of(moved).shapes[:1]
+    shapes = [calls.signature_of(row).shapes[:1] for row in inside]
+    known = [shape for shape in shapes if shape and shape[0]]
+    return not known or not wanted or wanted in known
 
 
 def _largest(timeline: Timeline) -> tuple[Gap, ...]:

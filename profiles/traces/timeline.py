@@ -8,6 +8,7 @@ import numpy as np
 from advisor.profiles.traces.calls import Calls, Times
 from advisor.profiles.traces.intervals import Union, union
 from advisor.profiles.traces.nesting import Flags, Ints
+from advisor.profiles.traces.starting import starting
 from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 CLOCKS_US = 5.0  # by which the clocks of host and device may disagree
@@ -20,9 +21,10 @@ and H100 and within 23 us on MI300X (``benchmarks/gpu_traces.py``); four times t
 KERNEL = CATEGORIES.index("kernel")
 LOADING = ("enumerate(DataLoader)#", "advisor_loader")
 
-CAUSES = ("launch", "input", "synchronization", "after_last_kernel", "device", "other")
+CAUSES = ("launch", "input", "synchronization", "after_last_kernel", "starting", "device", "other")
 """What a gap waits for: a launch, data, a host that had itself waited for the device, a host that had still
-to finish the step, the device itself, to which the work was launched already, or nothing that is known."""
+to finish the step, a call of the runtime that starts something up, the device itself, to which the work was
+launched already, or nothing that is known."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,12 @@ class Timeline:
         waiting = self.calls.waiting
         return waiting[np.argsort(self.calls.end_us[waiting], kind="stable")]
 
+    @cached_property
+    def starting(self) -> Union:
+        """When the runtime started something up."""
+        starts = starting(self.calls)
+        return union(self.calls.begin_us[starts], self.calls.end_us[starts])
+
     def wait_before(self, gaps: Union) -> Ints:
         """For each gap the call that returned first in it, if it had begun to wait before it; else -1."""
         ends = self.calls.end_us[self.waits]
@@ -111,7 +119,8 @@ class Timeline:
         A gap waits for the host until the call that launched what ends it has returned, if that was later
         than its own beginning: for data if loading takes most of it, for a synchronisation if the host had
         begun to wait for the device before it, else until the host's step is over for what that has still to
-        do, and from there for a launch. After the launch it waits for the device.
+        do, and from there for a launch, less what starts something up. After the launch it waits for the
+        device.
         """
         calls, length = self.calls, gaps.end - gaps.begin
         following = np.minimum(np.searchsorted(self.begin, gaps.end), len(self.begin) - 1)
@@ -125,11 +134,14 @@ class Timeline:
         waited = ~loaded & (self.wait_before(gaps) >= 0)
         rest = ~loaded & ~waited
         left = np.where(rest, np.clip(self._step_end(following) - gaps.begin, 0.0, host), 0.0)
+        launching = np.where(rest, host - left, 0.0)
+        begun = np.minimum(self.starting.covers(gaps.begin, gaps.end), launching)
         return {
-            "launch": np.where(rest, host - left, 0.0),
+            "launch": launching - begun,
             "input": np.where(loaded, host, 0.0),
             "synchronization": np.where(waited, host, 0.0),
             "after_last_kernel": left,
+            "starting": begun,
             "device": np.where(known, length - host, 0.0),
             "other": np.where(known, 0.0, length),
         }

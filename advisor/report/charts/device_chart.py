@@ -10,6 +10,7 @@ WAITING = {
     "input": "idle_until_data_came",
     "synchronization": "idle_after_a_synchronisation",
     "after_last_kernel": "idle_after_the_last_kernel",
+    "starting": "idle_while_the_runtime_started",
     "device": "idle_though_launched",
     "other": "idle",
 }

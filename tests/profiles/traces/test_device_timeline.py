@@ -353,3 +353,47 @@ def test_graphs_that_are_captured_are_counted() -> None:
     events = (a_step(0, 0, 1000), an_operator("aten::mm", 10, 50), *a_launch("gemm", 12, 20, 40, 1))
     assert _device(*events).captures == 0
     assert _device(*events, a_call("hipStreamBeginCapture", 100, 5)).captures == 1
+
+
+def test_idle_while_the_runtime_starts_something_up_waits_for_no_launch() -> None:
+    opens = a_call("cudaStreamCreateWithFlags", 30, 5000)
+    found = _idle(*_steps(1, 6000), *_launches((0, 10, 10), (5040, 5050, 50)), opens)
+    assert found == {"starting": near(5.0), "launch": near(0.03)}
+
+
+def test_a_long_copy_from_ordinary_memory_starts_nothing_up() -> None:
+    copies = a_call("cudaMemcpyAsync", 30, 5000)
+    found = _idle(*_steps(1, 6000), *_launches((0, 10, 10), (5040, 5050, 50)), copies)
+    assert found == {"launch": near(5.03)}
+
+
+def test_what_was_launched_before_the_recording_is_left_out() -> None:
+    before = [a_kernel("gemm", -10, 300), a_kernel("gemm", 290, 100)]
+    kept = [an_operator("aten::mm", 395, 80), *_launches((400, 410, 100), (440, 520, 100))]
+    window = window_of(a_trace(*_steps(1), *before, *kept), clean_step_ms=None)
+    assert window.device is not None
+    assert window.device.time == _time(*_steps(1), *kept)
+    assert window.step_ms == near(0.61)
+    assert "0.4 ms of the device were launched before the recording and are left out" in window.notes
+
+
+def test_kernels_without_a_launch_count_behind_those_that_have_one() -> None:
+    found = _time(*_steps(1), *_launches((0, 10, 100)), a_kernel("gemm", 150, 50))
+    assert found.computing_ms == near(0.15)
+
+
+def test_a_value_filled_beside_a_copy_of_another_shape_is_not_what_is_copied() -> None:
+    fill = [an_operator("aten::zeros", 0, 100, []), an_operator("aten::zero_", 50, 40, [1])]
+    move = an_operator("aten::to", 100, 200, [32, 3, 224, 224])
+    copy = a_copy(PAGEABLE, 150, 160, 30, 1, 64)
+    assert _device(*_steps(1), *fill, move, *copy).fill_copies == 0
+    fill[1] = an_operator("aten::zero_", 50, 40, [32, 3, 224, 224])
+    assert _device(*_steps(1), *fill, move, *copy).fill_copies == 1
+
+
+def test_what_a_first_copy_starts_up_is_no_cost_of_copying() -> None:
+    fill = an_operator("aten::zeros", 0, 100, [])
+    move = an_operator("aten::to", 100, 5000, [4])
+    opens = a_call("cudaDeviceGetStreamPriorityRange", 110, 4000)
+    device = _device(*_steps(1, 6000), fill, move, opens, *a_copy(PAGEABLE, 4150, 4160, 30, 1, 64))
+    assert device.fill_copy_ms == near(1.1)
