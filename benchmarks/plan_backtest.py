@@ -34,7 +34,25 @@ WORDS = {
     "one_node_from_one_point": "one node, from a single point to 8 and more",
     "leaving": "one node to many, nothing known of the network",
     "leaving_named": "one node to many, network named and bytes known",
+    "one_node_first_one": "one node, from the first count to all more",
+    "one_node_first_some": "one node, from the first two or more to all more",
+    "one_node_pair": "one node, from two neighbouring counts to all more",
+    "one_node_between": "one node, between the first and the last",
+    "one_node_last_one": "one node, from one count to all fewer",
+    "one_node_last_some": "one node, from the last two or more to all fewer",
+    "leaving_from_last": "one node to many, from the last count alone",
+    "leaving_named_from_last": "the same with the network named",
+    "two_nodes": "two nodes to three and more",
+    "nodes_first_one": "several nodes, from the first count to all more",
+    "nodes_first_some": "several nodes, from the first two or more to all more",
+    "nodes_pair": "several nodes, from two neighbouring counts to all more",
+    "nodes_between": "several nodes, between the first and the last",
+    "nodes_last_one": "several nodes, from one count to all fewer",
+    "nodes_last_some": "several nodes, from the last two or more to all fewer",
+    "entering": "several nodes to one",
+    "entering_named": "the same with the network named",
 }
+"""Tasks by kind, those that are asked for first; the rest are other ways to part the same series."""
 
 Kept = tuple[Answer, bool]
 
@@ -45,7 +63,7 @@ def summary(by_source: Mapping[str, Sequence[Answer]]) -> dict[str, dict[str, fl
     for source, given in by_source.items():
         spread = spreads({name: rows for name, rows in by_source.items() if name != source})
         for answer in given:
-            inside = with_spread(answer, spread[answer.predicted.situation])
+            inside = with_spread(answer, spread[answer.predicted.spread])
             kinds[answer.task.kind][source, answer.task.series.name].append((answer, inside))
     return {kind: _row(series) for kind, series in kinds.items()}
 
@@ -102,7 +120,7 @@ def told(rows: Mapping[str, Mapping[str, float | int]]) -> str:
 
 
 def _verdict(kind: str, row: Mapping[str, float | int]) -> str:
-    error, coverage, which = ASKED[kind]
+    error, coverage, which = ASKED.get(kind, (None, None, "covered"))
     said = []
     if error is not None:
         said.append(f"error {error:.0%}: {'reached' if row['mean_error'] <= error else 'not reached'}")

@@ -20,8 +20,9 @@ import numpy as np
 from advisor.planning.growth import reference, situation
 from advisor.planning.physics import Physics, Prior
 from advisor.planning.places import Place
+from advisor.planning.predicting import spread_name
 from advisor.planning.priors import STORED, Priors
-from benchmarks.plan_tasks import Answer, answers, points, tasks
+from benchmarks.plan_tasks import Answer, answers, points, splits, tasks
 from benchmarks.scaling_series import Series, read
 
 # Where the learning starts, as mean and standard deviation of logarithms: orders of magnitude alone.
@@ -41,6 +42,8 @@ WEAK: dict[str, tuple[float, float]] = {
 }
 LEAST_NARROWING = 0.5  # of a weak prior's spread: few sources cannot make one sharp
 FAST, SLOW = 0.04, 0.03  # shares of residuals left outside on either side, were sources many
+BEYOND_WIDEST = 1.25  # most that a source never seen is taken to scatter, over the one that scatters most
+LEAST_REACH = 0.25  # of a source's quantile over the scale: about what repeated steps differ by
 DISTANCES = (2.0, 4.0, 8.0, 16.0, 64.0, 1e9)
 
 Values = Mapping[str, list[float]]  # by source
@@ -122,7 +125,10 @@ def _weighted(values: Any, weights: Any, share: float) -> float:
     return float(values[order][min(np.searchsorted(reached, share), len(values) - 1)])
 
 
-UNKNOWN = {kind: (-1.0, 1.0) for kind in ("one_node", "one_count", "more_nodes", "leaving", "leaving_named")}
+SITUATIONS = ("one_node", "one_count", "more_nodes", "leaving", "leaving_named")
+UNKNOWN = {spread_name(kind, fewer=fewer): (-1.0, 1.0) for kind in SITUATIONS for fewer in (False, True)}
+
+Weighted = tuple[Any, Any]  # values and their weights
 
 
 def left_out(series: Sequence[Series]) -> dict[str, list[Answer]]:
@@ -130,9 +136,9 @@ def left_out(series: Sequence[Series]) -> dict[str, list[Answer]]:
     found = {}
     for source in sorted({one.source for one in series}):
         stored = learn([one for one in series if one.source != source]) | {"spread": UNKNOWN}
-        stored["growth"] = {kind: (0.0, 0.02) for kind in UNKNOWN} | stored["growth"]
+        stored["growth"] = dict.fromkeys(SITUATIONS, (0.0, 0.02)) | stored["growth"]
         priors = Priors.of(stored)
-        own = [task for one in series if one.source == source for task in tasks(one)]
+        own = [task for one in series if one.source == source for task in (*tasks(one), *splits(one))]
         found[source] = [answer for task in own for answer in answers(task, priors)]
     return found
 
@@ -144,23 +150,67 @@ def residual(answer: Answer) -> float:
 
 
 def spreads(by_source: Mapping[str, Iterable[Answer]]) -> dict[str, tuple[float, float]]:
-    """The quantiles of residuals between which 90 % are asked for, by situation.
+    """The quantiles of residuals between which 90 % are asked for, by situation and direction.
 
-    A source weighs as the root of its answers. A little more than 5 % and 95 %, and more on the slow side:
-    a source that was never seen lies further out than those that were, the more so the fewer they are.
+    The wider of two: quantiles of all residuals, and what quantiles of the sources let expect of one that was
+    never seen (`_of_a_new_source`). The first alone is too narrow: programs of one source are alike, and
+    another source may scatter several times as much.
     """
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
     for source, given in by_source.items():
         for answer in given:
-            found[answer.predicted.situation][source].append(residual(answer))
+            kind = found.setdefault(answer.predicted.spread, {})
+            programs = kind.setdefault(source, {})
+            programs.setdefault(answer.task.series.name, []).append(residual(answer))
     result = dict(UNKNOWN)
-    for kind, residuals in found.items():
-        values = np.concatenate([np.array(one) for one in residuals.values()])
-        weights = np.concatenate([np.full(len(one), 1 / len(one) ** 0.5) for one in residuals.values()])
-        few = len(residuals) / (len(residuals) + 1)
-        low, high = _weighted(values, weights, FAST * few), _weighted(values, weights, 1 - SLOW * few)
-        result[kind] = (min(low, -0.1), max(high, 0.1))
+    for kind, sources in found.items():
+        sign = -1 if kind.endswith(spread_name("", fewer=True)) else 1  # slow is what others did not expect
+        own = {source: _each_once(list(programs.values()), sign) for source, programs in sources.items()}
+        counts = [len(programs) ** 0.5 for programs in sources.values()]
+        fast, slow = _of_all(list(own.values()), counts)
+        new_fast, new_slow = _of_a_new_source(list(own.values()), counts)
+        fast, slow = max(fast, new_fast), max(slow, new_slow)
+        result[kind] = (-fast, slow) if sign > 0 else (-slow, fast)
     return result
+
+
+def _each_once(programs: Sequence[Sequence[float]], sign: int) -> Weighted:
+    """All residuals of a source, every program of the same weight."""
+    values = np.concatenate([np.array(one) for one in programs])
+    return sign * values, np.concatenate([np.full(len(one), 1 / len(one)) for one in programs])
+
+
+def _of_all(sources: Sequence[Weighted], counts: Sequence[float]) -> tuple[float, float]:
+    """How far to the fast and the slow side residuals of all sources lie, each by the root of its programs.
+
+    A little more than 5 % and 95 %, and more on the slow side: a source that was never seen lies further out
+    than those that were, the more so the fewer they are.
+    """
+    values = np.concatenate([own for own, _ in sources])
+    weights = np.concatenate(
+        [own / own.sum() * count for (_, own), count in zip(sources, counts, strict=True)]
+    )
+    few = len(sources) / (len(sources) + 1)
+    return -_weighted(values, weights, FAST * few), _weighted(values, weights, 1 - SLOW * few)
+
+
+def _of_a_new_source(sources: Sequence[Weighted], counts: Sequence[float]) -> tuple[float, float]:
+    """The same from the 5 % and 95 % quantiles of each source: their mean in logarithms, and a deviation more.
+
+    The deviation is that of predicting one more source, `sd sqrt(1 + 1/n)` with n sources; a source that
+    scatters far less than the others must not widen it without end.
+    """
+    weights = np.array(counts) / sum(counts)
+    many = 1 / float((weights**2).sum())  # as many sources of one weight
+    sides = []
+    for side, share in ((-1, 0.05), (1, 0.95)):
+        reach = np.log([max(LEAST_REACH, side * _weighted(*own, share)) for own in sources])
+        middle = float((weights * reach).sum())
+        spread = float((weights * (reach - middle) ** 2).sum())
+        deviation = math.sqrt(spread * many / (many - 1)) if len(sources) > 1 else 0.0
+        widest = BEYOND_WIDEST * math.exp(reach.max())
+        sides.append(min(widest, math.exp(middle + deviation * math.sqrt(1 + 1 / many))))
+    return sides[0], sides[1]
 
 
 def with_spread(answer: Answer, spread: tuple[float, float]) -> bool:
@@ -186,9 +236,11 @@ def records(by_source: Mapping[str, Sequence[Answer]]) -> dict[str, list[dict[st
     for source, given in by_source.items():
         others = spreads({name: rows for name, rows in by_source.items() if name != source})
         for answer in given:
+            if answer.predicted.fewer or answer.predicted.beyond <= 1:
+                continue
             up_to = next(most for most in DISTANCES if answer.predicted.beyond <= most)
-            kind = answer.predicted.situation
-            found[kind, up_to].append((answer, with_spread(answer, others[kind])))
+            inside = with_spread(answer, others[answer.predicted.spread])
+            found[answer.predicted.situation, up_to].append((answer, inside))
     result: dict[str, list[dict[str, float]]] = defaultdict(list)
     for (kind, up_to), rows in sorted(found.items()):
         errors = [answer.error for answer, _ in rows]

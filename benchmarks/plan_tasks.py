@@ -71,6 +71,29 @@ def tasks(series: Series) -> Iterator[Task]:
             yield Task("more_nodes", series, rows[: k + 1], asked)
 
 
+def splits(series: Series) -> Iterator[Task]:
+    """Other ways to part a series into counts that are given and asked, as users may have measured them."""
+    one = tuple(row for row in series.rows if row.nodes == 1)
+    many = tuple(row for row in series.rows if row.nodes > 1)
+    for rows, kind in ((one, "one_node"), (many, "nodes")):
+        for k in range(1, len(rows)):
+            yield Task(f"{kind}_first_{'one' if k == 1 else 'some'}", series, rows[:k], rows[k:])
+            if k > 1:
+                yield Task(f"{kind}_pair", series, rows[k - 2 : k], rows[k:])
+            if k < len(rows) - 1:
+                yield Task(f"{kind}_between", series, (rows[0], rows[-1]), (rows[k],))
+                yield Task(f"{kind}_last_some", series, rows[k:], rows[:k])
+            yield Task(f"{kind}_last_one", series, (rows[k],), rows[:k])
+    two, beyond = [tuple(row for row in many if (row.nodes == 2) is so) for so in (True, False)]
+    if two and beyond:
+        yield Task("two_nodes", series, two, beyond)
+    if one and many:
+        for named in (False, True)[: 1 + bool(series.gradient_bytes and series.node_bytes_per_s)]:
+            words = "_named" if named else ""
+            yield Task(f"entering{words}", series, many, one, named)
+            yield Task(f"leaving{words}_from_last", series, one[-1:], many, named)
+
+
 def answers(task: Task, priors: Priors) -> Iterator[Answer]:
     """A task's predictions."""
     predictor = task.predictor(priors)

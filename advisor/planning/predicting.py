@@ -30,6 +30,7 @@ LEAST_SCALE = {
     "leaving_named": 0.08,
 }
 MOVED_SCALE = {"one_node": 0.3, "one_count": 0.3, "more_nodes": 0.3, "leaving": 0.0, "leaving_named": 0.0}
+DOUBLING_SCALE = {"more_nodes": 0.02}  # what each doubling of ranks adds; elsewhere none was seen to
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,12 @@ class Predicted:
     record: Record | None = None  # how such predictions did at that distance
     scale: float = 0.0  # of the interval, in logarithms
     crowded: bool = False  # ranks of a node already take most of what more of them give
+    fewer: bool = False  # than were measured
+
+    @property
+    def spread(self) -> str:
+        """Which residuals of public programs its interval rests on."""
+        return spread_name(self.situation, fewer=self.fewer)
 
 
 class Predictor:
@@ -109,15 +116,13 @@ class Predictor:
         if crowded is not None:
             estimate = max(estimate, crowded)
         scale = LEAST_SCALE[kind] + MOVED_SCALE[kind] * moved
-        spread = self.priors.spread[kind]
-        slow, fast = spread.high, spread.low
-        backwards = start.place.ranks > place.ranks or start.place.nodes > place.nodes == 1
-        if backwards:  # a step that grew more than others' did was shorter before
-            slow, fast = -fast, -slow
-        low = estimate * math.exp(fast * scale)
+        scale += DOUBLING_SCALE.get(kind, 0.0) * abs(math.log2(place.ranks / start.place.ranks))
+        fewer = start.place.ranks > place.ranks or start.place.nodes > place.nodes == 1
+        spread = self.priors.spread[spread_name(kind, fewer=fewer)]
+        low = estimate * math.exp(spread.low * scale)
         if crowded is not None:
             low = min(low, start.step_ms)  # as if only links were shared, whose cost is there already
-        high = estimate * math.exp(slow * scale)
+        high = estimate * math.exp(spread.high * scale)
         step = Interval(estimate * stretch, low * stretch, high * stretch)
         return Predicted(
             place,
@@ -127,9 +132,10 @@ class Predictor:
             _scaled(parts, step.estimate, stretch),
             beyond,
             kind,
-            None if backwards else self._record(kind, beyond),
+            None if fewer else self._record(kind, beyond),
             scale,
             crowded is not None,
+            fewer,
         )
 
     def _crowded_ms(self, place: Place) -> float | None:
@@ -159,6 +165,11 @@ class Predictor:
     def _record(self, kind: str, beyond: float) -> Record | None:
         rows = self.priors.record.get(kind, ())
         return next((row for row in rows if beyond <= row.up_to), rows[-1] if rows else None)
+
+
+def spread_name(situation: str, *, fewer: bool) -> str:
+    """The name under which residuals are stored: towards fewer ranks apart from towards more."""
+    return f"{situation}_fewer" if fewer else situation
 
 
 def _scaled(parts: Parts, step_ms: float, stretch: float) -> Parts:

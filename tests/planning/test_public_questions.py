@@ -76,9 +76,10 @@ def test_whether_eighty_percent_on_eight_nodes_is_as_good_as_it_gets() -> None:
 def test_what_a_second_machine_brings_bert() -> None:
     """pytorch/pytorch issue 17159: 16 GPUs of two machines gave 10.5 times what one gives.
 
-    A miss, and docs/plan.md says so: nothing was known of the network, and the interval ends at 11.
+    Nothing was known of the network: the estimate is a third too high, and the interval holds it.
     """
-    assert answer("pytorch_17159", 16, 2).speedup.low == pytest.approx(11.0, rel=0.05)
+    gain = answer("pytorch_17159", 16, 2).speedup
+    assert gain.low < 10.5 < gain.high
 
 
 def test_whether_73_percent_over_forty_gigabits_is_normal() -> None:
