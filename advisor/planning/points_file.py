@@ -26,9 +26,28 @@ MADE_OF = {
     "nodes": "1 in every row on one machine",
 }
 """What to write where people have a column of another kind."""
+ALSO_CALLED = {
+    "ranks": {"gpus", "gpu", "ngpus", "numgpus", "devices", "worldsize", "processes", "workers"},
+    "nodes": {"hosts", "machines", "servers", "numnodes", "nnodes"},
+    "local_batch": {"batch", "batchsize", "perdevicebatchsize", "microbatchsize", "samples"},
+    "step_ms": {
+        "step",
+        "steptime",
+        "stepms",
+        "steps",
+        "steptimes",
+        "stepseconds",
+        "time",
+        "ms",
+        "iterationms",
+    },
+}
+"""What others call a column, in small letters and without anything between them."""
+OF_ALL = {"globalbatch", "globalbatchsize", "totalbatch", "totalbatchsize"}
 EXAMPLE = "the first line names the columns: ranks,nodes,local_batch,step_ms"
 MOST_ROWS = 100_000
 MOST_RANKS = 10**7
+SMALLEST, LARGEST = 1e-9, 1e18  # of what a cell can mean, whatever its unit
 
 Cells = dict[str, str]
 
@@ -106,7 +125,7 @@ def read_rows(path: Path, needed: Sequence[str]) -> list[tuple[str, Cells]]:
     except OSError as error:
         raise UsageError(f"cannot read {name}", cause=clean(error.strerror or str(error))) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{name} is not a CSV file", cause=clean(str(error)), hint=EXAMPLE) from None
+        raise UsageError(f"{name} is not a CSV file", cause=clean(str(error)), hint=_encoding(path)) from None
     if not lines or not any(cell.strip() for line in lines for cell in line):
         raise UsageError(f"{name} is empty", hint=EXAMPLE)
     header = [cell.strip() for cell in lines[0]]
@@ -130,12 +149,25 @@ def read_rows(path: Path, needed: Sequence[str]) -> list[tuple[str, Cells]]:
     return rows
 
 
+def _encoding(path: Path) -> str:
+    """What to do about bytes that are no text in UTF-8."""
+    with path.open("rb") as opened:
+        start = opened.read(4)
+    if start[:2] == b"PK":
+        return "a spreadsheet: save it as CSV (comma separated)"
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "it is UTF-16: save it as CSV UTF-8"
+    return f"save it as UTF-8; {EXAMPLE}"
+
+
 def _hint(header: Sequence[str], line: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """What to do about a row whose cells are not as many as the columns."""
     widths = {len(row) for row in rows if any(cell.strip() for cell in row)}
     if widths == {len(line)} and len(rows) > 1:
         short = "a name is missing in" if len(line) > len(header) else "one name too many is in"
         return f"every row has {len(line)} cells: {short} the first line?"
+    if line[0].lstrip().startswith("#"):
+        return "comments are not read: delete the line"
     if len(line) < len(header):
         named = ", ".join(f"{name}={clean(cell)}" for name, cell in zip(header, line, strict=False))
         return f"read as {named}; a cell that is not known is left empty between its commas"
@@ -145,22 +177,36 @@ def _hint(header: Sequence[str], line: Sequence[str], rows: Sequence[Sequence[st
 def _check_header(name: str, header: Sequence[str], needed: Sequence[str]) -> None:
     if "placement" in header:
         needed = [column for column in needed if column not in ("ranks", "nodes")]
-    twice = sorted({column for column in header if header.count(column) > 1})
+    twice = sorted({column for column in header if header.count(column) > 1 and column})
     if twice:
-        raise UsageError(f"{name} names the column {clean(twice[0])} twice")
+        raise UsageError(f"{name} names the column {clean(twice[0])} twice", hint="delete or rename one")
     for column in needed:
         if column not in header:
-            unknown = [other for other in header if other not in (*KNOWN, *needed)]
-            near = difflib.get_close_matches(column, unknown, 1)
-            hint = f"is {clean(near[0])} meant by it? " if near else ""
-            if len(header) == 1 and set(";\t|") & set(header[0]):
-                hint = "commas separate columns, points decimals; "
-            elif header[0].startswith("#"):
-                hint = "comments are not read; "
-            elif column in MADE_OF:
-                hint = hint or f"{MADE_OF[column]}; "
             example = EXAMPLE if column in KNOWN else f"the first line names the columns: {','.join(needed)}"
-            raise UsageError(f"{name} has no column {column}", hint=hint + example)
+            hint = _missing(column, header, [other for other in header if other not in (*KNOWN, *needed)])
+            raise UsageError(f"{name} has no column {column}", hint=f"{hint}; {example}" if hint else example)
+
+
+def _missing(column: str, header: Sequence[str], unknown: Sequence[str]) -> str:
+    """What to do about a column that is not there; empty if nothing tells."""
+    if header[0].startswith("PK\x03\x04"):
+        return "a spreadsheet: save it as CSV (comma separated)"
+    if header[0].lower().startswith("sep="):
+        return "delete the first line, which names the separator"
+    if len(header) == 1 and set(";\t|") & set(header[0]):
+        return "commas separate columns, points decimals"
+    if header[0].startswith("#"):
+        return "comments are not read"
+    plain = {"".join(filter(str.isalnum, other)).lower(): other for other in unknown}
+    if column == "local_batch" and OF_ALL & plain.keys():
+        return f"local_batch is that of one rank: {clean(plain[min(OF_ALL & plain.keys())])} / ranks"
+    near = [other for word, other in plain.items() if word in ALSO_CALLED.get(column, ())]
+    near += difflib.get_close_matches(column, unknown, 1)
+    near += [plain[word] for word in difflib.get_close_matches(column.replace("_", ""), plain, 1)]
+    if near:
+        unit = ", in milliseconds" if column == "step_ms" else ""
+        return f"is {clean(near[0])} meant by it? Name it {column}{unit}"
+    return MADE_OF.get(column, "")
 
 
 def _place(where: str, cells: Cells) -> Place:
@@ -182,11 +228,17 @@ def _place(where: str, cells: Cells) -> Place:
         count = whole(where, cells, column)
         if told and told != count:
             raise UsageError(
-                f"{column} is {cells[column]}, but placement {cells['placement']} has {told}", where=where
+                f"{column} is {cells[column]}, but placement {cells['placement']} has {told}",
+                where=where,
+                hint=f"leave {column} out where placement tells it",
             )
         ranks, nodes = (count, nodes) if column == "ranks" else (ranks, count)
     if nodes > ranks:
-        raise UsageError(f"{ranks} ranks cannot lie on {nodes} nodes", where=where)
+        raise UsageError(
+            f"{ranks} ranks cannot lie on {nodes} nodes",
+            where=where,
+            hint="ranks is that of all nodes together",
+        )
     return Place(ranks, nodes, batch, widest if widest > math.ceil(ranks / nodes) else 0)
 
 
@@ -198,7 +250,11 @@ def whole(where: str, cells: Cells, column: str) -> int:
     """
     count = positive(where, cells, column)
     if count != int(count) or count > MOST_RANKS:
-        raise UsageError(f"{column} is {cells[column]}, not a count", where=where)
+        raise UsageError(
+            f"{column} is {clean(cells[column])}, not a count",
+            where=where,
+            hint=f"a whole number from 1 to {MOST_RANKS:,}",
+        )
     return int(count)
 
 
@@ -220,9 +276,22 @@ def _number(where: str, column: str, written: str, *, zero: bool = False) -> flo
         value = float(written)
     except ValueError:
         what = f"{clean(written)!r}" if written else "empty"
-        plain = "digits alone, as in 7e9 or 1024.5; the column says the unit" if written else ""
-        raise UsageError(f"{column} is {what}, not a number", where=where, hint=plain or None) from None
+        plain = "digits alone, as in 7e9 or 1024.5; the column says the unit"
+        unknown = MADE_OF.get(column, "delete the row of a count that was not measured")
+        raise UsageError(
+            f"{column} is {what}, not a number", where=where, hint=plain if written else unknown
+        ) from None
     if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
         least = "zero or more" if zero else "more than zero"
-        raise UsageError(f"{column} is {written}; it has to be {least}", where=where)
+        raise UsageError(
+            f"{column} is {clean(written)}; it has to be {least}",
+            where=where,
+            hint="delete the row of a count that was not measured",
+        )
+    if value and not SMALLEST <= value <= LARGEST:
+        raise UsageError(
+            f"{column} is {clean(written)}; nothing was ever that {'small' if value < 1 else 'large'}",
+            where=where,
+            hint=f"between {SMALLEST:g} and {LARGEST:g}",
+        )
     return value

@@ -76,6 +76,15 @@ BAD = {
         "longer than its step",
     ),
     "bytes": ("\x00\x01", "has no column"),
+    "of all ranks": ("ranks,nodes,global_batch,step_ms\n2,1,64,5\n", "of one rank: global_batch / ranks"),
+    "GPUs": ("num_gpus,nodes,local_batch,step_ms\n1,1,32,5\n", "is num_gpus meant by it? Name it ranks"),
+    "other letters": ("Ranks,nodes,local_batch,step_ms\n1,1,32,5\n", "is Ranks meant by it?"),
+    "another name": ("ranks,nodes,local_batch,step time\n1,1,32,5\n", "Name it step_ms, in milliseconds"),
+    "a separator": ("sep=,\nranks,nodes,local_batch,step_ms\n1,1,32,5\n", "delete the first line"),
+    "a comment below": (HEADER + "# mine\n1,1,32,5\n", "delete the line"),
+    "a batch beyond all": (HEADER + "1,1,1e308,5\n", "nothing was ever that large"),
+    "a step below all": (HEADER + "1,1,32,1e-300\n", "nothing was ever that small"),
+    "a thousand's comma": (HEADER + '1,1,32,"1,024.5"\n', "digits alone"),
 }
 
 
@@ -84,6 +93,31 @@ def test_what_cannot_be_meant_is_refused_with_the_next_step(tmp_path: Path, text
     with pytest.raises(UsageError) as refused:
         read_points(written(tmp_path, text))
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ((HEADER + "1,1,32,5\n").encode("utf-16"), "save it as CSV UTF-8"),
+        (b"PK\x03\x04\xff\xfe", "a spreadsheet"),
+        (b"PK\x03\x04xl", "a spreadsheet"),
+        ("ranks,nodes,local_batch,step_ms,Größe\n1,1,32,5,1\n".encode("latin-1"), "save it as UTF-8"),
+    ],
+)
+def test_what_a_spreadsheet_wrote_is_told_how_to_save(tmp_path: Path, content: bytes, hint: str) -> None:
+    file = tmp_path / "points.csv"
+    file.write_bytes(content)
+    with pytest.raises(UsageError) as refused:
+        read_points(file)
+    assert hint in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("start", [b"\xef\xbb\xbf", b""])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_marks_and_line_ends_of_spreadsheets_are_read(tmp_path: Path, start: bytes, end: bytes) -> None:
+    file = tmp_path / "points.csv"
+    file.write_bytes(start + end.join((HEADER.strip().encode(), b"1,1,32,5", b"2,1,32,6", b"")))
+    assert [point.step_ms for point in read_points(file)] == [5, 6]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
