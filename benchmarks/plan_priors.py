@@ -195,7 +195,7 @@ def _of_all(sources: Sequence[Weighted], counts: Sequence[float]) -> tuple[float
 
 
 def _of_a_new_source(sources: Sequence[Weighted], counts: Sequence[float]) -> tuple[float, float]:
-    """The same from the 5 % and 95 % quantiles of each source: their mean in logarithms, and a deviation more.
+    """The same from the 5 % and 95 % quantiles of each source: their mean in logarithms and one deviation.
 
     The deviation is that of predicting one more source, `sd sqrt(1 + 1/n)` with n sources; a source that
     scatters far less than the others must not widen it without end.
