@@ -1,8 +1,9 @@
 """What a program that exists on paper answers when it is looked at closely."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from advisor.profiles.facts.rates import Rates
 from advisor.profiles.hooks.recorder import STEP
@@ -29,6 +30,10 @@ from advisor.tuners.trial.messages import Message
 
 class LookedAt(Protocol):
     """A process on paper."""
+
+    @property
+    def ops(self) -> Mapping[str, float]:
+        """Shares of a step that its operators take."""
 
     def steps_ns(self, steps: int, seconds: float = 0.0, limit_s: float = ...) -> tuple[int, ...]:
         """Make so many steps, and for so long, but no longer than the limit; what each took."""
@@ -70,17 +75,23 @@ def looked_at(session: LookedAt, command: Message) -> Message:
 
 
 def recorded(session: LookedAt, command: Record) -> Recorded:
-    """A trace in which each step is one operator, as long as the step."""
+    """A trace in which each step is its operators, one after the other."""
     wall_ns = session.steps_ns(command.steps)
     events, begin = [], 0.0
     for number, spent in enumerate(wall_ns):
-        for category, name in (("user_annotation", f"{STEP}{number}"), ("cpu_op", "aten::mm")):
-            events.append({
-                "ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": begin, "dur": spent / 1e3,
-                "args": {},
-            })  # fmt: skip
-        begin += spent / 1e3
+        events.append(event("user_annotation", f"{STEP}{number}", begin, spent / 1e3))
+        for name, share in session.ops.items():
+            events.append(event("cpu_op", name, begin, share * spent / 1e3))
+            begin += share * spent / 1e3
     Path(command.path).parent.mkdir(parents=True, exist_ok=True)
     Path(command.path).write_text(json.dumps({"traceEvents": events}))
     phases = tuple({"forward": spent} for spent in wall_ns)
     return Recorded(command.path, wall_ns, ((),) * len(wall_ns), phases)
+
+
+def event(category: str, name: str, begin_us: float, spent_us: float) -> dict[str, Any]:
+    """One of a trace."""
+    return {
+        "ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": begin_us, "dur": spent_us,
+        "args": {},
+    }  # fmt: skip

@@ -77,6 +77,7 @@ class Program:
         without: What a step takes with a part left out (``loader``, ``optimizer`` ...), as factors of its
             time; others change nothing. ``None`` for a program that cannot be looked at closely.
         after_without: What it takes once a part was left out and is back.
+        ops: Shares of a step that its operators take; one after the other they fill it.
         samples: Of those that answers are judged by, where it is a model that answers.
         feeds_itself: It goes on from what it answered, so a changed one is asked otherwise.
         inputs_once: Each input of it comes once, as in a script that answers one after the other.
@@ -99,6 +100,7 @@ class Program:
     failed: dict[Effect, int] = field(default_factory=dict)
     without: Mapping[str, float] | None = None
     after_without: float = 1.0
+    ops: Mapping[str, float] = field(default_factory=lambda: {"aten::mm": 1.0})
     samples: int = 0
     inputs_once: bool = False
     feeds_itself: bool = False

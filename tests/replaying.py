@@ -214,6 +214,10 @@ class ReplayedSession(Session):
             raise TrialFailed(Failure("environment", f"a replayed program cannot {type(command).__name__}"))
         return cast(Answer, looked_at(self, command))
 
+    @property
+    def ops(self) -> Mapping[str, float]:
+        return self._of.program.ops
+
     def leave_out(self, part: str | None) -> None:
         """From the next step on."""
         self._marred = self._of.program.after_without if self._part is not None else self._marred

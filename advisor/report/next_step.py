@@ -12,7 +12,7 @@ from advisor.result.wording import UNJUDGED, is_blind, is_unfinished, shown
 from advisor.storage.contract import default_study_name
 
 DEFAULT_FOLDER = "advisor-report"
-ENOUGH = re.compile("(`--budget [^`]+`) could")  # as `advisor.stages.search_plan` tells it
+ENOUGH = re.compile("(`--budget [^`]+`) could")  # as `advisor.stages.reach` tells it
 
 
 def report_folder(result: ResultData) -> str:

@@ -40,7 +40,7 @@ NUMERICS = {
 }
 
 STOPPED = {
-    "budget": "the time budget ended the search",
+    "budget": "the time budget had no room to try and confirm more",
     "trials": "the number of trials was reached",
     "converged": "nothing was left to try",
     "failures": "too many trials failed",

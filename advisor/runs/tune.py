@@ -34,7 +34,8 @@ from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, open_launcher, side_effects
-from advisor.stages.search_plan import how_fine, how_long, planned_search, too_small, why_apart
+from advisor.stages.reach import Reach
+from advisor.stages.search_plan import how_long, planned_search, why_apart
 from advisor.stages.searched import searched_space
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog
@@ -45,7 +46,7 @@ from advisor.tuners.launching.launch import StuckProcess
 from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.eligible import is_of_space
 from advisor.tuners.search.measuring import StoppedBy
-from advisor.tuners.search.search import LARGE, Search
+from advisor.tuners.search.search import Search
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import DISRUPTIONS
@@ -107,16 +108,17 @@ def tune(
         space = _space(bench, study, batches)
         notes += why_apart(bench, space)
         progress.say(how_long(bench, space))
+        reach = Reach.now(bench, space.present)
         if space.choices:
-            progress.say(how_fine(bench))
+            progress.say(reach.said)
         trials = TrialLog(
             progress, clock, bench.deadline, study.store, study.name, space.present, measured,
             sampled=bench.baseline.sampled,
         )  # fmt: skip
         stack.enter_context(study.guarded())
-        search = planned_search(bench, space, study, trials, batches, findings)
+        search = planned_search(bench, space, study, trials, batches, findings, reach)
         join_crew(bench, limit_bytes=search.limit_bytes, least=search.least)
-        return _Tuning(study, bench, space, trials, batches, search, findings, notes, before).run()
+        return _Tuning(study, bench, space, trials, batches, search, findings, notes, before, reach).run()
 
 
 def _limit(settings: Settings) -> str:
@@ -160,6 +162,7 @@ class _Tuning:
     findings: list[Finding]
     notes: list[str]
     before: ResultData | None
+    reach: Reach
     after: Profile | None = None
     batch_asked: bool = False
     stopped_by: StoppedBy = "converged"
@@ -263,20 +266,17 @@ class _Tuning:
 
     @property
     def _reserve_s(self) -> float:
-        """Seconds of a further confirmation: a short one, where much was confirmed, and what follows it."""
+        """Seconds of a further confirmation, a short one, and of what follows it."""
         bench, best = self.bench, self.outcome
         needed_s = reserve_s(bench.arena, bench.baseline, bench.settings)
-        if best.verdict != "change" or best.gain < LARGE:
-            return needed_s
-        costs = ConfirmationCosts(bench, self.space.present, best.config, math.exp(best.gain))
+        config = best.config if best.verdict == "change" else self.search.incumbent
+        costs = ConfirmationCosts(bench, self.space.present, config, math.exp(best.gain))
         return min(needed_s, costs.least_s() + BESIDE_S)
 
     def _decide(self, nominee: Configuration) -> Outcome:
         """What a confirmation says, unless the budget that is left cannot tell so small a gain."""
         present = self.space.present
-        reason = (
-            too_small(self.bench, present, nominee, self.search.score) if nominee.changed(present) else ""
-        )
+        reason = self.reach.too_small(nominee, self.search.score) if nominee.changed(present) else ""
         return Outcome(present, reason=reason) if reason else self._confirm(nominee)
 
     def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:

@@ -48,6 +48,7 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.measuring import StoppedBy
 from advisor.tuners.space.space import NotTried, Space
 
+NO_ROOM = "the time budget had no room to try and confirm it"
 ENDS = {"estimate", "low", "high"}
 LEAST_DETECTABLE = 0.001  # relative; what is told of smaller differences is rounding
 WORTH_A_PROPOSAL = 1.02  # ratio; the lower bound must exceed it
@@ -299,7 +300,11 @@ def _not_reached(
     space: Space, trials: Sequence[Trial], told: Collection[str], stopped_by: StoppedBy
 ) -> list[Untried]:
     """Knobs of which no trial had another value than the present one, and nothing says why."""
-    reason = attribution.NOT_REACHED if stopped_by == "converged" else f"{STOPPED[stopped_by]} before"
+    reason = f"{STOPPED[stopped_by]} before"
+    if stopped_by == "converged":
+        reason = attribution.NOT_REACHED
+    elif stopped_by == "budget":
+        reason = NO_ROOM
     return [
         Untried(knob=knob, value=None, reason=reason)
         for knob in space.choices

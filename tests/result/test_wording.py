@@ -8,7 +8,7 @@ from advisor.report.noise import disturbances
 from advisor.result import outlook, wording
 from advisor.result.document import Interval, Noise, Rate, Ratio, Untried
 from advisor.result.words import CAUSES
-from advisor.stages.search_plan import _budget
+from advisor.stages.reach import suggested_budget
 
 
 def test_a_ratio_carries_its_interval_confidence_and_evidence() -> None:
@@ -286,5 +286,7 @@ def test_a_larger_batch_that_was_not_judged_is_no_reason_to_stop() -> None:
 
 def test_the_budget_that_could_confirm_what_was_found_comes_next() -> None:
     result = a_keep()
-    result.recommendation.reason = f"the best that was found could not be confirmed; {_budget(430)} could"
+    result.recommendation.reason = (
+        f"the best that was found could not be confirmed; {suggested_budget(430)} could"
+    )
     assert next_step(result).startswith("Run it again with `--budget 8m`, which could confirm")

@@ -50,8 +50,17 @@ def seconds_to_tell(gain: float, pair_s: float, sigma: float, quads: int, how: s
         quads: See ``smallest_gain``.
         how: See ``smallest_gain``.
     """
+    pairs = fewest_pairs(gain, sigma, quads, how)
+    return None if pairs is None else pairs * pair_s
+
+
+def fewest_pairs(gain: float, sigma: float, quads: int, how: str = "") -> int | None:
+    """Pairs of fresh processes that probably confirm a relative ``gain``; ``None`` where no number does.
+
+    Args as of ``smallest_gain``.
+    """
     for pairs in LOOKS:
         smallest = smallest_gain(pairs, sigma, quads, how)
         if smallest is not None and smallest <= gain:
-            return pairs * pair_s
+            return pairs
     return None

@@ -77,6 +77,9 @@ class Measuring:
         running: A process that can be switched to the baseline, after a search; the caller's to end.
         known: Gains of single changes.
         verdict_s: Seconds in which a configuration with that score could be confirmed.
+        begin_by: Time of the clock by which confirming such a one has to begin; infinite where the rest of
+            the budget cannot confirm it, and so nothing has to be left to that.
+        earliest: Time of the clock before which that ends no search.
         paused: A gain was found that is to be confirmed before the search goes on.
         stands: Score of what was confirmed so far.
         adopted: Is told of each incumbent.
@@ -108,6 +111,8 @@ class Measuring:
     not_tried: list[NotTried] = field(default_factory=list)
     running: Running | None = None
     verdict_s: Callable[[Configuration, float], float] = lambda config, score: math.inf
+    begin_by: Callable[[Configuration, float], float] = lambda config, score: -math.inf
+    earliest: float = field(init=False)
     adopted: Callable[[Configuration], None] = lambda config: None
     paused: bool = False
     stands: float = 0.0
@@ -130,7 +135,7 @@ class Measuring:
     _unseen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.incumbent = self.space.present
+        self.incumbent, self.earliest = self.space.present, self.deadline
         self._race = Race(self.arena, self.clock, self.limit_bytes, self.space.present, self.least)
         self._too_much = TooMuch(self.space.present)
         self.known = KnownGains(self.arena.knobs, self.space.present)
@@ -276,8 +281,14 @@ class Measuring:
 
     @property
     def _until(self) -> float:
-        found = any(self._seen[config] > WORTH for config in self._nominees)
-        return self.deadline - self._for_finals_s if found else max(self.deadline, self.latest)
+        """Time of the clock after which the rest is left to what was found, if that can be confirmed."""
+        best = max(self._nominees, key=lambda config: (self._seen[config], config.key), default=None)
+        if best is None or self._seen[best] <= self.stands + WORTH:
+            return max(self.deadline, self.latest)
+        begin_by = self.begin_by(best, self._seen[best])
+        if begin_by == math.inf:
+            return max(self.deadline, self.latest)
+        return min(self.deadline, max(self.earliest, begin_by)) - self._for_finals_s
 
     def _can_afford(self, config: Configuration) -> bool:
         """Whether there is time for a trial; one that would take much more makes way for others.

@@ -61,6 +61,7 @@ class Search(InWaves):
             self._seen[rejected] = -math.inf
         self._adopt(score, self.space.complete(config))
         self.deadline = self.latest = deadline
+        self.earliest = -math.inf
         self.not_tried = [entry for entry in self.not_tried if entry not in self._too_long]
         self._too_long.clear()
         self._apart = False
@@ -112,7 +113,8 @@ class Search(InWaves):
         """
         config = self.space.complete(config)
         self._adopt(score, config)
-        self.deadline, self._apart = deadline, True
+        self.deadline = self.latest = deadline
+        self._apart = True
         self._keep(config, score)
         with contextlib.suppress(BudgetSpent):  # what was found before counts
             self._screen_again()

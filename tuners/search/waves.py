@@ -239,11 +239,11 @@ class InWaves(Measuring):
         Args:
             name: Of the knob.
             start: What they are raced against.
-            hopeful: Those of which something is expected; or others of which nothing is.
+            hopeful: Those of which something is expected; or others, of which nothing or a loss is.
         """
         for value in self._expectations.ordered(name, start):
             if hopeful is not None:
-                nothing = self._expectations.gain(name, value) == 0
+                nothing = self._expectations.gain(name, value) <= 0
                 if hopeful == nothing or (nothing and value == self.space.present[name]):
                     continue
             if not self._is_ruled_out(start.with_({name: value}), start):

@@ -46,7 +46,11 @@ class ConfirmationCosts:
         Args:
             there: How many of these pairs were measured before.
         """
-        return SLACK * (self.numerics_s + self.after_numerics_s(there))
+        return self.takes_s(max(0, MIN_INSTANCES - there))
+
+    def takes_s(self, pairs: int) -> float:
+        """Seconds to a verdict by so many pairs: numbers, these, and a longer run."""
+        return SLACK * (self.numerics_s + self.pairs_s(pairs) + self.longer_s)
 
     def after_numerics_s(self, there: int = 0) -> float:
         """Seconds of the pairs of the first look and of a longer run; argument as of ``least_s``."""

@@ -24,7 +24,7 @@ SPACE = Space(
 @pytest.mark.parametrize(
     ("stopped_by", "reason"),
     [
-        ("budget", "the time budget ended the search before"),
+        ("budget", "the time budget had no room to try and confirm it"),
         ("interrupted", "the search was interrupted before"),
         ("converged", "the search did not come to it"),
     ],

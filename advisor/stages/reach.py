@@ -1,0 +1,144 @@
+"""What a budget can confirm: told before the search, what ends it, and why what it found is not confirmed."""
+
+import math
+from dataclasses import dataclass
+
+from advisor.base.durations import write_duration
+from advisor.base.unit import Unit
+from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
+from advisor.tuners.comparing.affordable import (
+    FEWEST,
+    MOST,
+    TELLING,
+    fewest_pairs,
+    pairs_within,
+    seconds_to_tell,
+    smallest_gain,
+)
+from advisor.tuners.comparing.ways import LIVE, WINDOWS
+from advisor.tuners.search.costs import Costs
+from advisor.tuners.search.race import WORTH
+from advisor.tuners.space.configuration import Configuration
+
+CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
+HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
+GROWS = 1.1  # times the budget that is needed: some of what comes before takes a share of it
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What can be confirmed in the budget of a run whose baseline is known.
+
+    Attributes:
+        bench: What is measured on.
+        present: The program as it is.
+        before_s: Of the budget, that were spent before the search.
+        smallest: Relative gain that half of the rest probably confirmed then; ``None`` where it was none.
+    """
+
+    bench: MeasuredBench
+    present: Configuration
+    before_s: float
+    smallest: float | None
+
+    @classmethod
+    def now(cls, bench: MeasuredBench, present: Configuration) -> "Reach":
+        """As it is before the search."""
+        seconds = CONFIRMED_SHARE * bench.left_s
+        costs = Costs(bench.arena, bench.baseline.startup_s)
+        pairs = pairs_within(seconds, costs.pair_s())
+        smallest = smallest_gain(pairs, bench.arena.sigma, costs.pair_quads, _way(bench))
+        return cls(bench, present, bench.spent_s, smallest)
+
+    @property
+    def least(self) -> float:
+        """Log ratio below which a gain could hardly be confirmed."""
+        return max(WORTH, HOPEFUL * math.log1p(self.smallest or TELLING))
+
+    @property
+    def said(self) -> str:
+        """What is told of it before the search."""
+        bench, costs = self.bench, Costs(self.bench.arena, self.bench.baseline.startup_s)
+        pairs = pairs_within(CONFIRMED_SHARE * bench.left_s, costs.pair_s())
+        fit = f"{pairs} pair{'' if pairs == 1 else 's'} of fresh processes"
+        if self.smallest is not None and self.smallest <= TELLING:
+            return f"the budget tells a gain of about {self.smallest:.0%} and more: {fit}"
+        needed_s = seconds_to_tell(TELLING, costs.pair_s(), bench.arena.sigma, costs.pair_quads, _way(bench))
+        told = f"the budget tells no gain of {TELLING:.0%}: {fit} fit"
+        if needed_s is None:
+            return f"{told}, and the noise asks for more than {MOST}"
+        return f"{told}; {suggested_budget(self.before_s + needed_s / CONFIRMED_SHARE)} could"
+
+    def verdict_s(self, config: Configuration, score: float) -> float:
+        """Seconds in which a large gain can be confirmed; infinite where none is before the search ends.
+
+        Args:
+            config: That has it.
+            score: Log ratio over the program as it is.
+        """
+        if self.bench.settings.unit is not Unit.STEP or not self.bench.arena.timed:
+            return math.inf
+        return self._costs(config, score).least_s()
+
+    def begin_by(self, config: Configuration, score: float) -> float:
+        """Time of the clock by which confirming has to begin; args as of ``verdict_s``.
+
+        Infinite where the rest of the budget cannot confirm it.
+        """
+        if not self.bench.arena.timed:
+            return self.bench.deadline
+        costs = self._costs(config, score)
+        if not self._fits(costs, score):
+            return math.inf
+        return self.bench.deadline - costs.takes_s(self._pairs(costs, score) or MOST)
+
+    def too_small(self, nominee: Configuration, score: float) -> str:
+        """Why the rest of the budget cannot confirm a nominee; empty where it may. Args as of ``verdict_s``.
+
+        Either the gain is far below what can be told, or there is no room for the least number of pairs.
+        """
+        bench = self.bench
+        if not bench.arena.timed:
+            return ""
+        costs = self._costs(nominee, score)
+        if self._fits(costs, score):
+            return ""
+        told = f"the best that was found, about {math.exp(score):.2f}x,"
+        pairs = self._pairs(costs, score)
+        if pairs is None:
+            tells = smallest_gain(MOST, bench.arena.sigma, costs.quads, costs.how)
+            assert tells is not None
+            return f"{told} is less than {MOST} pairs of processes tell here, {tells:.0%} and more"
+        takes_s = costs.takes_s(pairs)
+        return (
+            f"{told} could not be confirmed: its numbers, {pairs} pairs of processes and a longer run take "
+            f"about {write_duration(takes_s)}, with {write_duration(max(0.0, bench.room_s))} left; "
+            f"{suggested_budget(self.before_s + takes_s / CONFIRMED_SHARE)} could"
+        )
+
+    def _fits(self, costs: ConfirmationCosts, score: float) -> bool:
+        """Whether the rest of the budget may confirm a gain."""
+        bench = self.bench
+        if costs.least_s() > bench.room_s:
+            return False
+        pairs = max(FEWEST, pairs_within(bench.left_s, costs.pairs_s(FEWEST) / FEWEST))
+        smallest = smallest_gain(pairs, bench.arena.sigma, costs.quads, costs.how)
+        return smallest is not None and score >= HOPEFUL * math.log1p(smallest)
+
+    def _pairs(self, costs: ConfirmationCosts, score: float) -> int | None:
+        return fewest_pairs(math.expm1(score), self.bench.arena.sigma, costs.quads, costs.how)
+
+    def _costs(self, config: Configuration, score: float) -> ConfirmationCosts:
+        return ConfirmationCosts(self.bench, self.present, config, max(1.0, math.exp(score)))
+
+
+def suggested_budget(seconds: float) -> str:
+    """An option with room for so many seconds."""
+    return f"`--budget {math.ceil(GROWS * seconds / 60)}m`"
+
+
+def _way(bench: MeasuredBench) -> str:
+    """In which most settings are compared: what can be switched in one process differs least."""
+    arena = bench.arena
+    return WINDOWS if arena.queue_depth(arena.present) > 0 or arena.max_steps is not None else LIVE
