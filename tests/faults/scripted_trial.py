@@ -10,6 +10,7 @@ import math
 import os
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,7 +39,7 @@ SPEEDS = {"gc_freeze=freeze": 1.5, "gc_freeze=manual": 1.2}
 CANDIDATES = "ADVISOR_TEST_CANDIDATES"  # what befalls trials that change something: a cause, "nan", "garbage"
 STUCK = "stuck"  # another: it fails, and no signal ends it
 ONCE = "killed-once"  # another: the first of them is killed
-LASTS = "ADVISOR_TEST_LASTS"  # steps after which a process that was started with a change lacks memory
+LASTS = "ADVISOR_TEST_LASTS"  # steps in one go under a change after which a process lacks memory
 EVERY = "ADVISOR_TEST_EVERY"  # of such trials, one in so many; by default each
 LOSSES = tuple(1.0 / (1 + step) for step in range(64))
 
@@ -51,15 +52,15 @@ def step_s(config: dict[str, Any]) -> float:
     return STEP_S / speed
 
 
-def changes(spec: TrialSpec) -> bool:
-    """Whether a process is started with another setting than the program's own."""
-    return any(value != spec.present.get(name) for name, value in spec.config.items())
+def changes(config: Mapping[str, Any], spec: TrialSpec) -> bool:
+    """Whether a process has another setting than the program's own."""
+    return any(value != spec.present.get(name) for name, value in config.items())
 
 
 def fate_of(spec: TrialSpec) -> str:
     """What befalls a trial; an empty text for nothing."""
     chosen = int(Path(spec.folder).name) % int(os.environ.get(EVERY, "1")) == 0
-    return os.environ.get(CANDIDATES, "") if changes(spec) and chosen else ""
+    return os.environ.get(CANDIDATES, "") if changes(spec.config, spec) and chosen else ""
 
 
 def is_first(mark: Path) -> bool:
@@ -81,7 +82,7 @@ class ScriptedTrial:
         self._live = dict(spec.config)
         self._steps = 1
         self._fate = fate_of(spec)
-        self._lasts = float(os.environ.get(LASTS, "inf")) if changes(spec) else math.inf
+        self._lasts = float(os.environ.get(LASTS, "inf"))
 
     def run(self) -> None:
         """Obey until told to stop."""
@@ -100,7 +101,7 @@ class ScriptedTrial:
                 case MeasureSlot():
                     self._live = {**self._spec.config, **(command.config or {})}
                     self._steps += command.steps + command.drop
-                    if self._steps > self._lasts:
+                    if command.steps > self._lasts and changes(self._live, self._spec):
                         self._channel.send(Failed(Failure("oom_host", "no memory is left")))
                         return
                     self._channel.send(self._slot(command.steps))
