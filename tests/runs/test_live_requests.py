@@ -12,6 +12,7 @@ from advisor.report.profile_text import render_profile
 from advisor.result.document import ProfileData, ResultData
 from advisor.runs.profile import NO_STEP, profile
 from advisor.runs.tune import tune
+from advisor.tuners.comparing.percentiles import least_requests
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_process_remains", "warm_trials")
 
@@ -79,8 +80,9 @@ def test_what_does_nothing_is_kept_and_requests_are_told_by_percentile(
     result = tuned(tmp_path, kind, text)
     found = result.baseline.latency
     assert result.recommendation.verdict == "keep" and result.objective == "latency"
-    assert found is not None and found.requests > 662 and found.p99_ms is not None
-    assert 0 < found.p50_ms <= found.p90_ms <= found.p99_ms and found.cold_start_s is not None
+    assert found is not None and found.cold_start_s is not None and found.p50_ms > 0
+    tail = [found.p50_ms, found.p90_ms, found.p99_ms or found.p90_ms]
+    assert tail == sorted(tail) and (found.p99_ms is not None) == (found.requests >= least_requests(0.99))
     assert not [each for each in result.findings if each.state == "error"]
 
 
