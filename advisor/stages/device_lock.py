@@ -186,9 +186,17 @@ def _unusable(path: Path, error: OSError) -> EnvironmentProblem:
         "the lock that keeps two tuners from one device cannot be used",
         where=clean(str(path)),
         cause=clean(error.strerror or str(error)),
-        hint="have the owner of that path remove it",
+        hint=_way_out(path.parent),
         code="lock",
     )
+
+
+def _way_out(folder: Path) -> str:
+    if folder.is_dir():
+        return "have the owner of that path remove it"
+    if os.environ.get(FOLDER_VARIABLE):
+        return f"{FOLDER_VARIABLE} names no folder: make it, or unset the variable"
+    return f"make the folder {clean(str(folder))}"
 
 
 def _holder(folder: Path, name: str) -> str:

@@ -224,6 +224,17 @@ def test_all_users_look_in_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert lock_folder() in SHARED
 
 
+def test_a_variable_that_names_no_folder_is_what_the_hint_is_about(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "none", tmp_path / "file"):
+        monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+        with pytest.raises(EnvironmentProblem) as refused, hold("CPU 0"):
+            pass
+        assert refused.value.hint == "ADVISOR_LOCKS names no folder: make it, or unset the variable"
+
+
 GPUS = ("GPU-aa", "GPU-bb", "GPU-cc")
 CPUS = measured_names("cpu", (), None)
 
