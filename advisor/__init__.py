@@ -36,7 +36,8 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("torch-advisor")
+        globals()[name] = version("torch-advisor")
+        return globals()[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'advisor' has no attribute '{name}'")
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)

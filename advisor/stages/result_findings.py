@@ -239,7 +239,9 @@ def _plain(value: Any) -> Any:
 def _near(text: str) -> str:
     """Paths below the working folder as the user would type them there."""
     folder = os.path.join(os.getcwd(), "")
-    return text if folder == os.sep else re.sub(rf"(?<![\w./-]){re.escape(folder)}", "", text)
+    if folder == os.sep or folder not in text:
+        return text
+    return re.sub(rf"(?<![\w./-]){re.escape(folder)}", "", text)
 
 
 def _operators(profile: Profile) -> list[Operator]:
