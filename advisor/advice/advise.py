@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
-from advisor.advice.rule import Rule, percent, three_digits
+from advisor.advice.rule import Family, Rule, percent, three_digits
 from advisor.profiles.derived.disturbance import disturbances
 from advisor.profiles.derived.eligibility import CAPTURING, clean_step_ms
 from advisor.profiles.facts.profile import Profile
@@ -22,6 +22,7 @@ COMPUTE_BOUND = 0.9  # of the step, from where a run without other findings is c
 EXPLAINED = 0.5  # of what a fallback found: then the known cause is told alone
 WORTH_NAMING = 0.05  # of the device's time, from where a part of it is named (TensorBoard plug-in)
 TOO_SMALL = 0.25  # of a symptom: a cause below that is none of it; set by experiment
+UNSEEN = "the recorded machine has a device, and no event of it was read"
 SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 STATES = (State.OPPORTUNITY, State.DIAGNOSTIC, State.PASSED, State.NOT_APPLICABLE, State.ERROR)
 
@@ -136,7 +137,10 @@ def _device_time(profile: Profile) -> DeviceTime | None:
 
 
 def _device_unseen(profile: Profile) -> bool:
-    """Whether the machine of a trace has a device of which the trace holds nothing."""
+    """Whether the machine of a trace has a device of which the trace holds nothing that is read.
+
+    Times of its operators are then those of calling them, which say nothing of what they take.
+    """
     return profile.target_kind == "trace" and profile.machine.cuda and not profile.device.startswith("cuda")
 
 
@@ -148,6 +152,8 @@ def _examine(rule: Rule, profile: Profile, disturbed: tuple[str, ...]) -> Findin
     traced = profile.target_kind == "trace"
     if traced and finding.state is State.NOT_APPLICABLE and rule.on_traces:
         return rule.not_applicable(rule.on_traces)
+    if (rule.recorded or rule.family is Family.OPTIMIZER) and _device_unseen(profile):
+        return rule.not_applicable("device timeline", UNSEEN)
     if not finding.fired:
         return finding
     ceiling = finding.ceiling

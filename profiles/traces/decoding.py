@@ -5,6 +5,7 @@ import math
 import operator
 import types
 from array import array
+from collections import Counter
 from functools import reduce
 from typing import Any
 
@@ -35,6 +36,9 @@ COLUMNS = {
     "external": "q", "sequence": "q", "recording": "B", "detail": "i",
 }  # fmt: skip
 """And what holds them while they grow (``array``); they are narrowed in the end."""
+
+UNREAD = ("mtia_ccp_events", "mtia_insight", "hpu_op")
+"""Kineto's categories of devices other than those of CUDA, ROCm and SYCL, whose kernels are ``kernel``."""
 
 _LIMIT = 2**63
 _NARROW: dict[int, type[np.signedinteger[Any]]] = {2**14: np.int16, 2**30: np.int32}
@@ -113,10 +117,17 @@ class _Categories(dict[str, int]):
     """Positions of the known categories; unknown ones are ``other``.
 
     Runtimes of other devices (``xpu_runtime``, ``mtia_runtime``, ...) count as that of CUDA: they launch.
-    Categories that older versions of torch wrote are kept once they were met.
+    Categories that older versions of torch wrote are kept once they were met, ``unread`` counts events of
+    devices that are not read.
     """
 
+    def __init__(self, known: dict[str, int]) -> None:
+        super().__init__(known)
+        self.unread: Counter[str] = Counter()
+
     def __missing__(self, key: str) -> int:
+        if key in UNREAD:
+            self.unread[key] += 1
         if key in SINCE:
             return self.setdefault(key, self[SINCE[key]])
         return next((self[f"cuda{end}"] for end in ("_runtime", "_driver") if key.endswith(end)), 0)
@@ -255,6 +266,9 @@ class Columns:
             "link(s) beyond 64 bits dropped": self._unlinked,
             "event(s) skipped: given twice": self._doubled,
             "set(s) of arguments not readable": self._unparsed,
+        } | {
+            f"event(s) of a device that is not read: {name}": count
+            for name, count in self._categories.unread.items()
         }
         return [counted(count, what) for what, count in counts.items() if count]
 
