@@ -13,6 +13,7 @@ from advisor.tuners.mechanisms.blocks import repeated_blocks
 from advisor.tuners.mechanisms.compiling import COMPILE, FREEZING, mode_of
 from advisor.tuners.mechanisms.forms.artefact import describe
 from advisor.tuners.mechanisms.forms.form import Source
+from advisor.tuners.mechanisms.forms.remembering import refuse_memory
 from advisor.tuners.mechanisms.forms.torchscript_form import torchscript_form
 from advisor.tuners.mechanisms.torchscript import Hybrid, Traced, scripted
 
@@ -151,6 +152,8 @@ class Execution(Knob[str]):
         if value not in SERVED:
             return function
         source = Source(root, (request.args, request.kwargs), request.folder)
+        if value != "jit_script":
+            refuse_memory(source)
         form = torchscript_form(source, value, function)
         describe(form, request.folder)
         return form.call

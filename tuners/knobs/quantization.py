@@ -14,6 +14,7 @@ from advisor.tuners.mechanisms.forms.form import Form, Source, Threads
 from advisor.tuners.mechanisms.forms.onnx_int8 import onnx_int8_form
 from advisor.tuners.mechanisms.forms.packages import missing
 from advisor.tuners.mechanisms.forms.pt2e_int8 import pt2e_int8_form
+from advisor.tuners.mechanisms.forms.remembering import refuse_memory
 from advisor.tuners.mechanisms.forms.torch_int8 import torch_int8_form
 from advisor.tuners.mechanisms.forms.torchao_int8 import torchao_int8_form
 
@@ -92,6 +93,8 @@ class Quantization(Knob[str]):
             Refused: A package is missing, the model cannot be quantised so, or no kernel here is right.
         """
         source = Source.of(root, request, function, self._threads)
+        if self._onnx or value == "int8_static":  # of an export
+            refuse_memory(source)
         form, bits = checked_form(source, lambda bits: self._form(source, value, bits), self._range)
         describe(form, request.folder, bits)
         if form.reference is None:

@@ -9,10 +9,12 @@ from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Change, Config, Knob, Refused, Semantics, offered
 from advisor.tuners.mechanisms.forms.aot_inductor import aot_inductor_form
 from advisor.tuners.mechanisms.forms.artefact import describe
+from advisor.tuners.mechanisms.forms.checked import answering
 from advisor.tuners.mechanisms.forms.form import Source, Threads
 from advisor.tuners.mechanisms.forms.onnx_model import PACKAGES, onnx_form
 from advisor.tuners.mechanisms.forms.openvino_model import openvino_form
 from advisor.tuners.mechanisms.forms.packages import missing
+from advisor.tuners.mechanisms.forms.remembering import refuse_memory
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -72,11 +74,13 @@ class Runtime(Knob[str]):
         """The runtime's answer in place of ``function``; of a quantised model ``quantization`` gives it.
 
         Raises:
-            Refused: A package is missing, or the model cannot be exported.
+            Refused: A package is missing, or the model cannot be exported or answered by it.
         """
         if self._quantised:
             return function
-        form = FORMS[value](Source.of(root, request, function, self._threads))
+        source = Source.of(root, request, function, self._threads)
+        refuse_memory(source)
+        form = answering(source, FORMS[value](source))
         describe(form, request.folder)
         return form.call
 

@@ -1,6 +1,5 @@
 """A model as a graph by `torch.export`, and which sizes of its inputs vary."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,34 +50,70 @@ def restored(program: Any, outputs: Sequence[Any]) -> Any:
     return pytree.tree_unflatten(kept, program.call_spec.out_spec)
 
 
-def fits(example: Inputs, other: Inputs) -> bool:
-    """Whether ``other`` has the tensors of ``example``: as many, of the same types and dimensions."""
-    forms = [[(leaf.dtype, leaf.dim()) for leaf in leaves(each)] for each in (example, other)]
-    return forms[0] == forms[1]
+Sizes = tuple[int | None, ...]
 
 
-def _open_sizes(calls: Sequence[Inputs]) -> Any:
-    """Of each argument what ``torch.export`` takes for the sizes that vary; ``None`` where none does."""
+def sizes_of(program: Any) -> list[Sizes]:
+    """Of each tensor that an exported program takes, in order; ``None`` for one that is left open."""
+    taken = set(program.graph_signature.user_inputs)
+    values = [
+        node.meta.get("val")
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in taken
+    ]
+    return [
+        tuple(size if type(size) is int else None for size in value.shape)
+        for value in values
+        if hasattr(value, "shape")
+    ]
+
+
+def fits(example: Inputs, other: Inputs, sizes: Sequence[Sizes] | None = None) -> bool:
+    """Whether ``other`` may be answered by what was made for ``example``.
+
+    It has as many tensors of the same types and dimensions, and in all else the same values, which are a part
+    of what was exported: flags, numbers, ``None``.
+
+    Args:
+        example: The call for which a form was made.
+        other: Another call.
+        sizes: Those that each tensor must have, as ``sizes_of`` gives them.
+    """
     import torch
     from torch.utils import _pytree as pytree
 
-    seen: list[list[Any]] = []
-    for args, kwargs in calls:
-        seen.append(pytree.tree_leaves((args, kwargs)))
-    leaves_of_first, structure = pytree.tree_flatten((calls[0][0], calls[0][1]))
-    alike = [each for each in seen if len(each) == len(leaves_of_first)]
-    sizes: list[Any] = []
-    for place, leaf in enumerate(leaves_of_first):
-        if not isinstance(leaf, torch.Tensor):
-            sizes.append(None)
-            continue
-        shapes = {tuple(each[place].shape) for each in alike if isinstance(each[place], torch.Tensor)}
-        shapes = {shape for shape in shapes if len(shape) == leaf.dim()}
-        varies = {
-            axis: torch.export.Dim.AUTO for axis in range(leaf.dim()) if len({s[axis] for s in shapes}) > 1
+    (first, form), (second, other_form) = (pytree.tree_flatten(each) for each in (example, other))
+    if form != other_form:
+        return False
+    for own, given in zip(first, second, strict=True):
+        if not isinstance(own, torch.Tensor):
+            if type(own) is not type(given) or own != given:
+                return False
+        elif not isinstance(given, torch.Tensor) or (own.dtype, own.dim()) != (given.dtype, given.dim()):
+            return False
+    if sizes is None:
+        return True
+    return all(
+        fixed is None or fixed == size
+        for taken, leaf in zip(sizes, leaves(other), strict=True)
+        for fixed, size in zip(taken, leaf.shape, strict=True)
+    )
+
+
+def _open_sizes(calls: Sequence[Inputs]) -> Any:
+    """Which sizes vary, as ``torch.export`` takes it; ``None`` where none does."""
+    import torch
+
+    alike = [leaves(call) for call in calls if fits(calls[0], call)]
+    shapes = torch.export.ShapesCollection()
+    varies = False
+    for tensor, *others in zip(*alike, strict=True):
+        open_ = {
+            axis: torch.export.Dim.AUTO
+            for axis in range(tensor.dim())
+            if any(each.size(axis) != tensor.size(axis) for each in others)
         }
-        sizes.append(varies or None)
-    if not any(sizes):
-        return None
-    args, kwargs = pytree.tree_unflatten(sizes, structure)
-    return copy.copy((*args, kwargs)) if kwargs else args
+        if open_:
+            varies = True
+            shapes[tensor] = open_
+    return shapes if varies else None

@@ -1,6 +1,7 @@
 """What another form of a model is made of, and what comes of it."""
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,10 +10,13 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.events import Config, Inputs, Request
+from advisor.tuners.knob import Refused
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
+MOST_SHOWN = 200  # characters of a message
+STYLE = re.compile(r"\x1b\[[0-9;]*m")  # of terminals, in which some messages are coloured
 MOST_CALLS = 256  # to calibrate with: ranges of activations need no more
 
 FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
@@ -91,7 +95,13 @@ class Source:
         return compiled
 
     def copied(self) -> "Module":
-        """A copy that may be changed, in evaluation mode."""
+        """A copy that may be changed, in evaluation mode.
+
+        Raises:
+            Refused: The model has hooks, which are called around whatever answers in its place.
+        """
+        if self.root._forward_hooks or self.root._forward_pre_hooks:
+            raise Refused("the model has forward hooks of its own, which would be called twice")
         return copy.deepcopy(self.root).eval()
 
 
@@ -117,6 +127,8 @@ class Form:
 
 
 def first_line(error: BaseException) -> str:
-    """Of a message, for a sentence."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
+    """Of a message, for a sentence: that of what caused the error, where that is known."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = STYLE.sub("", str(error)).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].strip()[:MOST_SHOWN]}" if lines else type(error).__name__

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restored
+from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restored, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, first_line
 from advisor.tuners.mechanisms.forms.packages import needed
 
@@ -35,9 +35,11 @@ def openvino_form(source: Source) -> Form:
     except FAILURES as error:
         raise Refused(f"openvino: {first_line(error)}") from None
 
+    sizes = sizes_of(program)
+
     def run(*args: Any, **kwargs: Any) -> Any:
         call = (args, kwargs)
-        if not fits(source.example, call):
+        if not fits(source.example, call, sizes):
             return source.answer(*args, **kwargs)
         found = compiled([leaf.detach().cpu().numpy() for leaf in leaves(call)])
         outputs = [torch.from_numpy(found[place].copy()) for place in range(len(compiled.outputs))]

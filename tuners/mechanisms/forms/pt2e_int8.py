@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits
+from advisor.tuners.mechanisms.forms.exporting import exported, fits, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, first_line
 from advisor.tuners.mechanisms.forms.packages import needed
 
@@ -54,8 +54,14 @@ def pt2e_int8_form(source: Source, *, bits: int = 8) -> Form:
     saved: Any = torch.export.export(converted, args, kwargs)
     save: Any = torch.export.save
     save(saved, path)
-    compiled = _compiled(converted)
-    return Form(compiled, path, LOADING.format(name=path.name), "exported_program", ("torchao",), converted)
+    compiled, sizes = _compiled(converted), sizes_of(program)
+
+    def run(*given: Any, **named: Any) -> Any:
+        if not fits(source.example, (given, named), sizes):
+            return source.answer(*given, **named)
+        return compiled(*given, **named)
+
+    return Form(run, path, LOADING.format(name=path.name), "exported_program", ("torchao",), converted)
 
 
 def _compiled(model: Any) -> Any:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from advisor.profiles.events import Inputs
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, restored
+from advisor.tuners.mechanisms.forms.exporting import exported, fits, restored, sizes_of
 from advisor.tuners.mechanisms.forms.form import Source
 
 
@@ -52,6 +52,47 @@ def test_outputs_get_their_structure_back(tmp_path: Path) -> None:
     values = torch.zeros(1, 5, 4)
     output = restored(program, [values])
     assert output[0] is values and output[1] is None
+
+
+class Masked(nn.Module):
+    """Of texts with any number of tokens, by named arguments as a tokenizer gives them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, 8)
+
+    def forward(self, tokens: Tensor, mask: Tensor, double: bool = False) -> Tensor:
+        """The mean of what is not masked."""
+        mean = (self.embedding(tokens) * mask[..., None]).mean(1)
+        return mean * 2 if double else mean
+
+
+def test_sizes_of_named_arguments_are_left_open_as_well(tmp_path: Path) -> None:
+    calls = [a_text(length) for length in (5, 7, 9)]
+    model = Masked().eval()
+    program = exported(Source(model, calls[0], tmp_path, calls[1:]))
+    _, text = a_text(12)
+    assert torch.allclose(program.module()(**text), model(**text))
+
+
+def a_text(length: int, **more: bool) -> Inputs:
+    return (), {"tokens": torch.randint(50, (1, length)), "mask": torch.ones(1, length), **more}
+
+
+def test_a_size_that_is_fixed_and_a_flag_that_differs_do_not_fit(tmp_path: Path) -> None:
+    calls = [a_text(5, double=False), a_text(5, double=False)]
+    sizes = sizes_of(exported(Source(Masked().eval(), calls[0], tmp_path, calls[1:])))
+    assert sizes == [(1, 5), (1, 5)]
+    assert fits(calls[0], calls[1], sizes)
+    assert not fits(calls[0], a_text(6, double=False), sizes)
+    assert not fits(calls[0], a_text(5, double=True), sizes)
+    assert not fits(calls[0], a_text(5), sizes)
+
+
+def test_a_size_that_is_open_fits_whatever_it_is(tmp_path: Path) -> None:
+    calls = [a_text(length) for length in (5, 7)]
+    sizes = sizes_of(exported(Source(Masked().eval(), calls[0], tmp_path, calls[1:])))
+    assert sizes == [(1, None), (1, None)] and fits(calls[0], a_text(30), sizes)
 
 
 def test_a_model_that_decides_by_values_is_refused(tmp_path: Path) -> None:

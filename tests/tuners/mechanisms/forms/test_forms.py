@@ -19,7 +19,8 @@ from advisor.tuners.knob import Refused
 from advisor.tuners.mechanisms.forms import packages
 from advisor.tuners.mechanisms.forms.aot_inductor import aot_inductor_form
 from advisor.tuners.mechanisms.forms.artefact import describe, sha256
-from advisor.tuners.mechanisms.forms.form import Form, Source
+from advisor.tuners.mechanisms.forms.checked import answering, compared
+from advisor.tuners.mechanisms.forms.form import Form, Source, first_line
 from advisor.tuners.mechanisms.forms.onnx_int8 import onnx_int8_form
 from advisor.tuners.mechanisms.forms.onnx_model import onnx_form
 from advisor.tuners.mechanisms.forms.pt2e_int8 import pt2e_int8_form
@@ -157,3 +158,31 @@ def test_of_a_watched_class_its_own_forward_is_compiled(tmp_path: Path) -> None:
     for function in (bound, torch.compile(bound)):
         assert Source.of(model, request, function).forward is own
     assert Source.of(model, request, print).forward is None
+
+
+def test_hooks_of_the_model_itself_are_not_called_twice(tmp_path: Path) -> None:
+    source = a_source(tmp_path)
+    source.root.register_forward_pre_hook(lambda _, inputs: inputs)
+    with pytest.raises(Refused, match="hooks of its own"):
+        torch_int8_form(source)
+
+
+def test_a_form_that_cannot_answer_is_refused_before_it_is_served(tmp_path: Path) -> None:
+    source = a_source(tmp_path)
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("expected scalar type Float but found Half")
+
+    for check in (answering, compared):
+        with pytest.raises(Refused, match="it cannot answer: RuntimeError: expected scalar type"):
+            check(source, Form(failing, None, "", "onnx"))
+
+
+def test_a_reason_is_that_of_what_failed_first_without_colours() -> None:
+    try:
+        try:
+            raise ValueError("\x1b[96mno such operator\x1b[0m: nms\nand more")
+        except ValueError as error:
+            raise RuntimeError("step 3 of 3") from error
+    except RuntimeError as error:
+        assert first_line(error) == "ValueError: no such operator: nms"
