@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from advisor.workloads.inputs import inputs_of
@@ -106,6 +106,8 @@ def taken_apart(value: Any, count: int, lengths: tuple[int, Sequence[int]] | Non
         if not value.dim() or len(value) != count:
             return None
         return [_trimmed(value[place : place + 1], lengths, place) for place in range(count)]
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Mapping):
         parts = {name: taken_apart(part, count, lengths) for name, part in value.items()}
         if any(part is None for part in parts.values()):

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +43,48 @@ class KeptOutputs:
 
 
 def plain(value: Any) -> Any:
-    """Copies of tensors on the host, in plain containers; of other objects the name of their type."""
+    """Copies of tensors on the host, in plain containers; of other objects their type over nothing.
+
+    Tensors that are sparse, nested or quantised become dense ones; dataclasses, mappings of their fields.
+    """
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, tuple | list):
         return [plain(part) for part in value]
     if hasattr(value, "detach"):
-        return value.detach().cpu().clone()
+        return _copied(dense(value))
     if isinstance(value, bool | int | float | complex | str) or value is None:
         return value
     if hasattr(value, "dtype") and hasattr(value, "tolist"):  # of numpy
         return value.tolist()
-    return type(value).__name__
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return {type(value).__name__: None}
+
+
+def _copied(value: Any) -> Any:
+    return [_copied(part) for part in value] if isinstance(value, list) else value.clone()
+
+
+def dense(tensor: Any) -> Any:
+    """A tensor on the host as numbers in rows, or a list of them where it is nested."""
+    import torch
+
+    kept = tensor.detach()
+    if kept.is_nested:
+        return [dense(part) for part in kept.unbind()]
+    if kept.is_quantized:
+        kept = kept.dequantize()
+    if kept.layout is not torch.strided:
+        kept = kept.to_dense()
+    return kept.as_subclass(torch.Tensor).cpu().resolve_conj().resolve_neg()
+
+
+def comparable(value: Any) -> bool:
+    """Whether something plain holds anything but names of types."""
+    if isinstance(value, dict | list):
+        return any(map(comparable, value.values() if isinstance(value, dict) else value))
+    return value is not None
 
 
 def digest(value: Any) -> str:
@@ -76,7 +106,12 @@ def _bytes(value: Any) -> Iterator[bytes]:
     elif hasattr(value, "detach"):
         import torch
 
-        kept = value.detach().cpu().contiguous()
+        kept = dense(value)
+        if isinstance(kept, list):
+            for part in kept:
+                yield from _bytes(part)
+            return
+        kept = kept.contiguous()
         yield f"{kept.dtype}{tuple(kept.shape)}".encode()
         yield kept.reshape(-1).view(torch.uint8).numpy().tobytes() if kept.numel() else b""
     elif isinstance(value, bool | int | float | complex | str | bytes):

@@ -16,7 +16,7 @@ from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
-from advisor.tuners.trial.kept_outputs import KeptOutputs
+from advisor.tuners.trial.kept_outputs import KeptOutputs, comparable
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 MOST = 4000  # samples
@@ -29,6 +29,7 @@ COMMON = 0.5  # of inputs, below which a changed program is asked what the uncha
 REPEATS = 1e-3  # relative difference of a model to itself; sums in another order are below 1e-5 in float32
 NOTHING_COMMON = "its inputs are others in every run, so outputs cannot be compared"
 NO_SAMPLES = "the dataset has no samples that could be set apart to compare its answers on"
+NOTHING_IN_THEM = "its answers hold no tensors, numbers or text, so nothing can be compared"
 DEPENDS = "asked the same twice it answers otherwise, so that nothing tells what a change does to it"
 
 
@@ -94,13 +95,16 @@ class AgreementCheck:
         other, reference = self._outputs(config, 1, reference=semantics is Semantics.PRECISION)
         own, again = self._own
         common = self._common(other)
-        comparable = len(common) >= COMMON * len(own.keys) and self._repeats(common)
-        if not comparable and not self._inputs and not self._dealt and self._ask_the_same():
+        repeated = len(common) >= COMMON * len(own.keys) and self._repeats(common)
+        if not repeated and not self._inputs and not self._dealt and self._ask_the_same():
             return self._judge(config, found, name)
         if not self._repeats(common):
             reason = DEPENDS if common else NO_SAMPLES if self._dealt else NOTHING_COMMON
             found.verdicts[name] = gate.Verdict("not_checked", reason)
             return Acceptance("not_decidable", "agreement", reason)
+        if not any(map(comparable, own.outputs)):
+            found.verdicts[name] = gate.Verdict("not_checked", NOTHING_IN_THEM)
+            return Acceptance("not_decidable", "agreement", NOTHING_IN_THEM)
         by_reference = set(reference.keys)
         common.sort(key=lambda key: key not in by_reference)
         held = [key for key in common if key in by_reference]

@@ -110,6 +110,18 @@ def test_a_program_that_answers_otherwise_each_time_is_compared_from_its_start_o
     assert bool(found.config.changed(PRESENT)) == starts_over
 
 
+class Objects(Timed):
+    """Answers with objects of which nothing is known."""
+
+    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+        return [KeptOutputs(["0"], [{"Boxes": None}])] * times
+
+
+def test_answers_that_hold_nothing_to_compare_are_not_taken_for_the_same() -> None:
+    found = Objects(_bench(), SpinsInOnnx()).run(ALL)  # type: ignore[arg-type]  # no process is started
+    assert found.verdicts[""].verdict == "not_checked" and not found.config.changed(PRESENT)
+
+
 def _bench() -> SimpleNamespace:
     knobs = {name: SimpleNamespace(meaning=lambda _: Semantics.ROUNDING) for name in ALL}
     return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs))

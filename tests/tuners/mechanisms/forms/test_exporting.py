@@ -63,7 +63,7 @@ class Masked(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor, double: bool = False) -> Tensor:
         """The mean of what is not masked."""
-        mean = (self.embedding(tokens) * mask[..., None]).mean(1)
+        mean: Tensor = (self.embedding(tokens) * mask[..., None]).mean(1)
         return mean * 2 if double else mean
 
 
