@@ -43,11 +43,12 @@ class PiecewiseCalls(LineRule):
         said = f"{percent(share)} of each step {what} for one piece after the other"
         if share < THRESHOLD or not lines:
             return self.passed(said)
-        worst = max(lines, key=lambda line: line.share)
+        weighted = [line for line in lines if line.weights] or lines
+        worst = max(weighted, key=lambda line: calls_share([line], phases))
         return self.opportunity(
             f"{said}: {worst.calls} calls at {worst.location}, of which {worst.chain} need each other",
             self.timeline(share),
-            advice=_advice(worst),
+            advice=_advice(worst, profile),
             location=worst.location,
             evidence={
                 "lines": [
@@ -65,12 +66,22 @@ def is_piecewise(line: LineCalls) -> bool:
     return line.turns >= least and line.turns >= FREE * line.chain and shared
 
 
-def _advice(worst: LineCalls) -> str:
+def _advice(worst: LineCalls, profile: Profile) -> str:
+    backwards = profile.gradients.per_update if profile.gradients is not None else 0.0
+    single = profile.loader is not None and profile.loader.batch_size in (None, 1)
+    if backwards >= TURNS and single:
+        return (
+            f"Take several samples at once, `DataLoader(..., batch_size={backwards:.0f})`, padded or joined "
+            f"(graphs as parts of one), in place of {backwards:.0f} backwards before each update; sums may "
+            "round differently."
+        )
     if worst.weights:
         how = "`layer(x)` for `[layer(row) for row in x]`"
     else:
         names = ", ".join(f"`{name}`" for name in worst.functions)
         how = f"{names} over a dimension of the whole tensor, with a mask where pieces differ in length"
+    apart = "; gradients of each sample by itself are `torch.func.vmap(torch.func.grad(loss))`"
+    how += apart if backwards >= TURNS else ""
     return f"Give all pieces to one call at {worst.location}: {how}; sums may round differently."
 
 

@@ -65,6 +65,7 @@ class UnattributedTime(Rule):
             advice=_advice(
                 hottest,
                 profile.loader is None or _of_model(profile, hottest),
+                by_hand=profile.loader is None and not _of_model(profile, hottest),
                 serves=profile.serves,
                 of_loss=_of_loss(profile, hottest),
             ),
@@ -114,7 +115,7 @@ def _of_model(profile: Profile, hottest: HotSpot | None) -> bool:
     )
 
 
-def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool, of_loss: bool) -> str:
+def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool, of_loss: bool, by_hand: bool) -> str:
     if hottest is not None and serves:
         return f"Move what {_place(hottest)} does in front of the first request, or make it cheaper."
     if hottest is None:
@@ -127,6 +128,11 @@ def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool, of_loss: bool
         return (
             f"Unless the loss needs what {_place(hottest)}{inside} computes, move it out of the loop or do "
             "it every few steps; else compute it with fewer operators."
+        )
+    if by_hand:
+        return (
+            f"Where {_place(hottest)}{inside} makes the batch, do it once before the loop, or in the workers "
+            "of a `DataLoader`; else move it out of the loop, or do it every few steps."
         )
     instead = "do it every few steps" if stays else "into the loader's workers"
     return f"Move what {_place(hottest)}{inside} does out of the loop, or {instead}."

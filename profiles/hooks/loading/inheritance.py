@@ -1,4 +1,4 @@
-"""Handles and random generators that items are made with, of which workers would get copies."""
+"""Handles, random generators and long lists that items are made with, of which workers would get copies."""
 
 import dis
 import io
@@ -11,6 +11,7 @@ from typing import Any
 from advisor.profiles.facts.inherited import Inherited
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.hooks.loading.dataset_state import PLAIN, parts_of
+from advisor.profiles.hooks.loading.object_sizes import objects_bytes
 from advisor.profiles.hooks.loading.reached import names_in, reached
 from advisor.profiles.hooks.tensors import tensor_type
 
@@ -48,7 +49,14 @@ class Inheritance:
             kind = _kind(thing)
             if kind is not None:
                 self._keep(kind, path, thing, set_at(owner, path.rpartition(".")[2]))
-            elif depth < DEPTH and not isinstance(thing, tensor_type()):
+                continue
+            taken = objects_bytes(thing)
+            if taken:
+                place = set_at(owner, path.rpartition(".")[2])
+                self._found.append(
+                    (Inherited("objects", path, type(thing).__name__, place, bytes=taken), thing, 0)
+                )
+            if depth < DEPTH and not isinstance(thing, tensor_type()):
                 inside: Iterable[tuple[str, Any]] = parts_of(thing)
                 owner = owner if type(thing) in (list, tuple, dict) else thing
                 pending.extend((f"{path}.{part}", value, owner, depth + 1) for part, value in inside)

@@ -113,3 +113,12 @@ def test_a_file_that_the_first_item_opens_is_none() -> None:
             return super().__getitem__(index)
 
     assert of_loader(Lazy()) == ()
+
+
+def test_a_long_list_of_objects_is_told_with_its_bytes_and_not_kept_alive() -> None:
+    rows = Rows(held=[[number, number + 1] for number in range(20_000)])
+    inheritance = Inheritance()
+    inheritance.look(rows, None)
+    (held,) = inheritance.found(made_here=True)
+    assert (held.kind, held.name, held.type) == ("objects", "dataset.held", "list")
+    assert held.bytes > 20_000 * 50 and held.location is not None and held.location.function == "__init__"
