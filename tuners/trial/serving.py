@@ -20,7 +20,7 @@ from advisor.workloads.gathering import (
     padding_saved,
     taken_apart,
 )
-from advisor.workloads.inputs import Inputs, inputs_of, target_of
+from advisor.workloads.inputs import Inputs, arguments_needed, inputs_of, target_of
 from advisor.workloads.samples import Samples, dealt
 from advisor.workloads.workload import Workload
 
@@ -60,6 +60,7 @@ class Server:
         self._model = workload.model()
         self._model.to(self._device)
         self._model.eval()
+        self._needed = arguments_needed(self._model)
         self._dataset = workload.dataset()
         self._samples = dealt(len(self._dataset), seed) if hasattr(self._dataset, "__len__") else None
         serving = run.serving
@@ -84,7 +85,7 @@ class Server:
         batch = moved(batch, self._device)
         if self._workload.infer is not None:
             return self._workload.infer(self._model, batch)
-        args, kwargs = inputs_of(batch)
+        args, kwargs = inputs_of(batch, self._needed)
         with torch.inference_mode():
             return self._model(*args, **kwargs)
 
@@ -164,9 +165,9 @@ class Server:
         batch, count = self._collate(items), len(items)
         torch.manual_seed(group[0][0])
         if count == 1:
-            return [(group[0][0], self.answer(batch), target_of(batch))]
+            return [(group[0][0], self.answer(batch), target_of(batch, self._needed))]
         outputs = taken_apart(self.answer(batch), count, padded_lengths(items, batch))
-        given = target_of(batch)
+        given = target_of(batch, self._needed)
         targets = [None] * count if given is None else taken_apart(given, count)
         if outputs is None or targets is None:
             return [each for pair in group for each in self._answers([pair])]
@@ -196,7 +197,7 @@ class Server:
             places = () if self._samples is None else self._samples.calibration
             batches = (self._collated([place]) for place in places)
         for batch in batches:
-            yield inputs_of(moved(batch, self._device))
+            yield inputs_of(moved(batch, self._device), self._needed)
 
     def _example(self) -> Inputs | None:
         example = self._workload.example_inputs
