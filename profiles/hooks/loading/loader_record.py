@@ -47,6 +47,7 @@ class LoaderRecord:
         own: The program's own arguments, as far as a switch looks at them.
         fixed: Why its iterators cannot be made anew within an epoch, if so.
         dataset_changes: An attribute that the program changed between two epochs, once one was seen.
+        exhausted: Whether the epoch begun last gave all its batches.
         opening: Set until the second batch of an epoch has arrived; then ``turn`` wants to be told of it.
     """
 
@@ -77,6 +78,7 @@ class LoaderRecord:
         self.construct_ns = construct_ns
         self.epoch_starts_ns: list[int] = []
         self.epoch_end_ns: int | None = None
+        self.exhausted = False
         self.epoch_waits_ms: list[float] = []
         self.start_ns = 0
         self.stop_ns = 0
@@ -171,6 +173,7 @@ class LoaderRecord:
         self.epochs += 1
         self.start_ns += spent_ns
         self._awaiting_first = True
+        self.exhausted = False
         self._epoch_began = self.batches, self.wait_ns
         self.first_turns.begin()
         self.opening = self.first_turns
@@ -185,6 +188,7 @@ class LoaderRecord:
     def end_epoch(self, now_ns: int, asked_ns: int) -> None:
         """All batches of an epoch were delivered; the program had asked for another one at ``asked_ns``."""
         self.epoch_end_ns = now_ns
+        self.exhausted = True
         self.opening = None
         self.first_turns.end(asked_ns, self.batches, self.wait_ns)
         self.timing.stop()

@@ -245,6 +245,9 @@ class Loaders:
                 return original(loader)
             record = self._of_loader.get(loader) or self._meet(loader)
             self._usual = None
+            self._catch_up()
+            if record.exhausted and not self._clock.backwards:  # the pass before was an evaluation
+                record.drop()
             began = self._clock.now_ns()
             self._clock.flag("epoch")
             self._clock.push("input_wait")

@@ -161,6 +161,38 @@ def test_accumulated_batches_all_belong_to_the_step(program: Watched) -> None:
     assert program.loaders.samples_in_steps() == 8
 
 
+@pytest.mark.parametrize("validated", [False, True])
+def test_evaluating_on_the_batches_of_training_uses_none_for_a_step(
+    program: Watched, validated: bool
+) -> None:
+    loader, validation = DataLoader(Items(8), batch_size=4), DataLoader(Items(12), batch_size=4)
+    program.evaluate(loader)
+    for _ in range(3):
+        program.train(loader)
+        program.evaluate(loader)
+        if validated:
+            program.evaluate(validation)
+    program.train(loader)
+    assert program.loaders.samples_in_steps() == 4 * 8
+    assert program.facts.dataset == 0
+
+
+def test_batches_accumulated_over_the_end_of_an_epoch_belong_to_the_step(program: Watched) -> None:
+    loader = DataLoader(Items(12), batch_size=4)
+    for _ in range(2):
+        for batch in loader:
+            program.model(batch).mean().backward()
+    program.sgd.step()
+    assert program.loaders.samples_in_steps() == 24
+
+
+def test_two_batches_of_two_iterators_belong_to_one_step(program: Watched) -> None:
+    loader = DataLoader(Items(12), batch_size=4)
+    for _ in range(3):
+        program.train([torch.cat([next(iter(loader)), next(iter(loader))])])
+    assert program.loaders.samples_in_steps() == 24
+
+
 def test_an_epoch_takes_the_program_s_own_time(timed: Watched) -> None:
     timed.pause_s = 0.5
     loader = DataLoader(Items(8, wait_s=0.002), batch_size=4)
