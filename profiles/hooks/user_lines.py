@@ -3,6 +3,8 @@
 import os
 import sys
 import sysconfig
+import tempfile
+from functools import cache
 from types import FrameType
 
 from advisor.profiles.facts.observed import Location
@@ -33,7 +35,7 @@ def user_frame(frame: FrameType | None, *, beyond_us: bool = True) -> FrameType 
         if is_ours(frame):
             if not beyond_us:
                 return None
-        elif not frame.f_code.co_filename.startswith(LIBRARIES):
+        elif not _is_librarys(frame.f_code.co_filename):
             return frame
         frame = frame.f_back
     return None
@@ -49,3 +51,19 @@ def is_ours(frame: FrameType) -> bool:
     """Whether the frame runs code of this package, some of which is ``__main__`` or has other globals."""
     name = str(frame.f_globals.get("__name__", ""))
     return name.startswith("advisor.") or frame.f_code.co_filename.startswith((HERE, TUNERS))
+
+
+@cache
+def _is_librarys(file: str) -> bool:
+    """Whether a library holds the file, or wrote it into the temporary folder as PyTorch Geometric does.
+
+    Cells of notebooks lie there, too, and so may the program itself: what Python would import from the
+    file's folder is the user's.
+    """
+    if file.startswith(LIBRARIES):
+        return True
+    if not file.startswith(os.path.join(tempfile.gettempdir(), "")) or "ipykernel_" in file:
+        return False
+    main = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    folders = {os.path.dirname(os.path.abspath(main)), *map(os.path.abspath, sys.path)}
+    return not any(file.startswith(os.path.join(folder, "")) for folder in folders)

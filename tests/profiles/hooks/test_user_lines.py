@@ -1,6 +1,9 @@
 """Where the user's program is."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,3 +30,17 @@ def test_a_place_has_a_line_also_where_python_is_at_none(at_a_line: bool) -> Non
     place = asking() if at_a_line else of_no_line(asking)()
     assert place is not None and place.function == "asking"
     assert place.line == first + at_a_line
+
+
+@pytest.mark.parametrize(("below", "whose"), [("", None), ("ipykernel_7", "cell"), ("project", "module")])
+def test_what_a_library_writes_into_the_temporary_folder_is_no_line_of_the_program(
+    below: str, whose: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path / "project"))
+    scope: dict[str, Any] = {"user_location": user_location}
+    source = "def found():\n    return user_location()\n"
+    exec(compile(source, tmp_path / below / "written.py", "exec"), scope)
+    place = scope["found"]()
+    assert place is not None
+    assert (Path(place.file).name == "written.py") is (whose is not None)
