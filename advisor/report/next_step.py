@@ -12,7 +12,7 @@ from advisor.result.wording import UNJUDGED, is_blind, is_unfinished, shown
 from advisor.storage.contract import default_study_name
 
 DEFAULT_FOLDER = "advisor-report"
-ENOUGH = re.compile("(`--budget [^`]+`) could")  # as `advisor.stages.reach` tells it
+ENOUGH = re.compile("(`--budget [^`]+`) could")  # as `suggested_budget` names it
 
 
 def report_folder(result: ResultData) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from advisor.base.durations import write_duration
 from advisor.base.unit import Unit
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts, suggested_budget
 from advisor.tuners.comparing.affordable import (
     FEWEST,
     MOST,
@@ -23,7 +23,6 @@ from advisor.tuners.space.configuration import Configuration
 
 CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
 HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
-GROWS = 1.1  # times the budget that is needed: some of what comes before takes a share of it
 
 
 @dataclass(frozen=True)
@@ -131,11 +130,6 @@ class Reach:
 
     def _costs(self, config: Configuration, score: float) -> ConfirmationCosts:
         return ConfirmationCosts(self.bench, self.present, config, max(1.0, math.exp(score)))
-
-
-def suggested_budget(seconds: float) -> str:
-    """An option with room for so many seconds."""
-    return f"`--budget {math.ceil(GROWS * seconds / 60)}m`"
 
 
 def _way(bench: MeasuredBench) -> str:

@@ -8,7 +8,7 @@ from advisor.report.noise import disturbances
 from advisor.result import outlook, wording
 from advisor.result.document import Interval, Noise, Rate, Ratio, Untried
 from advisor.result.words import CAUSES
-from advisor.stages.reach import suggested_budget
+from advisor.stages.confirming.confirmation_costs import suggested_budget
 
 
 def test_a_ratio_carries_its_interval_confidence_and_evidence() -> None:

@@ -60,9 +60,12 @@ class AgreementCheck:
         self._limit_s = max(LEAST_S, self.share * self.bench.room_s / TAKEN)
         self._most = MOST
         self._own = self._outputs(self.space.present, 2)[:2]
-        if self._dealt and not self._repeats(self._common()):
-            # one that remembers what it was asked answers alike from the start of a process
-            self._own[1] = self._outputs(self.space.present, 1)[0]
+        if not self._told_twice(self._common()):
+            if self._dealt:
+                # one that remembers what it was asked answers alike from the start of a process
+                self._own[1] = self._outputs(self.space.present, 1)[0]
+            elif self._own[0].keys:
+                self._ask_the_same()
         # of the change no more than it can stand beside
         self._most = max(1, min((len(each.keys) for each in self._own), default=0))
         found = Numerics(winner)
@@ -95,8 +98,7 @@ class AgreementCheck:
         other, reference = self._outputs(config, 1, reference=semantics is Semantics.PRECISION)
         own, again = self._own
         common = self._common(other)
-        repeated = len(common) >= COMMON * len(own.keys) and self._repeats(common)
-        if not repeated and not self._inputs and not self._dealt and self._ask_the_same():
+        if not (self._told_twice(common) or self._inputs or self._dealt) and self._ask_the_same():
             return self._judge(config, found, name)
         if not self._repeats(common):
             reason = DEPENDS if common else NO_SAMPLES if self._dealt else NOTHING_COMMON
@@ -148,6 +150,10 @@ class AgreementCheck:
         own, *rest = *self._own, *others
         known = [set(each.keys) for each in rest]
         return [key for key in own.keys if all(key in keys for keys in known)]
+
+    def _told_twice(self, common: Sequence[str]) -> bool:
+        """Whether most of what was asked came again, and was answered the same."""
+        return len(common) >= COMMON * len(self._own[0].keys) and self._repeats(common)
 
     def _repeats(self, common: Sequence[str]) -> bool:
         """Whether the unchanged program answers the same when it is asked the same."""

@@ -10,7 +10,7 @@ from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming import clock_ratios, unconfirmed
 from advisor.stages.confirming.compiling import Compiling
-from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts, suggested_budget
 from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.judged_numbers import judged_numbers
 from advisor.stages.confirming.lasting import Lasting
@@ -90,7 +90,7 @@ class Confirmation:
             winner = self._compiling.paid_back(winner, outcome)
             self._check_and_confirm(winner, outcome)
         except OutOfTime:
-            outcome.reason = unconfirmed.no_room(self._described(nominee))
+            outcome.reason = self._no_room(nominee)
         except TrialFailed as failed:
             outcome.reason = f"the nominee failed when it was started afresh: {failed.failure.message}"
         finally:
@@ -102,6 +102,10 @@ class Confirmation:
         compile_s = self._compiling.first_s(config)
         speed = math.exp(max(0.0, self.gain))
         return ConfirmationCosts(self.bench, self.space.present, config, speed, compile_s or 0.0)
+
+    def _no_room(self, config: Configuration) -> str:
+        enough = suggested_budget(self.bench.settings.budget_s + self._costs(config).least_s())
+        return unconfirmed.no_room(self._described(config), self.gain, enough)
 
     def _there(self, config: Configuration) -> int:
         """Pairs of this configuration that earlier parts of the study measured."""
@@ -142,7 +146,7 @@ class Confirmation:
         if not winner.changed(present):
             return
         if self._costs(winner).least_s(self._there(winner)) > self.bench.room_s:
-            outcome.reason = unconfirmed.no_room(self._described(winner))
+            outcome.reason = self._no_room(winner)
             return
         pairs = None if self._there(winner) else PairNumerics.of(self.bench, self.space, winner)
         checked, begun = winner, self._begun(winner, pairs)

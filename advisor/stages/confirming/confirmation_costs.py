@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from advisor.base.unit import Unit
 from advisor.stages.bench import MeasuredBench
+from advisor.stages.confirming.agreement import LEAST_S, TAKEN
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.longer_run import steps_more, usual_steps
 from advisor.stages.confirming.numerics import learning_steps
@@ -20,6 +22,10 @@ from advisor.tuners.search.costs import END_S, Costs
 WARM_COMPILE = 0.15  # of the time that it takes with an empty cache: 2 of 22 s and 5 of 71 s were seen
 SLACK = 1.03  # pairs take a little more than was expected of them, and what is begun must come to its end
 FRESH_RUNS = 3 + len(SEEDS)  # of the numbers: the baseline twice, other seeds, and the candidate
+GROWS = 1.1  # times the budget that is needed: some of what comes before takes a share of it
+ANSWERING = 2  # processes that answer: the program as it is, which does it twice, and the change
+ANSWERING_SCRIPTS = 3  # whose requests go on and come once in a process
+SCRIPTS = ("script", "module")
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,11 @@ class ConfirmationCosts:
     def numerics_s(self) -> float:
         """Seconds in which the numbers are compared: in a process that runs, in one, or in fresh ones.
 
-        None where the first steps of the pairs tell them.
+        None where the first steps of the pairs tell them; of requests, in which answers are kept.
         """
+        if self.bench.settings.unit is Unit.REQUEST:
+            starts = ANSWERING_SCRIPTS if self.bench.launcher.target.kind in SCRIPTS else ANSWERING
+            return starts * self._start_s + TAKEN * LEAST_S
         if told_by_pairs(self.bench, self.first, self.second) is not None:
             return 0.0
         if not self._arena.timed or not switchable(self._arena.knobs, self.first, self.second):
@@ -122,3 +131,8 @@ class ConfirmationCosts:
     @property
     def _costs(self) -> Costs:
         return Costs(self._arena, self.bench.baseline.startup_s)
+
+
+def suggested_budget(seconds: float) -> str:
+    """An option with room for so many seconds."""
+    return f"`--budget {math.ceil(GROWS * seconds / 60)}m`"

@@ -19,11 +19,18 @@ def why_never(disturbed: Sequence[str]) -> str:
     return f"the budget ended before its first process{cause}"
 
 
-def no_room(described: str) -> str:
-    """Why a confirmation was not begun: what it needs at least does not fit into what is left."""
+def no_room(described: str, gain: float, enough: str) -> str:
+    """Why a confirmation was not begun or ended: what it needs at least does not fit into what is left.
+
+    Args:
+        described: The changes.
+        gain: Log ratio that the search saw.
+        enough: Option that leaves room for it.
+    """
+    seen = f" (about {math.exp(gain):.2f}x in the search)" if gain > 0 else ""
     return (
-        f"{described} was not confirmed: no time was left to compare its numbers and "
-        f"{MIN_INSTANCES} pairs of processes, and to run it longer"
+        f"{described}{seen} was not confirmed: no time was left to compare its numbers and "
+        f"{MIN_INSTANCES} pairs of processes, and to run it longer; {enough} could"
     )
 
 

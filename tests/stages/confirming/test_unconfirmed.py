@@ -53,3 +53,10 @@ def test_what_processes_measured_is_kept(instances: int) -> None:
     left = [*([[0.01, 0.02]] * instances), None]
     decision, _ = confirm(lambda index: left[index], min_gain=0.5, level=0.99)
     assert isinstance(unconfirmed.measured(decision), Estimate)
+
+
+def test_what_had_no_room_is_told_with_what_was_seen_and_what_would_do() -> None:
+    told = unconfirmed.no_room("quantization=int8_dynamic", math.log(3.0), "`--budget 6m`")
+    assert "int8_dynamic (about 3.00x in the search) was not confirmed" in told
+    assert told.endswith("; `--budget 6m` could")
+    assert "in the search" not in unconfirmed.no_room("quantization=int8_dynamic", 0.0, "`--budget 6m`")

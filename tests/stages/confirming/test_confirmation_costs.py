@@ -1,0 +1,21 @@
+"""What comparing answers takes of a budget at least."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from advisor.base.unit import Unit
+from advisor.stages.confirming.agreement import LEAST_S, TAKEN
+from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
+from advisor.tuners.search.costs import END_S
+
+
+@pytest.mark.parametrize(("kind", "starts"), [("workload", 2), ("script", 3), ("module", 3)])
+def test_comparing_answers_takes_the_starts_of_processes_and_little_more(kind: str, starts: int) -> None:
+    bench = SimpleNamespace(
+        settings=SimpleNamespace(unit=Unit.REQUEST),
+        baseline=SimpleNamespace(startup_s=8.0),
+        launcher=SimpleNamespace(target=SimpleNamespace(kind=kind)),
+    )
+    costs = ConfirmationCosts(bench, {}, {})  # type: ignore[arg-type]  # nothing is measured
+    assert costs.numerics_s == pytest.approx(starts * (8.0 + END_S) + TAKEN * LEAST_S)
