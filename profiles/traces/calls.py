@@ -23,6 +23,7 @@ OTHER, FORWARD, BACKWARD, OPTIMIZER, LOADER = range(5)
 
 NODE = "autograd::engine::evaluate_function"
 RECOMPUTING = "CheckpointFunctionBackward"
+CLEARING = "Optimizer.zero_grad"
 MARKERS = (
     ("Optimizer.", OPTIMIZER),
     ("enumerate(DataLoader)#", LOADER),
@@ -275,13 +276,14 @@ def calls_of(
     launches, kernel_step = launches.within(found, trace, host)
     step = found.of(begin).astype(np.int32)
     stands_for_others = np.zeros(len(trace.names), dtype=np.bool_)
-    codes = np.full(len(trace.names), -1, dtype=np.int8)
+    codes, clears = np.full(len(trace.names), -1, dtype=np.int8), np.zeros(len(trace.names), dtype=np.bool_)
     for at in _told(trace, host):
         stands_for_others[at] = _stands_for_others(trace.names[at])
         codes[at] = _marked(trace.names[at])
+        clears[at] = trace.names[at].startswith(CLEARING)
     transparent, codes = stands_for_others[name], codes[name]
     marking = (codes >= 0) & (op | trace.of("user_annotation")[host.rows])
-    phase = _phases(host, np.where(marking, codes, -1), begin, step)
+    phase = _phases(host, np.where(marking, codes, -1), begin, step, clears[name])
     cost = EventCost()
     if clean_step_ms:
         inside = np.bincount(phase[step >= 0], minlength=len(PHASES)) / found.count
@@ -332,12 +334,17 @@ def _stands_for_others(name: str) -> bool:
     )
 
 
-def _phases(host: Host, marked: NDArray[np.int8], begin: Times, step: Values) -> NDArray[np.int8]:
-    """The innermost marker's phase. What no marker covers is forward if backward comes next in its step."""
+def _phases(
+    host: Host, marked: NDArray[np.int8], begin: Times, step: Values, clears: Flags
+) -> NDArray[np.int8]:
+    """The innermost marker's phase. What no marker covers is forward if backward comes next in its step.
+
+    Gradients may be cleared between the two.
+    """
     nearest = np.where(marked >= 0, np.arange(len(host)), host.nearest(marked >= 0))
     phase = np.where(nearest >= 0, marked[nearest], -1)
     unmarked = np.flatnonzero(phase < 0)
-    markers = np.flatnonzero((marked > OTHER) & (step >= 0))
+    markers = np.flatnonzero((marked > OTHER) & (step >= 0) & ~clears)
     if not (marked[markers] == BACKWARD).any():
         phase[unmarked] = FORWARD
         return phase.astype(np.int8)
