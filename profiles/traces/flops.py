@@ -234,7 +234,12 @@ def _is_transposed(name: str, signature: Signature) -> bool:
 
 
 def _output(name: str, signature: Signature) -> tuple[int, ...] | None:
-    """Shape of a convolution's output. Sizes that were not recorded count as torch's defaults."""
+    """Shape of a convolution's output, ``None`` where its stride was not recorded.
+
+    Sizes that were recorded in another form count as torch's defaults.
+    """
+    if not signature.concrete:
+        return None
     shapes, concrete = signature.shapes, signature.concrete
     if len(shapes) < 2 or len(shapes[0]) < 3 or len(shapes[1]) != len(shapes[0]):
         return None
