@@ -6,12 +6,14 @@ from advisor.profiles.derived.eligibility import (
     BF16_CAPABILITY,
     LOW,
     NO_RATE,
+    UNTYPED,
     capability,
     castable,
     share_of_compute,
     share_of_step,
     speedup,
     spent_ms,
+    untyped,
 )
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import OpCost
@@ -51,6 +53,8 @@ class AmpUnused(Rule):
         if low_ms > 0:
             return self.passed(f"{percent(low_ms / (low_ms + ms))} of what 16 bits suit is in 16 bits")
         title = f"{percent(share)} of compute is in float32 where 16 bits would do"
+        if ms <= 0 and untyped(window):
+            return self.not_applicable("types of operators", UNTYPED)
         if ms <= 0:
             return self.passed(title)
         on_gpu = profile.device.startswith("cuda")

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.derived.eligibility import computing, share_of_compute, share_of_step, speedup, spent_ms
+from advisor.profiles.derived.eligibility import (
+    UNTYPED,
+    computing,
+    share_of_compute,
+    share_of_step,
+    speedup,
+    spent_ms,
+    untyped,
+)
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import OpCost
 
@@ -29,6 +37,8 @@ class DoublePrecision(Rule):
         window = profile.window
         if window is None or not window.ops:
             return self.not_applicable("operators", "need steps recorded by torch.profiler")
+        if untyped(window):
+            return self.not_applicable("types of operators", UNTYPED)
         asked_for = any("float64" in dtype for root in profile.roots for dtype in root.dtypes)
         ops = computing(window)
         doubles = [op for op in ops if _has(op, "float64")]

@@ -5,6 +5,7 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.eligibility import (
     BF16_CAPABILITY,
     NO_RATE,
+    UNTYPED,
     capability,
     convolutions,
     matmuls,
@@ -12,6 +13,7 @@ from advisor.profiles.derived.eligibility import (
     share_of_step,
     speedup,
     spent_ms,
+    untyped,
 )
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import OpCost
@@ -44,6 +46,8 @@ class Fp32Matmul(Rule):
         if window is None or not window.ops:
             return self.not_applicable("operators", "need steps recorded by torch.profiler")
         on_gpu = profile.device.startswith("cuda")
+        if untyped(window):
+            return self.not_applicable("types of operators", UNTYPED)
         products, exact = matmuls(window, "float32"), convolutions(window, "float32")
         if run is not None:
             products = products if run.matmul_precision == "highest" else ()

@@ -8,12 +8,14 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.eligibility import (
     LOW,
     NO_RATE,
+    UNTYPED,
     capability,
     matmuls,
     share_of_compute,
     share_of_step,
     sides,
     spent_ms,
+    untyped,
 )
 from advisor.profiles.derived.roofline import least_ms
 from advisor.profiles.facts.profile import Profile
@@ -49,6 +51,8 @@ class MisalignedMatmul(Rule):
         units = capability(profile)
         if units is None or units < (7, 0):
             return self.not_applicable("tensor cores", "need a GPU of capability 7.0")
+        if untyped(window):
+            return self.not_applicable("types of operators", UNTYPED)
         products = matmuls(window, *LOW)
         if not products:
             return self.passed("0.0 % of compute multiplies 16-bit matrices")

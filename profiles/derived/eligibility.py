@@ -14,6 +14,7 @@ LOW = ("float16", "bfloat16")
 BF16_CAPABILITY = (8, 0)  # the first NVIDIA generation with bfloat16 and TF32 units
 CAPTURING = "the recorded steps capture a graph: its kernels are noted down and do not run"
 NO_RATE = "was not measured, nor does a data sheet of the device tell it"
+UNTYPED = "were not recorded, nor do names of kernels tell them: `record_shapes=True` would"
 TILE = 8  # the shortest side of a product that tensor cores and bf16 units do not pad
 
 MATMULS = frozenset({
@@ -28,6 +29,7 @@ CONVOLUTIONS = frozenset({
     "aten::slow_conv_dilated3d", "aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d",
     "aten::_conv_depthwise2d", "aten::conv_depthwise3d", "aten::convolution_overrideable",
     "aten::convolution_backward", "aten::convolution_backward_overrideable", "aten::_convolution",
+    "aten::cudnn_convolution_backward_input", "aten::cudnn_convolution_backward_weight",
     "mkldnn::_convolution_pointwise", "mkldnn::_convolution_transpose_pointwise",
 })  # fmt: skip
 RECURRENT = frozenset({
@@ -85,6 +87,12 @@ def castable(window: Window, *dtypes: str) -> tuple[OpCost, ...]:
     """What autocast would compute in 16 bits: products, convolutions, recurrent layers, attention."""
     others = computing(window, RECURRENT | ATTENTIONS, *dtypes)
     return (*matmuls(window, *dtypes), *convolutions(window, *dtypes), *others)
+
+
+def untyped(window: Window) -> bool:
+    """Whether what autocast would compute is there, and of none of it the type of its inputs is known."""
+    found = castable(window)
+    return bool(found) and all(op.dtype is None for op in found)
 
 
 def spent_ms(ops: Iterable[OpCost]) -> float:

@@ -29,7 +29,16 @@ from advisor.profiles.traces.patterns import attentions, pointwise_chains, repet
 from advisor.profiles.traces.rank_times import communication_of
 from advisor.profiles.traces.steps import UPDATE
 from advisor.profiles.traces.trace import Trace
-from advisor.profiles.traces.work import EXACT, FULL, ROUNDED, flops_by_type, multiplying
+from advisor.profiles.traces.work import (
+    EXACT,
+    FULL,
+    NAMED,
+    ROUNDED,
+    ROUNDING,
+    flops_by_type,
+    multiplying,
+    named_types,
+)
 
 MOST_OPS = 200
 HAVE_FUSED = ("Adam", "AdamW", "SGD", "Adagrad")  # of torch 2.13
@@ -282,8 +291,10 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
     self_us = np.bincount(group, weights=calls.spent_self_us[rows])
     total_us = np.bincount(group, weights=calls.spent_us[rows])
     place = _places(calls, rows, group, len(first))
-    work, exact = calls.work, multiplying(calls, EXACT)
+    work, exact, types = calls.work, multiplying(calls, EXACT), named_types(calls)
+    named_full = types == [dtype for dtype, _ in NAMED].index(FULL)
     rounded = work.arithmetic == work.types.index(ROUNDED)
+    rounded |= named_full & multiplying(calls, ROUNDING)
     for at in np.argsort(-self_us, kind="stable")[:MOST_OPS].tolist():
         row = int(rows[first[at]])
         name, signature = calls.trace.names[calls.name[row]], calls.signature_of(row)
@@ -294,7 +305,7 @@ def _costs(calls: Calls, ops: Flags) -> Iterator[OpCost]:
             total_ms=calls.per_step_ms(float(total_us[at])),
             phase=PHASES[OTHER if calls.exchanging[row] else calls.phase[row]],
             shapes=signature.shapes,
-            dtype=signature.dtype,
+            dtype=signature.dtype or (NAMED[types[row]][0] if types[row] >= 0 else None),
             flops=_known(float(work.kinds_flops[work.kind[row]])),
             bytes=_known(float(work.kinds_bytes[work.kind[row]])),
             location=calls.places[1][place[at]] if place[at] >= 0 else None,

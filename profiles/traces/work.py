@@ -22,6 +22,14 @@ EXACT = re.compile(r"sgemm|f32f32_f32f32|scudnn|_simt_|_SB_|_SSS_", re.IGNORECAS
 """Kernels that multiply float32 numbers as they are."""
 
 
+NAMED = (
+    ("bfloat16", re.compile(r"bf16|bfloat16|_BBS_|_BSS_", re.IGNORECASE)),
+    ("float16", re.compile(r"fp16|(?<!b)f16f16|_[hs]884|_h1688|_h16816|hgemm|hcudnn|__half|_HHS_|_HSS_")),
+    (FULL, re.compile(rf"{EXACT.pattern}|tf32|s1688|_engine<float,", re.IGNORECASE)),
+)
+"""Types that kernels multiply, by their names; the first that fits."""
+
+
 @dataclass(frozen=True)
 class Work:
     """What operators compute and move, told once for all that are alike in name and inputs.
@@ -73,6 +81,18 @@ def multiplying(calls: "Calls", named: re.Pattern[str]) -> Flags:
     owners = calls.kernel_owner[calls.kernels_named(lambda name: named.search(name) is not None)]
     found = np.zeros(len(calls.host), dtype=np.bool_)
     found[owners[owners >= 0]] = True
+    return found
+
+
+def named_types(calls: "Calls") -> Ints:
+    """For each operator the position in ``NAMED`` of what its kernels multiply, or -1.
+
+    Only where nothing says which types its inputs have: a trace recorded without shapes.
+    """
+    found = np.full(len(calls.host), -1, dtype=np.int8)
+    if not any(signature.dtype for signature in calls.signatures.distinct):
+        for at in reversed(range(len(NAMED))):
+            found[multiplying(calls, NAMED[at][1])] = at
     return found
 
 
