@@ -120,7 +120,7 @@ def interacting(config: Mapping[str, Value]) -> float:
     return speed
 
 
-@pytest.mark.slow
+@pytest.mark.long  # quick: what is read of each script and of its table
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_workload_makes_the_steps_asked_for_and_prints_its_loss(
     path: Path, trained: dict[str, dict[str, Any]]
