@@ -59,11 +59,11 @@ def recommending(knob: str, now: str, to: str) -> ResultData:
 @pytest.mark.parametrize(
     ("effect", "samples", "verdict", "why"),
     [
-        (Effect(BF16, wrong=0.0001), 2000, "accepted", ""),
-        (Effect(BF16, wrong=0.3), 2000, "refused", "decisions change"),
-        (Effect(BF16, wrong=0.2, saturates=True), 2000, "refused", "sums of 16 bits saturate"),
+        (Effect(BF16, wrong=0.0001), 1000, "accepted", ""),
+        (Effect(BF16, wrong=0.3), 600, "refused", "decisions change"),
+        (Effect(BF16, wrong=0.2, saturates=True), 600, "refused", "sums of 16 bits saturate"),
         (Effect(BF16, wrong=0.0001), 50, "not_decidable", "takes about 459 samples"),
-        (Effect(BF16, refuses=("amp", "no units for it")), 2000, "refused", "no units for it"),
+        (Effect(BF16, refuses=("amp", "no units for it")), 600, "refused", "no units for it"),
     ],
 )
 def test_a_form_is_judged_beside_the_program_as_it_is(

@@ -36,14 +36,13 @@ Cell = tuple[str, float, float, float]
 
 
 def cells() -> list[Cell]:
-    """Of each kind, start and step two budgets, all of them in turn that are more than a start."""
+    """Of each kind, start and step a budget, all of them in turn that are more than a start."""
     found: list[Cell] = []
     for kind in KINDS:
         for startup_s in STARTS_S:
             for step_s in STEPS_S:
                 enough = [budget_s for budget_s in BUDGETS_S if budget_s > startup_s]
-                chosen = (enough[(len(found) // 2 + more) % len(enough)] for more in (0, 1))
-                found += [(kind, startup_s, step_s, budget_s) for budget_s in chosen]
+                found.append((kind, startup_s, step_s, enough[len(found) % len(enough)]))
     return found
 
 
