@@ -26,6 +26,7 @@ from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.benches import bench_uses, join_crew, open_crew
 from advisor.stages.closer_look import look_again, look_again_s, look_closely
+from advisor.stages.confirming.asked_ahead import AskedAhead
 from advisor.stages.confirming.confirmation import Confirmation
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import reserve_s
@@ -174,6 +175,7 @@ class _Tuning:
         self.batches.trials, self.trials.kept = self.trials.trials, self._save_partial
         self.elsewhere = LearningElsewhere(self.bench, self.space)
         self.search.adopted = self.elsewhere.prepare
+        self.search.likely = AskedAhead(self.bench.crew, self._confirmation).expect
 
     def run(self) -> ResultData:
         """Try, confirm, and look again; what is known is assembled at the end, however it ends."""
@@ -279,12 +281,15 @@ class _Tuning:
         reason = self.reach.too_small(nominee, self.search.score) if nominee.changed(present) else ""
         return Outcome(present, reason=reason) if reason else self._confirm(nominee)
 
-    def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
+    def _confirmation(self) -> Confirmation:
         bench, search = self.bench, self.search
-        confirmation = Confirmation(
+        return Confirmation(
             bench, self.space, self.trials, self.batches, search.next_number, search.score, search.known,
             self.elsewhere,
         )  # fmt: skip
+
+    def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
+        confirmation = self._confirmation()
         try:
             return confirmation.decide(nominee, reduced=reduced)
         finally:

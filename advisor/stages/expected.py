@@ -3,7 +3,7 @@
 from advisor.base.durations import write_duration
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.search.costs import Costs
-from advisor.tuners.search.search import FRUITLESS
+from advisor.tuners.search.waves import FRUITLESS
 from advisor.tuners.space.space import Space
 
 LONG_MS = 999.5  # from here on, three figures are seconds

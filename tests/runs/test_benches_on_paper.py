@@ -123,6 +123,20 @@ def test_a_confirmation_takes_both_orders_on_every_node(tmp_path: Path) -> None:
     assert others.lines["b"].asked.count("RunInstances") >= 1
 
 
+def test_idle_benches_begin_with_pairs_beside_the_last_races(tmp_path: Path) -> None:
+    others = engine(tmp_path, 7)
+    found = run(tmp_path, others)
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+    asked = [
+        (at, what) for line in others.lines.values()
+        for at, what in zip(line.asked_at, line.asked, strict=True)
+    ]  # fmt: skip
+    pairs = [at for at, what in asked if what == "RunInstances"]
+    assert min(pairs) <= max(at for at, what in asked if what == "RunRace")
+    speedup = found.result.recommendation.speedup
+    assert speedup.instances >= 2 and speedup.low < 1 / (0.8 * 0.85) < speedup.high
+
+
 def test_what_each_node_gives_is_no_more_where_nodes_differ(tmp_path: Path) -> None:
     """The change helps on one node and hurts on the other: neither is what it brings."""
     others = engine(tmp_path, 2)

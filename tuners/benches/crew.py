@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from advisor.tuners.benches.alike import unlike
 from advisor.tuners.benches.engine import BenchLost
 from advisor.tuners.benches.messages import Answer, Asked, NotMeasured, NotOpened, Opened, Teach, question
 from advisor.tuners.benches.remote import RemoteBench
@@ -19,9 +20,8 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed, is_disrupt
 T = TypeVar("T")
 TICK_S = 0.05  # that one bench is listened to while all are waited for
 HERE = "here"  # the node of the bench in this process, where no engine says how it is called
-DEVIATES = 0.15  # log ratio of a step's time, beside noise, from which a like node is left out
-# Like GPUs of one cluster differ by 8 % on average, the worst by 22 % (Sinha et al., SC 2022).
-SPREADS = 4.0  # of both baselines, that a deviation must exceed as well
+FEW = 2  # benches, of which none is left to what it alone is asked
+LATELY = 0.25  # of what the last measurement took, that others may have begun before what is asked ahead
 NODE_CAUSES = ("environment", "internal", "disk_full", "shm_full")  # which tell of a node, not of a program
 
 
@@ -99,6 +99,7 @@ class Crew:
     _answers: dict[int, tuple[str, Answer]] = field(default_factory=dict)
     _at: dict[int, str] = field(default_factory=dict)
     _next_key: int = 0
+    _begun_at: float = -math.inf  # when the last was begun that was not asked ahead
     _listening: bool = False
 
     @property
@@ -174,6 +175,7 @@ class Crew:
             begun.queue = self._kept_for.setdefault(node, begun.queue)
         for task in tasks:
             self._add(begun, task)
+        self._begun_at = self.clock()
         self._send()
         return begun
 
@@ -194,7 +196,7 @@ class Crew:
                     begun.queue.append(key)
         begun.tasks[key] = task
 
-    def ahead(self, asked: Sequence[Callable[[int], Asked]]) -> list[int]:
+    def ahead(self, asked: Sequence[Callable[[int], Asked]], *, first: bool = False) -> list[int]:
         """Have other benches measure what is likely to be wanted, once they have nothing else to do.
 
         A task that asks the same later has what came of it. This process does none of it. Nothing is begun
@@ -202,6 +204,7 @@ class Crew:
 
         Args:
             asked: As of a task; the likeliest first.
+            first: They come before all that was asked ahead.
 
         Returns:
             What ``forget`` takes.
@@ -212,7 +215,7 @@ class Crew:
             if (same := question(said := each(key))) not in self._ahead:
                 self._asked[key], self._ahead[same] = _Pending(said), key
                 keys.append(key)
-        self._spare.extend(keys)
+        self._spare = deque([*keys, *self._spare] if first else [*self._spare, *keys])
         return keys
 
     def forget(self, keys: Sequence[int]) -> None:
@@ -248,6 +251,7 @@ class Crew:
             while len(came) < len(tasks):
                 if (key := self._for_here(own, tasks)) is not None:
                     self._asked.pop(key, None)
+                    self._begun_at = self.clock()
                     self._send()
                     keep(key, self._here(tasks[key]))
                 else:
@@ -339,11 +343,23 @@ class Crew:
     def _send(self) -> None:
         """Give those that are idle what is to be done."""
         for bench in self.used:
-            if bench.idle and (queue := self._queue or self._kept_for.get(bench.node) or self._spare):
+            if bench.idle and (queue := self._next_for(bench)):
                 key = queue.popleft()
+                if queue is not self._spare:
+                    self._begun_at = self.clock()
                 self._at[key] = bench.node
                 with self._losses_told(bench, key):
                     bench.ask(key, self._asked[key].said)
+
+    def _next_for(self, bench: RemoteBench) -> deque[int]:
+        """What a bench takes from: of several others one is left to what it alone is asked.
+
+        Towards the end of what is measured nothing is begun ahead: what comes next would have to wait for it.
+        """
+        kept = self._kept_for.get(bench.node, deque())
+        first, second = (self._queue, kept) if self.size <= FEW else (kept, self._queue)
+        spare = self._spare if self.clock() - self._begun_at <= LATELY * bench.usual_s else deque[int]()
+        return first or second or spare
 
     def _hear(self, bench: RemoteBench, timeout_s: float) -> None:
         if (key := bench.key) is None:
@@ -375,23 +391,3 @@ class Crew:
         bench.leave_out(why)
         self._kept_for.pop(bench.node, None)
         self.say(f"the bench on {bench.node} is left out: {bench.left_out}")
-
-
-def unlike(like: Opened, other: Opened) -> str:
-    """Why a bench may not stand beside another one; empty where it may.
-
-    Args:
-        like: What the bench of the tuner says of itself.
-        other: What the other one says.
-    """
-    if other.fingerprint != like.fingerprint:
-        return f"another kind of node ({other.described}; this one: {like.described})"
-    if other.python != like.python:
-        return f"another Python ({other.python}; here {like.python})"
-    if other.digest != like.digest:
-        return "the program there is not the same as here"
-    apart = math.log(other.step_s / like.step_s)
-    if abs(apart) > max(DEVIATES, SPREADS * math.hypot(like.sigma, other.sigma)):
-        told = "slower" if apart > 0 else "faster"
-        return f"its unchanged program is {math.exp(abs(apart)):.2f} times {told} than here"
-    return ""

@@ -61,6 +61,12 @@ class RemoteBench:
         return self.line.node
 
     @property
+    def usual_s(self) -> float:
+        """Seconds of a measurement, on average; a start at least."""
+        start_s = 0.0 if self.opened is None else self.opened.startup_s
+        return max(start_s, self.busy_s / self.ran if self.ran else 0.0)
+
+    @property
     def idle(self) -> bool:
         """Whether it can be asked something."""
         return not self.left_out and self.opened is not None and self.key is None

@@ -13,16 +13,15 @@ from advisor.tuners.search.curve import STILL_WAITS, Curve
 from advisor.tuners.search.doubt import doubt, together
 from advisor.tuners.search.eligible import is_of_space
 from advisor.tuners.search.measuring import BudgetSpent
-from advisor.tuners.search.ordering import INTERACTING, PAIRS, gain_without, serves_data, telling
+from advisor.tuners.search.ordering import INTERACTING, PAIRS, serves_data, telling
 from advisor.tuners.search.race import WORTH
-from advisor.tuners.search.waves import InWaves
+from advisor.tuners.search.waves import FRUITLESS, InWaves
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried
 
 FINALISTS = 4
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 LARGE = math.log(1.3)  # log ratio that few fresh processes confirm
-FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 
 
 class Search(InWaves):
@@ -189,6 +188,7 @@ class Search(InWaves):
             key=lambda config: (self._seen[config], config.key),
         )
         finalists = near[::-1][:FINALISTS]
+        self.likely(self.incumbent)
         if self.crew.size > 1:
             self._meet_at_once([config for config in finalists if config != self.incumbent])
             return
@@ -280,11 +280,6 @@ class Search(InWaves):
             if best is not None:
                 self._adopt(*best)
 
-    def _serves_no_more(self, name: str) -> bool:
-        """Whether all that a knob can do is to shorten a wait for data that the incumbent hardly has."""
-        waits = self._waits.get(self.incumbent)
-        return waits is not None and serves_data(self.arena.knobs[name]) and gain_without(waits) < self.least
-
     def _tell_what_serves_no_more(self) -> None:
         for name in self.space.choices:
             untried = all(config[name] == self.space.present[name] for config in self._seen)
@@ -345,39 +340,12 @@ class Search(InWaves):
             if not proposals:
                 return
             fruitless += sum(each.repeats for each in proposals)
+            self.likely(self.incumbent)
             if len(proposals) == 1:
                 gained = self._try(proposals[0].config, proposals[0])
             else:
                 gained = self._try_all([each.config for each in proposals], proposals=proposals)
             fruitless = 0 if gained else fruitless + len(proposals)
-
-    def _proposed(self, most_repeats: int) -> list[Proposal]:
-        """Proposals for all benches, as long as there are new ones."""
-        found: list[Proposal] = []
-        size = self.crew.size
-        most = self._wave if size > 2 else size  # of few benches each proposal learns from those before
-        while len(found) < min(most, most_repeats):
-            taken = {each.config for each in found}
-            new = lambda config, taken=taken: config not in taken and self._is_new(config)  # noqa: E731
-            repeats = sum(each.repeats for each in found)
-            proposal = self._asking.propose(new, self._is_allowed, most_repeats - repeats)
-            if proposal is None:
-                break
-            found.append(proposal)
-        return found
-
-    def _is_new(self, config: Configuration) -> bool:
-        return config not in self._seen
-
-    def _is_allowed(self, config: Configuration) -> bool:
-        if self._is_lost(config) or self._too_much.holds(config, self.incumbent):
-            return False
-        if any(
-            config[name] != self.space.present[name] and self._serves_no_more(name)
-            for name in config.changed(self.incumbent)
-        ):
-            return False
-        return self.space.check(config) is None
 
     def _take_the_rest(self) -> None:
         """What earlier parts measured though the search of now did not come to it counts too."""

@@ -15,12 +15,13 @@ from advisor.tuners.knob import Value
 from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import Curve
 from advisor.tuners.search.measuring import BudgetSpent, Looked, Measuring
-from advisor.tuners.search.ordering import serves_data
+from advisor.tuners.search.ordering import INTERACTING, gain_without, serves_data
 from advisor.tuners.search.race import WORTH, is_unclear, of_looks
 from advisor.tuners.search.record import Stage, TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
+FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 PER_BENCH = 2  # looks of a wave: of one each, all would wait for the longest
 BESIDE_LOST = Failure("not_applied", "it was measured beside a setting that declined")
 
@@ -44,6 +45,7 @@ class InWaves(Measuring):
     ) -> float | None:
         """As of ``Measuring``; two looks by processes that take turns are taken at once."""
         if self.crew.size == 1 or not self._is_apart(config):
+            self.crew.begin([])  # others have time for what was asked ahead
             return super()._measure(config, stage, proposal, again=again, bar=bar)
         scores: dict[Configuration, float | None] = {}
         self._measure_all([config], stage, scores, [proposal] if proposal else (), again=again)
@@ -138,7 +140,13 @@ class InWaves(Measuring):
             again.append(place)
             return self._task(records[place], lost, 1)
 
+        likely = [
+            self._asked_race(records[place].number, self.incumbent, records[place].config, 1)
+            for place in both if not at_once
+        ]  # fmt: skip
+        ahead = self.crew.ahead(likely, first=True)
         came = self.crew.run([*tasks, *(self._task(records[place], lost, 1) for place in again)], second)
+        self.crew.forget(ahead)
         for place, more in zip(again, came[len(records) :], strict=True):
             came[place] = _both(came[place], more)
         return came[: len(records)]
@@ -149,15 +157,14 @@ class InWaves(Measuring):
             return False
         return is_unclear(came.value.log_ratios)
 
-    def _is_apart(self, config: Configuration) -> bool:
+    def _is_apart(self, config: Configuration, incumbent: Configuration | None = None) -> bool:
         """Whether processes take turns in a race with the incumbent."""
-        return self.arena.how(self.incumbent, config) not in (LIVE, SWITCHED)
+        return self.arena.how(incumbent or self.incumbent, config) not in (LIVE, SWITCHED)
 
     def _task(
         self, record: TrialRecord, lost: dict[int, dict[str, str]], look: int | None = None
     ) -> Task[Looked]:
         """A look at the configuration of a record, on any bench; ``lost`` is told what declined here."""
-        incumbent, until = self.incumbent, self._until
 
         def here() -> Looked:
             try:
@@ -166,11 +173,78 @@ class InWaves(Measuring):
                 lost[record.number] = dict(self._race.lost)
                 raise
 
+        asked = self._asked_race(record.number, self.incumbent, record.config, look)
+        return Task(here, asked, partial(_looked, record))
+
+    def _asked_race(
+        self, number: int, incumbent: Configuration, config: Configuration, look: int | None
+    ) -> Callable[[int], RunRace]:
+        """What another bench is asked, by the key of its answer."""
+        until = self._until
+
         def asked(key: int) -> RunRace:
             left_s = max(0.0, until - self.clock())
-            return RunRace(key, record.number, dict(incumbent), dict(record.config), 0.0, left_s, look)
+            return RunRace(key, number, dict(incumbent), dict(config), 0.0, left_s, look)
 
-        return Task(here, asked, partial(_looked, record))
+        return asked
+
+    def _ask_ahead(self, joint: Configuration) -> list[int]:
+        """Have idle benches begin with what is tried next if this takes the incumbent's place.
+
+        Returns:
+            What ``Crew.forget`` takes.
+        """
+        kept = [
+            name for name in INTERACTING
+            if name in self.space.choices and joint[name] == self.space.present[name]
+        ]  # fmt: skip
+        configs = [
+            self.space.complete(joint.with_({name: value}))
+            for name in kept for value in self._values(name, joint)
+        ]  # fmt: skip
+        self._proposals = self._proposed(FRUITLESS)
+        configs += [each.config for each in self._proposals]
+        asked = [
+            self._asked_race(0, joint, config, 0 if self._is_apart(config, joint) else None)
+            for config in configs
+        ]
+        return self.crew.ahead(asked)
+
+    def _proposed(self, most_repeats: int) -> list[Proposal]:
+        """Proposals for all benches, as long as there are new ones; first those that were made ahead."""
+        found = [
+            each for each in self._proposals if self._is_new(each.config) and self._is_allowed(each.config)
+        ]
+        self._proposals = []
+        size = self.crew.size
+        most = self._wave if size > 2 else size  # of few benches each proposal learns from those before
+        while len(found) < min(most, most_repeats):
+            taken = {each.config for each in found}
+            new = lambda config, taken=taken: config not in taken and self._is_new(config)  # noqa: E731
+            repeats = sum(each.repeats for each in found)
+            proposal = self._asking.propose(new, self._is_allowed, most_repeats - repeats)
+            if proposal is None:
+                break
+            found.append(proposal)
+        return found
+
+    def _is_new(self, config: Configuration) -> bool:
+        return config not in self._seen
+
+    def _is_allowed(self, config: Configuration) -> bool:
+        if self._is_lost(config) or self._too_much.holds(config, self.incumbent):
+            return False
+        if any(
+            config[name] != self.space.present[name] and self._serves_no_more(name)
+            for name in config.changed(self.incumbent)
+        ):
+            return False
+        return self.space.check(config) is None
+
+    def _serves_no_more(self, name: str) -> bool:
+        """Whether all that a knob can do is to shorten a wait for data that the incumbent hardly has."""
+        waits = self._waits.get(self.incumbent)
+        return waits is not None and serves_data(self.arena.knobs[name]) and gain_without(waits) < self.least
 
     def _try_all(
         self,
@@ -220,12 +294,15 @@ class InWaves(Measuring):
                 beside.append(self.space.complete(self.incumbent.with_(more)))
         if joint == self.incumbent:
             return
+        ahead = self._ask_ahead(joint)
         alone, score = self.incumbent, self._measure(joint, "search")
         if self.incumbent != alone:  # part of it declined
             return
         if score is not None and score > self.score + WORTH:
             self._adopt(score, joint)
-        elif len(beside) > 1:
+            return
+        self.crew.forget(ahead)
+        if len(beside) > 1:
             self._try_all([each for each in beside if self._may_be_tried(each)])
 
     def _may_be_tried(self, config: Configuration) -> bool:

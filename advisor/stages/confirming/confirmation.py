@@ -116,12 +116,27 @@ class Confirmation:
         changed = config.changed(self.space.present)
         return [name for name in changed if self.bench.arena.knobs[name].follows not in changed]
 
+    def ask_ahead(self, nominee: Configuration) -> list[int]:
+        """Have idle benches begin with what ``decide`` asks if all changes are needed; as ``Crew.ahead``."""
+        if not nominee.changed(self.space.present):
+            return []
+        if self.elsewhere is not None:
+            self.elsewhere.begin(nominee)
+        keys = self._reducing(nominee).ask_ahead()
+        numbers = PairNumerics.of(self.bench, self.space, nominee)
+        pairs, free = self._asked_pairs(nominee, numbers)
+        if pairs.waves is not None and free > 0:
+            keys += pairs.waves.ask_ahead(self._there(nominee), free)
+        return keys
+
     def _reduce(self, nominee: Configuration, outcome: Outcome) -> Configuration:
+        return self._reducing(nominee).reduced(outcome)
+
+    def _reducing(self, nominee: Configuration) -> Reducing:
         end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
         known = {} if self.known is None else self.known.of(nominee)
         leading, number = self._leading(nominee), self.next_number
-        reducing = Reducing(self.bench, self.space, nominee, leading, known, number, end, self._worth)
-        return reducing.reduced(outcome)
+        return Reducing(self.bench, self.space, nominee, leading, known, number, end, self._worth)
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""
@@ -161,6 +176,8 @@ class Confirmation:
                 begun = None
             if not winner.changed(present):
                 return
+            if begun is not None and not self._lasting.ran(winner):
+                self._run_ahead(winner, begun)
         try:
             self._confirm(winner, outcome, pairs, begun)
         except Drifted as drifted:
@@ -212,14 +229,18 @@ class Confirmation:
 
     def _begun(self, winner: Configuration, numbers: PairNumerics | None) -> FreshPairs | None:
         """Pairs that other benches measure while this one looks at the numbers, or runs the winner longer."""
-        pairs = self._pairs(winner, self.next_number)
-        free = self.bench.crew.size - 1 - (numbers is None and self._learns_elsewhere(winner))
+        pairs, free = self._asked_pairs(winner, numbers)
         if pairs.waves is None or free < (1 if numbers is None else ENOUGH):
             return None
-        if numbers is not None:
-            pairs.options = numbers.options
         pairs.waves.begin(self._there(winner), free)
         return pairs
+
+    def _asked_pairs(self, winner: Configuration, numbers: PairNumerics | None) -> tuple[FreshPairs, int]:
+        """Pairs of a winner, and how many other benches are free for them."""
+        pairs = self._pairs(winner, self.next_number)
+        if numbers is not None:
+            pairs.options = numbers.options
+        return pairs, self.bench.crew.size - 1 - (numbers is None and self._learns_elsewhere(winner))
 
     def _learns_elsewhere(self, winner: Configuration) -> bool:
         return self.elsewhere is not None and self.elsewhere.expects(winner)

@@ -24,6 +24,10 @@ class Lasting:
     is_too_much: Callable[[int], bool]
     _ahead: dict[Configuration, LongerRun] = field(default_factory=dict)
 
+    def ran(self, config: Configuration) -> bool:
+        """Whether it ran ahead."""
+        return config in self._ahead
+
     def run_ahead(self, config: Configuration, steps: int, number: int, how: str) -> None:
         """Run it before it is known whether it is confirmed; where that fails ``run`` tells."""
         with suppress(TrialFailed):

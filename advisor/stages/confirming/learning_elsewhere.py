@@ -66,7 +66,9 @@ class LearningElsewhere:
             return
         changed = nominee.changed(self.space.present)
         alone = [self.space.complete({name: nominee[name]}) for name in changed] if len(changed) > 1 else []
-        self._begin([*self._reference, *((config, 0, 0, 0) for config in [nominee, *alone])])
+        runs: list[Run] = [*self._reference, *((config, 0, 0, 0) for config in [nominee, *alone])]
+        self._drop_all_but(runs)
+        self._begin(runs)
 
     def reference(self) -> gate.Reference:
         """Runs of the program as it is, beside which candidates are held.
@@ -83,9 +85,15 @@ class LearningElsewhere:
 
     def drop(self) -> None:
         """Want nothing more."""
-        for begun in self._begun.values():
-            self.bench.crew.drop(begun)
-        self._begun.clear()
+        self._drop_all_but([])
+
+    def _drop_all_but(self, runs: Sequence[Run]) -> None:
+        """Want no more of what no such run is part of."""
+        wanted = [self._begun[run] for run in runs if run in self._begun]
+        for run, begun in list(self._begun.items()):
+            if not any(begun is each for each in wanted):
+                self.bench.crew.drop(begun)
+                del self._begun[run]
 
     @property
     def _reference(self) -> list[Run]:

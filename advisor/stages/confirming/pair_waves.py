@@ -46,6 +46,11 @@ class PairWaves:
         """
         self._begin(there, benches, free=True)
 
+    def ask_ahead(self, there: int, benches: int) -> list[int]:
+        """Have them measure that wave once they have nothing else to do; as ``begin`` and ``Crew.ahead``."""
+        asked = [self._task(places, own=False).asked for places in chunks(there, wave_end(there, benches))]
+        return self.crew.ahead([each for each in asked if each is not None])
+
     def has(self, place: int) -> bool:
         """Whether the pair of a place was measured, with others of its wave."""
         return place in self._ready

@@ -82,8 +82,7 @@ class Reducing:
         measured = [
             ablate.Removal(name, self.known[name], True) for name in self.leading if name in self.known
         ]
-        outs = {name: self.space.without(nominee, name) for name in names}
-        outs = {name: config for name, config in outs.items() if config.changed(base)}
+        outs = self._outs(names)
         came = self.bench.crew.run([self._task(config) for config in outs.values()])
         for (name, config), each in zip(outs.items(), came, strict=True):
             if each.value is not None:  # what cannot be measured is kept
@@ -97,6 +96,19 @@ class Reducing:
             if both is None or both.value is None or self._removal("", left, both.value).needed:
                 return self._in_turn({each.knob: each.contribution for each in measured if each.needed})
         return left, measured
+
+    def ask_ahead(self) -> list[int]:
+        """Have idle benches begin with removals that are measured at once; as ``Crew.ahead``."""
+        unknown = [name for name in self.leading if name not in self.known]
+        if len(self.leading) < 2 or len(unknown) < 2:
+            return []
+        asked = [self._task(config).asked for config in self._outs(unknown).values()]
+        return self.bench.crew.ahead([each for each in asked if each is not None])
+
+    def _outs(self, names: Sequence[str]) -> dict[str, Configuration]:
+        """The nominee without each change, as far as anything is left of it."""
+        outs = {name: self.space.without(self.nominee, name) for name in names}
+        return {name: config for name, config in outs.items() if config.changed(self.space.present)}
 
     def _removal(self, name: str, reduced: Configuration, faster: Estimate) -> ablate.Removal:
         estimate = faster.shifted(self.worth(self.nominee) - self.worth(reduced))

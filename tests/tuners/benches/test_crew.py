@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from advisor.tuners.benches.crew import Came, Crew, Task, unlike
+from advisor.tuners.benches.alike import unlike
+from advisor.tuners.benches.crew import Came, Crew, Task
 from advisor.tuners.benches.engine import BenchLost
 from advisor.tuners.benches.messages import (
     Answer,
@@ -277,24 +278,23 @@ def ahead(crew: Crew, *numbers: int) -> list[int]:
 
 
 def test_what_was_asked_ahead_is_measured_when_nothing_else_is_and_counts_once_it_is_wanted() -> None:
-    crew, (line,) = crew_of(removed)
+    crew, lines = crew_of(removed, removed)
     ahead(crew, 7, 8)
-    assert line.heard == [], "what is to be measured next comes first"
+    assert not lines[0].heard and not lines[1].heard, "what is to be measured next comes first"
     done: list[int] = []
     assert [each.value for each in crew.run([task(0, done, only_here=True), task(1, done)])] == [0.0, 1.0]
-    line.now[0] += 5.0
-    crew.listen()
+    assert (asked_at(lines[0]), asked_at(lines[1])) == ([1], [7]), "towards the end nothing is begun ahead"
     came = crew.run([task(n, done) for n in (8, 7)])
-    assert [(each.node, each.value) for each in came if each.value == 7.0] == [("n0", 7.0)]
-    assert [each.value for each in came] == [8.0, 7.0] and asked_at(line).count(7) == 1
+    assert [each.value for each in came] == [8.0, 7.0] and came[1].node == "n1"
+    assert asked_at(lines[1]).count(7) == 1
 
 
 def test_what_was_asked_ahead_is_asked_again_where_it_was_lost() -> None:
     crew, (line,) = crew_of(removed)
     ahead(crew, 7)
     done: list[int] = []
-    begun = crew.begin([task(1, done)])
-    crew.finish(begun)
+    crew.begin([])
+    assert asked_at(line) == [7]
     line.receive = lambda timeout_s: lost("")  # type: ignore[method-assign]
     crew.listen()
     assert [(each.node, each.value) for each in crew.run([task(7, done)])] == [("here", 7.0)]
@@ -304,8 +304,8 @@ def test_what_was_asked_ahead_and_is_likely_no_more_is_not_begun() -> None:
     crew, (line,) = crew_of(removed)
     keys = ahead(crew, 7, 8)
     crew.forget(keys)
+    crew.begin([])
     crew.run([task(n, []) for n in range(2)])
-    crew.listen()
     assert not {7, 8} & set(asked_at(line))
     assert [each.value for each in crew.run([task(8, [])])] == [8.0]
 
