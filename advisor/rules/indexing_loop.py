@@ -7,6 +7,7 @@ from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import Repetition
 
 LEAST_COUNT = 10  # turns of one loop; torch's pattern matcher
+EACH = 0.5  # of the calls of a line that need the one before, as for `unrolled_recurrence`
 INDEXING = ("aten::select", "aten::slice", "aten::index", "aten::narrow", "aten::unbind", "aten::gather")
 PRODUCTS = MATMULS | CONVOLUTIONS | RECURRENT | {
     "aten::linear", "aten::matmul", "aten::einsum", "aten::conv1d", "aten::conv2d", "aten::conv3d",
@@ -52,6 +53,8 @@ class IndexingLoop(Rule):
             ]
         }
         plain_share = share_of_step(profile, sum(each.ms for each in plain))
+        if plain_share < self.least and _in_turn(profile, worst):
+            return self.passed(f"{title}; each turn needs the one before")
         if plain_share < self.least:
             return self.diagnostic(
                 title,
@@ -65,8 +68,9 @@ class IndexingLoop(Rule):
         return self.opportunity(
             f"{percent(plain_share)} of each step indexes tensors in Python loops",
             self.timeline(plain_share),
-            advice=f"Replace the loop{place} by one operator over the whole tensor, "
-            "such as `index_select` or `torch.where`, if no turn needs the result of the turn before.",
+            advice=f"Replace the loop{place} by one operator over the whole tensor, such as `index_select`, "
+            "`torch.where` or `F.one_hot`, if no turn needs the result of the turn before; what no batch "
+            "changes is made once, in front of the loop (`register_buffer`).",
             location=worst.location,
             evidence=evidence,
         )
@@ -83,3 +87,13 @@ def _indexes(repetition: Repetition) -> bool:
 
 def _multiplies(repetition: Repetition) -> bool:
     return any(op in PRODUCTS for op in repetition.ops)
+
+
+def _in_turn(profile: Profile, loop: Repetition) -> bool:
+    """Whether layers called in the function of the loop were seen to need each other's results."""
+    here = None if loop.location is None else (loop.location.file, loop.location.function)
+    return any(
+        line.weights and line.turns >= LEAST_COUNT and line.chain >= EACH * line.turns
+        for line in profile.line_calls
+        if (line.location.file, line.location.function) == here
+    )

@@ -58,7 +58,7 @@ class LaunchBound(Rule):
         return self.opportunity(
             title,
             self.timeline(device.launch_share),
-            advice=_advice(profile, window, on_gpu=True),
+            advice=_advice(profile, window, device.launch_share, on_gpu=True),
             knobs=self._knobs(profile),
             evidence={
                 "kernels_per_step": device.kernels,
@@ -81,7 +81,7 @@ class LaunchBound(Rule):
         return self.opportunity(
             title,
             self.modelled(share),
-            advice=_advice(profile, window, on_gpu=False),
+            advice=_advice(profile, window, share, on_gpu=False),
             location=_calling_most(window),
             knobs=self._knobs(profile),
             evidence={
@@ -96,9 +96,9 @@ class LaunchBound(Rule):
         )
 
 
-def _updates_much(profile: Profile) -> bool:
+def _updates_much(profile: Profile, least: float = UPDATE_SHARE) -> bool:
     """Whether the update is a part of the step for which another form of it can matter."""
-    return profile.phases is None or profile.phases.share("optimizer") >= UPDATE_SHARE
+    return profile.phases is None or profile.phases.share("optimizer") >= max(UPDATE_SHARE, least)
 
 
 def _calling_most(window: Window) -> Location | None:
@@ -111,13 +111,14 @@ def _calling_most(window: Window) -> Location | None:
     return place if most >= MOST * window.dispatches else None
 
 
-def _advice(profile: Profile, window: Window, *, on_gpu: bool) -> str:
+def _advice(profile: Profile, window: Window, share: float, *, on_gpu: bool) -> str:
+    """What to do first about calls that take this share of the step."""
     line = None if on_gpu else _calling_most(window)
     if line is not None:
         return (
             f"Have {line} do what it does in fewer, larger operators, or less often: it calls most of them."
         )
-    if window.single_tensor_updates and _updates_much(profile):
+    if window.single_tensor_updates and _updates_much(profile, MOST * share):
         return (
             "Update all parameters in one operator: pass `fused=True` to the optimizer, "
             "which changes the parameters by rounding."

@@ -9,7 +9,6 @@ from advisor.profiles.facts.profile import Profile
 
 RISE = 0.2  # of the first steps' time, over the steps watched; set by experiment
 ERROR = 0.3  # relative; half width: the line through the readings is a fit
-SHORT = 100  # steps watched; a load of other programs that comes within so few looks like a rise. Chosen
 OWN = frozenset({"hooks", "memory", "open_files", "threads", "children"})  # grow by the program alone
 PARTS = ("forward", "backward", "optimizer", "input_wait", "logging")
 
@@ -21,8 +20,8 @@ class RisingStepTime(Rule):
     in every step and never removed, a list or a buffer that is searched or copied whole, a history that is
     logged again, hidden states that keep the graph of all steps before. A restart makes it fast again, which
     is why it is rarely looked for. The finding names the part of the step that rises, and the line met most
-    in it. Do in each step only what is new, and take away again what was added. A rise within a few steps
-    beside other programs, with nothing that grows, is theirs and passes.
+    in it. Do in each step only what is new, and take away again what was added. A rise beside other programs,
+    with nothing of the program's own that grows, may be theirs and passes.
     """
 
     family = Family.HOST
@@ -46,7 +45,7 @@ class RisingStepTime(Rule):
         rise = rising.last - rising.first
         if rise < RISE * rising.first:
             return self.passed(f"steps became {percent(rise / rising.first)} slower in {rising.steps} steps")
-        if rising.steps < SHORT and disturbances(profile) and not _grows(profile, found):
+        if disturbances(profile) and not _grows(profile, found):
             rose = f"{three_digits(rising.first)} ms became {three_digits(rising.last)} ms"
             return self.passed(
                 f"{rose} in {rising.steps} steps, in which nothing of the program grew and other programs "

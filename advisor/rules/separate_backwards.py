@@ -1,13 +1,15 @@
 """Losses that share a graph go backward one after the other."""
 
 from advisor.advice.finding import Finding, Kind
-from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.facts.profile import Profile
+from advisor.advice.gradient_rule import GradientRule
+from advisor.advice.rule import Family, percent
+from advisor.profiles.facts.observed import GradientFacts
+from advisor.profiles.facts.profile import StepPhases
 
 THRESHOLD = 0.05  # of the step; set by experiment
 
 
-class SeparateBackwards(Rule):
+class SeparateBackwards(GradientRule):
     """Each loss calls `backward(retain_graph=True)`, and each goes through the part that they share anew.
 
     Gradients are linear: what several backwards add up in `.grad` before the update is what one backward of
@@ -23,12 +25,7 @@ class SeparateBackwards(Rule):
     threshold = "at least 5 % of the step in nodes that the same update went through before (by experiment)"
     explains = ("hot_line", "unattributed_time", "launch_bound", "contiguous_conv")
 
-    def check(self, profile: Profile) -> Finding:
-        phases, gradients = profile.phases, profile.gradients
-        if phases is None or phases.step_ms <= 0:
-            return self.not_applicable("no steps were recorded")
-        if gradients is None:
-            return self.not_applicable("graphs of backwards", "need steps that are looked at closely")
+    def judge(self, gradients: GradientFacts, phases: StepPhases) -> Finding:
         share = gradients.again_share * phases.share("backward")
         said = f"{percent(share)} of each step goes backward through what was gone through"
         if share < THRESHOLD:

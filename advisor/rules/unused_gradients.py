@@ -1,13 +1,15 @@
 """Backward computes gradients that are dropped before any update uses them."""
 
 from advisor.advice.finding import Finding, Kind
-from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.facts.profile import Profile
+from advisor.advice.gradient_rule import GradientRule
+from advisor.advice.rule import Family, percent
+from advisor.profiles.facts.observed import GradientFacts
+from advisor.profiles.facts.profile import StepPhases
 
 THRESHOLD = 0.05  # of the step; set by experiment
 
 
-class UnusedGradients(Rule):
+class UnusedGradients(GradientRule):
     """A loss goes backward further than to what it trains, and the gradients there are zeroed unused.
 
     A discriminator that learns from what a generator made sends gradients through the whole generator, whose
@@ -23,12 +25,7 @@ class UnusedGradients(Rule):
     threshold = "at least 5 % of the step in nodes that lead to gradients nobody used (set by experiment)"
     explains = ("hot_line", "unattributed_time", "launch_bound", "contiguous_conv")
 
-    def check(self, profile: Profile) -> Finding:
-        phases, gradients = profile.phases, profile.gradients
-        if phases is None or phases.step_ms <= 0:
-            return self.not_applicable("no steps were recorded")
-        if gradients is None:
-            return self.not_applicable("use of gradients", "needs steps that are looked at closely")
+    def judge(self, gradients: GradientFacts, phases: StepPhases) -> Finding:
         share = gradients.vain_share * phases.share("backward")
         said = f"{percent(share)} of each step computes gradients that no update uses"
         if share < THRESHOLD:

@@ -325,6 +325,27 @@ SITUATIONS = (
         never=(r"fused=True", r"loader's workers"),
     ),
     Situation(
+        "counted_one_by_one",
+        ("tensor_loop", "indexing_loop"),
+        says=(r"bincount|one operator over the whole tensor",),
+        place="] += 1",
+        never=(r"fused=True", r"AveragedModel"),
+    ),
+    Situation(
+        "tensors_as_text",
+        ("hot_line", "unattributed_time"),
+        says=(r"an f-string", r"pass them to the logger"),
+        place="LOG.debug(f",
+        never=(r"fused=True", r"batch_size"),
+    ),
+    Situation(
+        "graphs_one_by_one",
+        ("piecewise_calls",),
+        says=(r"one piece after the other", r"batch_size=32", r"32 backwards"),
+        never=(r"fused=True",),
+        among=2,
+    ),
+    Situation(
         "features_frozen",
         ("frozen_features",),
         says=(r"learn nothing", r"compute once"),

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 from builders import a_rich_profile, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
-from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.observed import LineCalls, Location
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.recorded import Repetition
 from advisor.rules.indexing_loop import IndexingLoop
@@ -69,3 +71,11 @@ def test_no_repetitions_pass_and_no_operators_abstain() -> None:
 
 def test_ten_turns_are_enough() -> None:
     assert IndexingLoop().check(a_run_with(Repetition(BODY, 10, 1.0, 2.5, LINE))).fired
+
+
+def test_a_layer_whose_turns_need_each_other_is_not_to_be_given_all_pieces() -> None:
+    loop = Repetition((*BODY, "aten::lstm"), 30, 1.0, 2.5, Location("model.py", 35, "forward"))
+    calls = LineCalls(LINE, "forward", ("lstm",), 30, 0.8, 0, 0, 0.0, turns=30, chain=30, weights=8)
+    profile = replace(a_run_with(loop), line_calls=(calls,))
+    assert IndexingLoop().check(profile).state is State.PASSED
+    assert IndexingLoop().check(replace(profile, line_calls=())).fired

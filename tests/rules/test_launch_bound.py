@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_device, a_gpu_profile, a_rich_profile, a_served_profile, a_window, an_op
+from builders import a_device, a_gpu_profile, a_profile, a_rich_profile, a_served_profile, a_window, an_op
 
 from advisor.advice.finding import Kind, Severity, State
 from advisor.profiles.facts.observed import Location
@@ -63,7 +63,12 @@ def test_a_cpu_step_of_calls_is_reported_with_a_modelled_ceiling() -> None:
 
 
 def test_updates_one_by_one_are_named_first() -> None:
-    assert "fused=True" in LaunchBound().check(on_cpu(1000, single_tensor_updates=True)).advice
+    window = a_window(dispatches=1000, single_tensor_updates=True)
+    phases = {"forward": 3.0, "backward": 4.0, "optimizer": 3.0}
+    much = a_profile(window=window, rates=Rates(dispatch_us=4.0), phases_ms=phases)
+    assert "fused=True" in LaunchBound().check(much).advice
+    little = on_cpu(1000, single_tensor_updates=True)  # of which the calls of the update are a quarter
+    assert "fused=True" not in LaunchBound().check(little).advice
 
 
 def test_a_cpu_step_with_few_calls_passes() -> None:

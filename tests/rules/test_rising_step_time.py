@@ -52,7 +52,7 @@ def test_a_rise_of_a_few_percent_passes_with_its_number() -> None:
     ],
     ids=["alone", "beside a list that grows", "without other programs"],
 )
-def test_a_rise_within_a_few_steps_beside_other_programs_is_theirs(
+def test_a_rise_beside_other_programs_in_which_nothing_grows_may_be_theirs(
     facts: dict[str, Any], state: State
 ) -> None:
     steps = tuple(range(20, 44, 2))
