@@ -339,13 +339,6 @@ SITUATIONS = (
         never=(r"fused=True", r"batch_size"),
     ),
     Situation(
-        "graphs_one_by_one",
-        ("piecewise_calls",),
-        says=(r"one piece after the other", r"batch_size=32", r"32 backwards"),
-        never=(r"fused=True",),
-        among=2,
-    ),
-    Situation(
         "features_frozen",
         ("frozen_features",),
         says=(r"learn nothing", r"compute once"),
