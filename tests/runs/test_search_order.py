@@ -68,6 +68,16 @@ def test_workers_beyond_the_first_winner_are_found_though_each_start_takes_long(
     assert most > 6.0
 
 
+@pytest.mark.parametrize(("startup_s", "budget_s"), [(2.0, 40.0), (2.0, 60.0), (18.0, 120.0), (18.0, 300.0)])
+def test_so_they_are_in_short_budgets_and_their_confirmation_has_room(
+    startup_s: float, budget_s: float, tmp_path: Path
+) -> None:
+    run = replayed(replace(slow_start(), startup_s=startup_s), tmp_path, budget_s=budget_s)
+    found = run.result.recommendation
+    assert found.verdict == "change" and found.speedup.estimate > 6.0
+    assert run.launcher.now <= 1.2 * budget_s
+
+
 def test_no_smaller_number_of_workers_is_looked_at_while_the_largest_still_waits(tmp_path: Path) -> None:
     run = replayed(slow_start(), tmp_path, budget_s=600.0, knobs={"num_workers": [0, 4, 2, 1, 8]})
     assert [each.get("num_workers") for each in changed(run)] == [4, 8]

@@ -1,6 +1,5 @@
 """Processes that prepare batches for one data loader."""
 
-import math
 from typing import Any
 
 from advisor.profiles.derived.copies import against_workers
@@ -10,6 +9,7 @@ from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 PER_CPU = 4
+KEEPS_UP = 0.9  # of the workers that do: fewer leave a tenth of the rest of the step and more as a wait
 REPEATED = (
     "with more than one worker an iterable dataset gives every record once per worker, unless its __iter__ "
     "takes a share by torch.utils.data.get_worker_info(); where it does, set num_workers in the program: "
@@ -55,7 +55,7 @@ class NumWorkers(Knob[int]):
         others = [n for n in (0, *powers) if n != present and against_workers(_loader(profile), n) is None]
         if not others:
             raise Refused(against_workers(_loader(profile), most) or "no other number of workers fits")
-        return [present, *sorted(others, key=lambda n: abs(n - wanted))]
+        return [present, *sorted(others, key=lambda n: (n < KEEPS_UP * wanted, abs(n - wanted)))]
 
     def left_out(self, profile: Profile) -> dict[int, str]:
         if profile.loader is None or (reason := against_workers(profile.loader, 2)) is None:
@@ -98,13 +98,13 @@ class NumWorkers(Knob[int]):
         return Change(f"DataLoader(..., num_workers={value})")
 
 
-def _wanted(profile: Profile) -> int:
+def _wanted(profile: Profile) -> float:
     """Workers that keep up with the rest of the step: item time of a batch over the step without its wait."""
     loader, phases = profile.loader, profile.phases
     if loader is None or phases is None or loader.item_ms is None or loader.batch_size is None:
         return 0
     rest_ms = max(phases.step_ms - phases.input_wait_ms, 0.01 * phases.step_ms)
-    return math.ceil(loader.batch_size * loader.item_ms / rest_ms)
+    return loader.batch_size * loader.item_ms / rest_ms
 
 
 def _loader(profile: Profile) -> LoaderFacts:

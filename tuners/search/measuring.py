@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 FAILURES_IN_A_ROW = 5
 OVERRUN = 1.25  # times the time left, that the last trial may take by its estimate
 
+LARGE = math.log(1.3)  # log ratio that few fresh processes confirm
+
 StoppedBy = Literal["budget", "trials", "converged", "failures", "interrupted"]
 
 
@@ -79,7 +81,7 @@ class Measuring:
         verdict_s: Seconds in which a configuration with that score could be confirmed.
         begin_by: Time of the clock by which confirming such a one has to begin; infinite where the rest of
             the budget cannot confirm it, and so nothing has to be left to that.
-        earliest: Time of the clock before which that ends no search.
+        earliest: Time of the clock before which that ends no search, unless the gain is large.
         paused: A gain was found that is to be confirmed before the search goes on.
         stands: Score of what was confirmed so far.
         adopted: Is told of each incumbent.
@@ -112,7 +114,7 @@ class Measuring:
     not_tried: list[NotTried] = field(default_factory=list)
     running: Running | None = None
     verdict_s: Callable[[Configuration, float], float] = lambda config, score: math.inf
-    begin_by: Callable[[Configuration, float], float] = lambda config, score: -math.inf
+    begin_by: Callable[[Configuration, float], float] = lambda config, score: math.inf
     earliest: float = field(init=False)
     adopted: Callable[[Configuration], None] = lambda config: None
     likely: Callable[[Configuration], None] = lambda config: None
@@ -291,7 +293,8 @@ class Measuring:
         begin_by = self.begin_by(best, self._seen[best])
         if begin_by == math.inf:
             return max(self.deadline, self.latest)
-        return min(self.deadline, max(self.earliest, begin_by)) - self._for_finals_s
+        earliest = -math.inf if self._seen[best] - self.stands >= LARGE else self.earliest
+        return min(self.deadline - self._for_finals_s, max(earliest - self._for_finals_s, begin_by))
 
     def _can_afford(self, config: Configuration) -> bool:
         """Whether there is time for a trial; one that would take much more makes way for others.

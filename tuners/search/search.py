@@ -12,7 +12,7 @@ from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import STILL_WAITS, Curve
 from advisor.tuners.search.doubt import doubt, together
 from advisor.tuners.search.eligible import is_of_space
-from advisor.tuners.search.measuring import BudgetSpent
+from advisor.tuners.search.measuring import LARGE, BudgetSpent
 from advisor.tuners.search.ordering import INTERACTING, PAIRS, serves_data, telling
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.waves import FRUITLESS, InWaves
@@ -21,7 +21,6 @@ from advisor.tuners.space.space import NotTried
 
 FINALISTS = 4
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
-LARGE = math.log(1.3)  # log ratio that few fresh processes confirm
 
 
 class Search(InWaves):

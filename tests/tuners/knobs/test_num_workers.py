@@ -94,3 +94,14 @@ def test_the_number_that_keeps_up_with_the_step_is_tried_first() -> None:
         phases=StepPhases(step_ms=110.0, input_wait_ms=96.0),
     )
     assert NumWorkers().choices(profile)[:2] == [0, 8]
+
+
+@pytest.mark.parametrize(("rest_ms", "first"), [(96.0, 1), (48.0, 2), (47.0, 2), (32.0, 4), (20.0, 8)])
+def test_a_number_that_nearly_keeps_up_comes_before_larger_ones_and_those_before_smaller(
+    rest_ms: float, first: int
+) -> None:
+    profile = a_profile(
+        loader=a_loader(num_workers=0, batch_size=32, item_ms=3.0),
+        phases=StepPhases(step_ms=96.0 + rest_ms, input_wait_ms=96.0),
+    )
+    assert NumWorkers().choices(profile)[1] == first

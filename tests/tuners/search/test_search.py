@@ -183,6 +183,7 @@ def test_time_for_a_confirmation_is_kept_only_where_something_is_to_be_confirmed
 
     search, arena, _ = a_search(speed, {"num_threads": [1, 2, 3, 4]}, clock=lambda: time_now[0])
     search.deadline, search.latest = 0.6, math.inf
+    search.begin_by = lambda config, score: -math.inf
     search.run(None)
     assert {config["num_threads"] for config in arena.measured} - {1} == tried
 
