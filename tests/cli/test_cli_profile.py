@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import jsonschema
 import pytest
 from command_line import assert_told_once, contents, go_to, say
 from result_builder import a_profile_result, a_result
+from warm import Warm
 
 from advisor.cli.commands.profile import show
 from advisor.cli.machine_checks import torch_build
@@ -362,14 +361,11 @@ FAILING: dict[str, tuple[str, str]] = {
     ],
 )
 def test_a_target_that_fails_by_itself_is_told_in_its_own_words_and_no_report_is_left(
-    here: Path, source: str, told: str
+    warm: Warm, here: Path, source: str, told: str
 ) -> None:
     (here / "fails.py").write_text(source)
     before = contents(here)
-    done = subprocess.run(
-        [sys.executable, "-m", "advisor", "profile", "fails.py", "--budget", "60s", "--format", "json"],
-        cwd=here, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    done = warm.run("-m", "advisor", "profile", "fails.py", "--budget", "60s", "--format", "json", cwd=here)
     assert done.returncode == 3, done.stderr
     assert told in done.stderr
     assert json.loads(done.stdout)["error"]["exit_code"] == 3

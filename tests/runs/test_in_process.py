@@ -1,10 +1,7 @@
 """``advisor.profile`` around a loop in this very process."""
 
 import gc
-import os
 import random
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 import torch
 from loops import Program, a_torch_profiler, state
 from torch.utils.data import DataLoader, Dataset
+from warm import Warm
 
 import advisor
 from advisor.base.errors import SituationError, UsageError
@@ -141,18 +139,16 @@ def test_two_windows_never_follow_each_other_at_once() -> None:
     assert len(windows) == 3 and windows[0] == "x"
 
 
-def test_nothing_is_printed() -> None:
+def test_nothing_is_printed(warm: Warm) -> None:
     """In a process of its own: what has recorded before decides whether torch tells of it."""
+    found = [str(folder) for folder in Path(__file__).parents[:2]]
     program = (
+        f"import sys; sys.path[:0] = {found}\n"
         "import test_in_process as tests; tests.in_process.RATES_S = 0.0\n"
         "tests.profiled(tests.Program(), 10, steps=6)"
     )
-    found = os.pathsep.join(str(folder) for folder in Path(__file__).parents[:2])
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": found},
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("", "")
+    done = warm.run("-c", program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_machine_is_measured_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

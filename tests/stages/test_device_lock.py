@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from supervised import marked, until
+from warm import Warm
 
 import advisor
 from advisor.base.errors import EnvironmentProblem
@@ -270,13 +271,12 @@ def test_the_gpus_that_are_seen_are_locked_and_without_them_the_cpus(
 
 @pytest.mark.parametrize("command", ["tune", "profile"])
 def test_a_command_that_measures_waits_for_the_device_and_says_for_whom(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, tmp_path: Path, warm: Warm
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(SCRIPT)
-    run = [sys.executable, "-m", "advisor", command, "train.py", "--budget", "3s", "--out", "out"]
+    words = (command, "train.py", "--budget", "3s", "--out", "out")
     with elsewhere("other", *CPUS) as holder:
-        ran = subprocess.run(run, capture_output=True, text=True, timeout=120)
+        ran = warm.run("-m", "advisor", *words, cwd=tmp_path)
     who = f"study 'other' (process {holder.pid}) measures on CPU"
     assert ran.returncode == 5, ran.stderr
     assert ran.stderr.count(who) == 2
