@@ -1,6 +1,6 @@
 """Do the cost laws of ``advisor plan`` tell what three and four hosts take where the network is slow?
 
-    python -m benchmarks.slow_network_plan
+    python -m benchmarks.slow_network_plan [--steps 1 --out FILE]
 
 Needs root on Linux and iproute2. Six network namespaces hang on one bridge, each by a cable that lets 100
 Mbit/s through in either direction; four hold a worker each, two a parameter server. Every scheme is run with
@@ -63,13 +63,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--steps", type=int, default=STEPS, help="measured in each run; 1 is a trial")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("network namespaces need root")
     with hosts():
         ran = {}
         for scheme, workers in itertools.product(SCHEMES, (BASE, *COUNTS)):
-            ran[scheme, workers] = step_s(scheme, workers)
+            ran[scheme, workers] = step_s(scheme, workers, options.steps)
             print(f"{scheme}, {workers} workers: {ran[scheme, workers]:.3f} s", flush=True)
     rows = predicted_beside(ran)
     for row in rows:
@@ -78,7 +79,8 @@ def main() -> None:
     wrong = wrong_rankings(rows)
     print(f"largest error {worst:.1%}; rankings wrong: {', '.join(wrong) or 'none'}")
     found = {
-        "conditions": conditions(), "mbit": MBIT, "steps": STEPS, "largest_error": worst, "wrong": wrong,
+        "conditions": conditions(), "mbit": MBIT, "steps": options.steps,
+        "largest_error": worst, "wrong": wrong,
         "measured_s": {scheme: ran[scheme, BASE] for scheme in SCHEMES},
         "rows": [asdict(row) for row in rows],
     }  # fmt: skip
@@ -135,7 +137,7 @@ def hosts() -> Iterator[None]:
         _remove()
 
 
-def step_s(scheme: str, workers: int) -> float:
+def step_s(scheme: str, workers: int, steps: int) -> float:
     """Seconds of a step, the mean over workers."""
     strategy, servers, _ = SCHEMES[scheme]
     config = {"servers": servers} if servers else {}
@@ -144,7 +146,7 @@ def step_s(scheme: str, workers: int) -> float:
         for rank in range(workers + servers):
             spec = {
                 "rank": rank, "workers": workers, "servers": servers, "strategy": strategy, "config": config,
-                "folder": folder, "interface": "eth0", "warmup": WARMUP, "steps": STEPS,
+                "folder": folder, "interface": "eth0", "warmup": WARMUP, "steps": steps,
                 "batch": BATCH * workers,
             }  # fmt: skip
             host = _name(rank if rank < workers else HOSTS - 1 - (rank - workers))
