@@ -144,14 +144,16 @@ def run(spec: dict[str, Any]) -> None:
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
         if steps < WARMUP + STEPS:
             return
-        parameters = sum(each.nbytes for each in map(_own, model.parameters()))
+        sizes = [each.nbytes for each in map(_own, model.parameters())]
         state = sum(
             value.nbytes
             for values in optimizer.state.values()
             for value in values.values()
             if isinstance(value, torch.Tensor)
         )
-        told = {"peak": _peak(), "parameters": parameters, "optimizer": state}
+        told = {
+            "peak": _peak(), "parameters": sum(sizes), "largest": max(sizes, default=0), "optimizer": state
+        }  # fmt: skip
         if workers == 1:
             told["activations"] = _kept(model, torch.randn(program.batch, *program.shape))
         print(json.dumps(told), flush=True)
@@ -263,7 +265,9 @@ def main() -> None:
     options.out.write_text(written + "\n", encoding="utf-8")
 
 
-def predicted(name: str, alone: Mapping[str, float], strategy: str, held: float) -> float:
+def predicted(
+    name: str, alone: Mapping[str, float], strategy: str, held: float, largest: float = 0.0
+) -> float:
     """The peak of one of two ranks in the unit of ``alone``.
 
     Args:
@@ -271,11 +275,14 @@ def predicted(name: str, alone: Mapping[str, float], strategy: str, held: float)
         alone: What one process took.
         strategy: As it is named in ``STRATEGIES_RUN``.
         held: Parameters that one rank has, as a trial's report tells them.
+        largest: The largest parameter of a rank, told there, too.
     """
     batch = PROGRAMS[name].batch
     kind = str(STRATEGIES_RUN[strategy]["strategy"])
     memory = Memory(categories_of(alone, batch), divisions={
-        "pipeline": Stages(str(STRATEGIES_RUN[strategy].get("schedule", "gpipe"))),
+        "pipeline": Stages(
+            str(STRATEGIES_RUN[strategy].get("schedule", "gpipe")), largest=largest
+        ),
         "tensor_parallel": Layers(whole_share(held / alone["parameters"], RANKS)),
     })  # fmt: skip
     own = batch if STRATEGIES[kind].splits_batch else batch / RANKS
@@ -288,14 +295,15 @@ def compared(name: str) -> dict[str, Any]:
     rows = []
     for strategy in STRATEGIES_RUN:
         found = measured(name, strategy, RANKS)
-        peak, held = found["peak"], found.get("parameters", 0)
-        said = predicted(name, alone, strategy, held)
+        peak, held, largest = found["peak"], found.get("parameters", 0), found.get("largest", 0)
+        said = predicted(name, alone, strategy, held, largest)
         rows.append(
             {
                 "strategy": strategy,
                 "measured_mb": peak / MB,
                 "predicted_mb": said / MB,
                 "held_parameters_mb": held / MB,
+                "largest_parameter_mb": largest / MB,
                 "error": said / peak - 1,
             }
         )

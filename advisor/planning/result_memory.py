@@ -63,7 +63,12 @@ def _divisions(results: Sequence[ResultData | ProfileData], parameters: float) -
             continue
         report, ranks = trial.ranks.report, trial.ranks.count
         if strategy == "pipeline" and isinstance(report.get("micro_batches"), int):
-            found[strategy] = Stages(str(report.get("schedule", "gpipe")), max(1, report["micro_batches"]))
+            largest = report.get("largest_parameter_bytes", 0)
+            found[strategy] = Stages(
+                str(report.get("schedule", "gpipe")),
+                max(1, report["micro_batches"]),
+                float(largest) if isinstance(largest, int | float) else 0.0,
+            )
         held = report.get("parameter_bytes")
         if strategy == "tensor_parallel" and isinstance(held, int | float):
             found[strategy] = Layers(whole_share(held / parameters, ranks))

@@ -86,14 +86,18 @@ class Stages:
 
     All ranks train the same batch, of their local batches together. GPipe keeps the activations of all
     micro-batches until the first backward; 1F1B those of as many as there are stages (Narayanan and others,
-    2021, section 2.2). While gradients are there, those of one micro-batch are gone. As much as
-    ``copies`` of the stage's gradients is counted besides: seen in runs of two programs
-    (``benchmarks/rank_memory.py``), for a reason not known.
+    2021, section 2.2). While gradients are there, those of one micro-batch are gone, and one parameter's
+    gradient is there twice: as it comes, and as those of earlier micro-batches to which it is added.
+
+    Attributes:
+        schedule: ``gpipe`` or ``1f1b``.
+        micro_batches: Of a batch.
+        largest: Bytes of the largest parameter of a stage, where a trial told them.
     """
 
     schedule: str = "gpipe"
     micro_batches: int = 4
-    copies: float = 1.0
+    largest: float = 0.0
 
     @property
     def assumed(self) -> str:
@@ -108,11 +112,12 @@ class Stages:
         flying = min(stages, parts) if self.schedule == "1f1b" else parts
         left = flying if flying < parts else flying - 1  # while a backward adds gradients
         gradients = of.gradients / stages
-        stays = (of.parameters + of.optimizer) / stages + self.copies * gradients + of.rest
+        stays = (of.parameters + of.optimizer) / stages + of.rest
+        twice = self.largest if parts > 1 else 0.0
 
         def most(activations: float) -> float:
             own = activations * place.local_batch / of.local_batch / parts  # of one micro-batch in one stage
-            return stays + max(flying * own, gradients + left * own)
+            return stays + max(flying * own, gradients + twice + left * own)
 
         low = most(of.activations)
         return low, low if of.saved else most(of.activations + of.gradients)

@@ -1,4 +1,5 @@
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -133,8 +134,33 @@ def test_what_travels_is_activations_and_their_gradients(tmp_path: Path) -> None
     assert first.report["stages"] == 2
     assert first.report["micro_batches"] == PARTS
     assert first.report["bubble_share"] == pytest.approx(1 / 5)
+    largest = [4 * max(map(len, each.parameters.values())) for each in (first, last)]
+    assert [each.report["largest_parameter_bytes"] for each in (first, last)] == largest
     numbers = [each.report["stage_parameters"] for each in (first, last)]
     assert numbers == [sum(map(len, each.parameters.values())) for each in (first, last)]
+
+
+MADE: list[weakref.ref[nn.Module]] = []  # linear layers of the model, in the process of a rank
+
+
+def loss_while_layers_are_counted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Fails in training where another stage's layers are still there; what proves stages hands on leaves."""
+    if output.grad_fn is not None:
+        assert sum(layer() is not None for layer in MADE) < len(MADE)
+    return nn.functional.mse_loss(output, target)
+
+
+def mlp_of_counted_layers() -> Workload:
+    def model() -> nn.Module:
+        made = an_mlp()
+        MADE.extend(weakref.ref(layer) for layer in made if isinstance(layer, nn.Linear))
+        return made
+
+    return a_workload(model=model, loss=loss_while_layers_are_counted)
+
+
+def test_a_rank_gives_the_other_stages_back(tmp_path: Path) -> None:
+    run_ranks("pipeline", mlp_of_counted_layers, tmp_path, steps=2)
 
 
 def dropping() -> Workload:

@@ -1,5 +1,6 @@
 """One worker's stage of a model, and the schedule by which all stages train it together."""
 
+import gc
 from typing import Any
 
 import torch
@@ -114,6 +115,7 @@ class Pipelined:
         if self._whole is not None:
             prove(self._whole, self._stages, loss, batch, _divisor_of(len(inputs), self._most))
             self._whole, self._stages = None, []
+            gc.collect()  # modules of the other stages and their graphs refer to each other
         with self._random_numbers:
             schedule = self._schedule_for(inputs)
             self._loss, self._divisor = loss, divisor * self._parts
@@ -147,6 +149,7 @@ class Pipelined:
             "schedule": "1f1b" if isinstance(self._schedule, Schedule1F1B) else "gpipe",
             "micro_batches": parts,
             "bubble_share": (stages - 1) / (parts + stages - 1),
+            "largest_parameter_bytes": max((each.nbytes for each in self.stage.parameters()), default=0),
             "stage_parameters": sum(parameter.numel() for parameter in self.stage.parameters()),
             "bytes_per_step": self._sent_per_update,
         }
