@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from advisor.result.conditions import reproduce
 from advisor.result.document import Adopted, Document, ProfileData, ResultData
-from advisor.result.wording import UNJUDGED, is_blind, is_unfinished, shown
+from advisor.result.wording import DISTURBED, UNJUDGED, is_blind, is_unfinished, shown
 from advisor.storage.contract import default_study_name
 
 DEFAULT_FOLDER = "advisor-report"
@@ -92,12 +92,14 @@ def next_step(result: ResultData, folder: str | None = None) -> str:
     if is_unfinished(result):
         return f"Run it again with {_again(result)} and a longer budget: what was measured counts on."
     if result.recommendation.verdict == "keep" or not changes:
-        if is_blind(result.noise):
+        if is_blind(result.noise) or DISTURBED in result.recommendation.reason:
             return "Run it again while less else runs on this machine, or with a longer --budget."
         if offered := ENOUGH.search(result.recommendation.reason):
             return f"Run it again with {offered[1]}, which could confirm the best that was found."
         if any(each.reason.startswith(UNJUDGED) for each in result.not_tried):
             return "Run it again with a longer --budget: no time was left to judge a larger batch by goodput."
+        if result.budget.stopped_by == "budget":
+            return "Nothing that was tried is worth a change. A longer --budget tries more and sees more."
         return "Nothing to change. A longer --budget sees smaller differences."
     edits, them = ("the change", "it") if len(changes) == 1 else (f"the {len(changes)} changes", "them")
     if result.target.kind == "objects":

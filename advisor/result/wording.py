@@ -21,6 +21,7 @@ UNDETERMINED = "not determined"
 WHY_UNDETERMINED = "too few comparable slots"
 UNPAID = "compilation is not paid back"
 UNWEIGHED = "what compilation gives by itself was not measured, and it may not be paid back"
+DISTURBED = "other processes disturbed every trial"
 UNJUDGED = "no time was left to judge it by goodput"  # a larger batch
 
 # An interval of a ratio from a tenth to ten times, or wider, says nothing about a change of a program. Such

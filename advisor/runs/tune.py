@@ -20,6 +20,7 @@ from advisor.profiles.facts.profile import Profile
 from advisor.report.artefacts import keep_artefacts
 from advisor.report.files import write_report
 from advisor.result.document import ResultData
+from advisor.result.wording import DISTURBED
 from advisor.rules import RULES
 from advisor.stages import assemble
 from advisor.stages.batch_size import Batches
@@ -53,7 +54,7 @@ from advisor.tuners.space.space import NotTried, Space
 from advisor.tuners.supervision.failures import DISRUPTIONS
 
 BESIDE_S, BESIDE_SHARE = 60.0, 0.25  # what follows a verdict may take: that, or a share of what it took
-DISTURBED = "other processes disturbed every trial; a quieter machine or a longer --budget tells more"
+NOT_TOLD = f"{DISTURBED}; a quieter machine or a longer --budget tells more"
 
 
 def tune(
@@ -352,7 +353,7 @@ class _Tuning:
         tried = [trial for trial in self.trials.trials if trial.number > 0]
         all_failed = bool(tried) and all(trial.state == "failed" for trial in tried)
         if all_failed and all(trial.cause == "interference" for trial in tried):
-            self.outcome.reason = DISTURBED
+            self.outcome.reason = NOT_TOLD
         not_tried = [*self.space.not_tried, *self.search.not_tried]
         result = self._standing(self._result(self.outcome, not_tried), self.outcome)
         study.save(result)

@@ -290,3 +290,11 @@ def test_the_budget_that_could_confirm_what_was_found_comes_next() -> None:
         f"the best that was found could not be confirmed; {suggested_budget(430)} could"
     )
     assert next_step(result).startswith("Run it again with `--budget 8m`, which could confirm")
+
+
+def test_a_search_that_the_budget_or_other_load_ended_does_not_say_that_nothing_can_change() -> None:
+    result = a_keep()
+    result.budget.stopped_by = "budget"
+    assert next_step(result).startswith("Nothing that was tried is worth a change.")
+    result.recommendation.reason = f"{wording.DISTURBED}; a quieter machine tells more"
+    assert next_step(result).startswith("Run it again while less else runs on this machine")

@@ -12,7 +12,7 @@ from replayed_program import Effect, Program, where
 from replaying import Replay, replayed
 
 from advisor.profiles.facts.profile import RunFacts
-from advisor.runs.tune import DISTURBED
+from advisor.runs.tune import NOT_TOLD
 from advisor.tuners.knob import Value
 
 pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")
@@ -98,4 +98,4 @@ def test_threads_that_collapse_beside_other_load_end_no_run(
     run = replayed(program, tmp_path, budget_s=120.0, knobs={"num_threads": [2, 1]})
     assert [trial.cause for trial in run.result.trials[1:]] == ["interference"]
     assert run.result.recommendation.verdict == "keep"
-    assert run.result.recommendation.reason == DISTURBED
+    assert run.result.recommendation.reason == NOT_TOLD
