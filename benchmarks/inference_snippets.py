@@ -293,9 +293,69 @@ def compiled() -> Outcome:
         )  # fmt: skip
 
 
+def hybrid() -> Outcome:
+    """A traced backbone under a head that stays Python and decides by values; saved and loaded again."""
+
+    class Early(nn.Module):
+        def __init__(self, backbone: nn.Module) -> None:
+            super().__init__()
+            self.backbone, self.head = backbone, nn.Linear(10, 4)
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            found = self.backbone(batch)
+            return torch.as_tensor(self.head(found if bool(found.mean() > 0) else -found))
+
+    model, batch = Early(mlp()).eval(), torch.randn(32, 512)
+    with torch.inference_mode():
+        file = io.BytesIO()
+        torch.jit.save(torch.jit.trace(model.backbone, (batch,)), file)
+        file.seek(0)
+        traced = copy.deepcopy(model)
+        traced.backbone = torch.jit.load(file)
+        apart = [difference(traced(each), model(each)) for each in (batch, -batch, 3 * batch)]
+        return Outcome("hybrid: traced backbone, eager head", [], max(apart), note="both branches taken")
+
+
+def distilled() -> Outcome:
+    """A small model taught by a large one on samples without labels, beside the same on the few labels."""
+    generator = torch.Generator().manual_seed(0)
+    truth = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4))
+    samples = torch.randn(6000, 16, generator=generator)  # the last 2000 are held out
+    with torch.no_grad():
+        labels = truth(3 * samples).argmax(1)
+
+    def trained(model: nn.Module, count: int, teacher: nn.Module | None = None) -> nn.Module:
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-4)
+        for _ in range(400):
+            places = torch.randint(count, (128,), generator=generator)
+            output = model(samples[places])
+            if teacher is None:
+                loss = nn.functional.cross_entropy(output, labels[places])
+            else:  # at temperature 2, whose square keeps the size of the gradients
+                with torch.no_grad():
+                    taught = (teacher(samples[places]) / 2).softmax(1)
+                loss = 4 * nn.functional.kl_div((output / 2).log_softmax(1), taught, reduction="batchmean")
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return model.eval()
+
+    def layers(width: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(16, width), nn.ReLU(), nn.Linear(width, 4))
+
+    teacher = trained(layers(256), 4000)
+    models = {"of the teacher": teacher, "on 300 labels": trained(layers(16), 300),
+              "taught": trained(layers(16), 4000, teacher)}  # fmt: skip
+    right = [f"{(model(samples[4000:]).argmax(1) == labels[4000:]).float().mean():.0%} {name}"
+             for name, model in models.items()]  # fmt: skip
+    size = saved_bytes(models["taught"]) / saved_bytes(teacher)
+    return Outcome("distillation", [], None, size, note=f"accuracy {', '.join(right)}")
+
+
 CASES = (
     dynamic_int8, static_without_stubs, static_int8, aware_int8, unstructured, over_all, structured, exported,
     compared_in_training_mode, scripted, traced_branch, compiled,
+    hybrid, distilled,
 )  # fmt: skip
 
 
