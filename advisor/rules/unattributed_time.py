@@ -65,7 +65,7 @@ class UnattributedTime(Rule):
             advice=_advice(
                 hottest,
                 profile.loader is None or _of_model(profile, hottest),
-                by_hand=profile.loader is None and not _of_model(profile, hottest),
+                by_hand=profile.loader is None and not _of_model(profile, hottest) and not _clears(hottest),
                 serves=profile.serves,
                 of_loss=_of_loss(profile, hottest),
             ),
@@ -87,6 +87,11 @@ def _hottest(profile: Profile) -> HotSpot | None:
         if spot.phase == "other" and spot.location not in started and spot.share >= LEAST_MET
     ]
     return max(spots, key=lambda spot: spot.share, default=None)
+
+
+def _clears(hottest: HotSpot | None) -> bool:
+    """Whether the line clears gradients, which is no batch."""
+    return hottest is not None and hottest.call.endswith("zero_grad")
 
 
 def _named(hottest: HotSpot | None) -> str:

@@ -339,6 +339,13 @@ SITUATIONS = (
         never=(r"fused=True", r"batch_size"),
     ),
     Situation(
+        "lstm_by_moments",
+        ("unrolled_recurrence",),
+        says=(r"moment by moment", r"torch\.nn\.LSTM"),
+        place="self.memory(series[moment",
+        never=(r"model\(row\)",),
+    ),
+    Situation(
         "features_frozen",
         ("frozen_features",),
         says=(r"learn nothing", r"compute once"),
