@@ -7,7 +7,7 @@ WAITS = re.compile(r"(^|\.)(sleep|wait|acquire)$")
 DRAWS = re.compile(r"^random\.(sample|choices?)$")
 NUMPY_DRAWS = re.compile(r"^(np|numpy)\.random\.|(^|\.)rng\.")
 PARSES = re.compile(
-    r"^(json|yaml|pickle|csv|re|ast)\.|(^|\.)(readlines?|read|read_csv|findall|finditer|split|loads?|open|imread)$"
+    r"^(json|yaml|pickle|csv|re|ast)\.|(^|\.)(readlines?|read|read_csv|findall|finditer|loads?|open|imread)$"
 )
 WRITES = re.compile(r"(^|\.)(fsync|flush|dump|dumps|write|writerow|writelines|savefig|save)$")
 COLLECTS = re.compile(r"(^|\.)(deepcopy|state_dict)$")

@@ -22,6 +22,8 @@ def test_what_is_known_has_its_own_advice_with_the_place(call: str, says: str) -
     assert advice is not None and says in advice and "train.py:9" in advice
 
 
-@pytest.mark.parametrize("call", ["", "model", "rows[index]", "torch.stack", "self.encoder", "x.mean"])
+@pytest.mark.parametrize(
+    "call", ["", "model", "rows[index]", "torch.stack", "self.encoder", "x.mean", "qkv.split"]
+)
 def test_of_anything_else_nothing_is_known(call: str) -> None:
     assert instead_of(call, "train.py:9") is None
