@@ -97,12 +97,21 @@ def _path() -> str:
 
 
 def found(*words: str) -> psutil.Process:
-    """The one process whose command has all the words."""
+    """The one process of this network namespace whose command has all the words."""
     (process,) = [
         each for each in psutil.process_iter(["cmdline"])
         if all(any(word in part for part in each.info["cmdline"] or ()) for word in words)
+        and _network(each.pid) == _network(os.getpid())
     ]  # fmt: skip
     return process
+
+
+def _network(pid: int) -> str:
+    """Of a process; empty where it has ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""
 
 
 @contextmanager
@@ -225,9 +234,10 @@ def counted(line: Line, limit_s: float) -> list[int]:
 
 
 def running(words: str) -> list[psutil.Process]:
-    """Processes whose command has the words."""
-    every = psutil.process_iter(["cmdline"])
-    return [each for each in every if words in " ".join(each.info["cmdline"] or ())]
+    """Processes of this network namespace whose command has the words."""
+    here, every = _network(os.getpid()), psutil.process_iter(["cmdline"])
+    named = [each for each in every if words in " ".join(each.info["cmdline"] or ())]
+    return [each for each in named if _network(each.pid) == here]
 
 
 def programs() -> list[psutil.Process]:
