@@ -97,14 +97,14 @@ def test_a_script_whose_inputs_come_once_is_compared_with_itself_in_another_proc
 
 def test_a_script_that_goes_on_from_its_answers_is_asked_what_the_unchanged_one_was(tmp_path: Path) -> None:
     fewer = Effect(BF16, step=0.5, wrong=0.0001)
-    program = Program([fewer], profile=serving(), step_s=0.01, samples=2000, feeds_itself=True)
+    program = Program([fewer], profile=serving(), step_s=0.01, samples=SAMPLES, feeds_itself=True)
     found = replayed(program, tmp_path, objective="latency", knobs=PRECISION).result.recommendation
     assert found.verdict == "change" and found.config == {"amp": "bf16"}, found.reason
 
 
 def test_a_form_that_says_something_else_is_refused_to_such_a_script(tmp_path: Path) -> None:
     off = Effect(BF16, step=0.5, wrong=0.3)
-    program = Program([off], profile=serving(), step_s=0.01, samples=2000, feeds_itself=True)
+    program = Program([off], profile=serving(), step_s=0.01, samples=SAMPLES, feeds_itself=True)
     result = replayed(program, tmp_path, objective="latency", knobs=PRECISION).result
     assert result.recommendation.verdict == "keep"
     assert any(each.knob == "amp" and "decisions change" in each.reason for each in result.not_tried)
