@@ -119,6 +119,7 @@ class Predictor:
         scale += DOUBLING_SCALE.get(kind, 0.0) * abs(math.log2(place.ranks / start.place.ranks))
         fewer = start.place.ranks > place.ranks or start.place.nodes > place.nodes == 1
         spread = self.priors.spread[spread_name(kind, fewer=fewer)]
+        estimate = self._beside_batches(place, estimate)
         low = estimate * math.exp(spread.low * scale)
         if crowded is not None:
             low = min(low, start.step_ms)  # as if only links were shared, whose cost is there already
@@ -137,6 +138,13 @@ class Predictor:
             crowded is not None,
             fewer,
         )
+
+    def _beside_batches(self, place: Place, estimate: float) -> float:
+        """No longer than a larger batch took there, no shorter than a smaller one."""
+        there = [p for p in self._middles if replace(p.place, local_batch=place.local_batch) == place]
+        least = max((p.step_ms for p in there if p.place.local_batch < place.local_batch), default=0.0)
+        most = min((p.step_ms for p in there if p.place.local_batch > place.local_batch), default=math.inf)
+        return estimate if least > most else min(max(estimate, least), most)
 
     def _crowded_ms(self, place: Place) -> float | None:
         """The step where ranks of one node already took most of each other's gain, and more share a node."""

@@ -184,3 +184,16 @@ def test_noise_across_nodes_does_not_make_steps_shorter() -> None:
     points = [Point(Place(8 * nodes, nodes), step) for nodes, step in ((1, 115.0), (4, 116.0), (8, 115.5))]
     trivial = [Predictor(points, PRIORS).at(Place(8 * nodes, nodes)).trivial_ms for nodes in (16, 64, 512)]
     assert min(trivial) >= 115.5
+
+
+def test_a_smaller_batch_takes_no_longer_than_a_larger_one_did_there() -> None:
+    """Two ranks that share a slow link say little of one alone, which was measured with twice the batch."""
+    points = [Point(Place(1, 1, 64), 40), Point(Place(2, 1, 32), 170)]
+    predictor = Predictor(points, PRIORS)
+    half, double = (predictor.at(Place(1, 1, batch)).step_ms for batch in (32, 128))
+    assert half.low < half.estimate <= 40 <= double.estimate
+
+
+def test_where_batches_contradict_each_other_neither_bounds() -> None:
+    points = [Point(Place(1, 1, 32), 50), Point(Place(1, 1, 128), 40), Point(Place(2, 1, 64), 60)]
+    assert Predictor(points, PRIORS).at(Place(1, 1, 64)).step_ms.estimate > 0
