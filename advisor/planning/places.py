@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+WAITS = 0.05  # share of a step that waits for data, from which on the loader is a limit (rule input_bound)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -40,6 +42,11 @@ class Point:
         if self.step_bytes is not None:
             return self.step_bytes
         return None if self.parameters is None else 4 * self.parameters
+
+    @property
+    def waits_for_data(self) -> bool:
+        """Whether the loader is a limit of this step."""
+        return self.loader_ms is not None and self.loader_ms >= WAITS * self.step_ms
 
 
 def ranks_of(count: int) -> str:

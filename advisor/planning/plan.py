@@ -17,7 +17,6 @@ from advisor.planning.scheme import Scheme
 from advisor.planning.shares import SHARES
 
 FAR, TOO_FAR = 16, 64  # times the most ranks measured: called far; only if asked for
-WAITS = 0.05  # share of a step that waits for data, from which on the loader is a limit (rule input_bound)
 SERVED = frozenset({"parameter_server", "async_parameter_server"})  # laws that count servers
 PIPELINE = "pipeline"  # the strategy whose steps have a bubble
 USUAL_NODE = 8  # GPUs of a node, where nothing tells
@@ -231,15 +230,11 @@ def _note(predicted: Predicted, points: Sequence[Point]) -> str:
         said.append("two nodes are a case of their own")
     if predicted.crowded:
         said.append("ranks of a node share more than links: the loader, CPUs or storage?")
-    elif any(_waits(point) and place.per_node > point.place.per_node for point in points):
+    elif any(point.waits_for_data and place.per_node > point.place.per_node for point in points):
         said.append("ranks of a node share the loader's CPUs and storage, which steps wait for already")
     if predicted.beyond > FAR:
         said.append("far")
     return "; ".join(said)
-
-
-def _waits(point: Point) -> bool:
-    return point.loader_ms is not None and point.loader_ms >= WAITS * point.step_ms
 
 
 def _basis(
@@ -264,7 +259,7 @@ def _basis(
     waits = [point.loader_ms / point.step_ms for point in points if point.loader_ms is not None]
     if waits:
         rows.append(Basis(f"wait for data: at most {max(waits):.0%} of a step", "measured"))
-    waiting = [point for point in points if _waits(point)]
+    waiting = [point for point in points if point.waits_for_data]
     if waiting:
         most = max(waiting, key=lambda point: point.place.per_node * point.place.local_batch / point.step_ms)
         gave = 1e3 * most.place.per_node * most.place.local_batch / most.step_ms

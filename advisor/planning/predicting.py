@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from advisor.planning.effects.loading import loading_s
 from advisor.planning.growth import crowding, grown, reference, situation
 from advisor.planning.physics import Parts, Physics
 from advisor.planning.places import Place, Point, middles, shared_bytes
@@ -123,7 +124,7 @@ class Predictor:
         low = estimate * math.exp(spread.low * scale)
         if crowded is not None:
             low = min(low, start.step_ms)  # as if only links were shared, whose cost is there already
-        high = estimate * math.exp(spread.high * scale)
+        high = max(estimate * math.exp(spread.high * scale), self._loading_ms(place))
         step = Interval(estimate * stretch, low * stretch, high * stretch)
         return Predicted(
             place,
@@ -145,6 +146,19 @@ class Predictor:
         least = max((p.step_ms for p in there if p.place.local_batch < place.local_batch), default=0.0)
         most = min((p.step_ms for p in there if p.place.local_batch > place.local_batch), default=math.inf)
         return estimate if least > most else min(max(estimate, least), most)
+
+    def _loading_ms(self, place: Place) -> float:
+        """The step where a node gives no more samples than it gave while its ranks waited for data.
+
+        Its CPUs or its storage may be used up; more ranks may as well bring workers of their own, so this
+        bounds the slow end alone. Zero where nothing waited on fewer ranks a node.
+        """
+        waiting = [p for p in self._middles if p.waits_for_data and p.place.per_node < place.per_node]
+        if not waiting:
+            return 0.0
+        ms = min(p.step_ms / (p.place.per_node * p.place.local_batch) for p in waiting)  # of one sample
+        samples = place.per_node * place.local_batch
+        return 1e3 * loading_s(samples, ms / 1e3, cpus=1, bytes_per_sample=0.0, bytes_per_s=math.inf)
 
     def _crowded_ms(self, place: Place) -> float | None:
         """The step where ranks of one node already took most of each other's gain, and more share a node."""

@@ -197,3 +197,11 @@ def test_a_smaller_batch_takes_no_longer_than_a_larger_one_did_there() -> None:
 def test_where_batches_contradict_each_other_neither_bounds() -> None:
     points = [Point(Place(1, 1, 32), 50), Point(Place(1, 1, 128), 40), Point(Place(2, 1, 64), 60)]
     assert Predictor(points, PRIORS).at(Place(1, 1, 64)).step_ms.estimate > 0
+
+
+def test_steps_that_waited_for_data_may_wait_for_all_that_a_node_gives() -> None:
+    """Two ranks got 640 samples/s while they waited: eight may get no more."""
+    waiting = [Point(Place(1, 1, 32), 95, loader_ms=0), Point(Place(2, 1, 32), 100, loader_ms=20)]
+    (there, elsewhere) = (Predictor(waiting, PRIORS).at(Place(8, nodes, 32)) for nodes in (1, 4))
+    assert there.step_ms.high >= 400 > there.step_ms.estimate
+    assert elsewhere.step_ms.high < 400  # two a node, as before
