@@ -20,7 +20,7 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed, is_disrupt
 T = TypeVar("T")
 TICK_S = 0.05  # that one bench is listened to while all are waited for
 HERE = "here"  # the node of the bench in this process, where no engine says how it is called
-FEW = 2  # benches, of which none is left to what it alone is asked
+FEW = 2  # benches, of which none is left to what it alone is asked, or is likely to be
 LATELY = 0.25  # of what the last measurement took, that others may have begun before what is asked ahead
 NODE_CAUSES = ("environment", "internal", "disk_full", "shm_full")  # which tell of a node, not of a program
 
@@ -200,7 +200,7 @@ class Crew:
         """Have other benches measure what is likely to be wanted, once they have nothing else to do.
 
         A task that asks the same later has what came of it. This process does none of it. Nothing is begun
-        before the next tasks are.
+        before the next tasks are, and nothing where there is only one other bench.
 
         Args:
             asked: As of a task; the likeliest first.
@@ -210,7 +210,7 @@ class Crew:
             What ``forget`` takes.
         """
         keys: list[int] = []
-        for each in asked if self.size > 1 else ():
+        for each in asked if self.size > FEW else ():
             key, self._next_key = self._next_key, self._next_key + 1
             if (same := question(said := each(key))) not in self._ahead:
                 self._asked[key], self._ahead[same] = _Pending(said), key

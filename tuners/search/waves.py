@@ -158,8 +158,12 @@ class InWaves(Measuring):
         return is_unclear(came.value.log_ratios)
 
     def _is_apart(self, config: Configuration, incumbent: Configuration | None = None) -> bool:
-        """Whether processes take turns in a race with the incumbent."""
-        return self.arena.how(incumbent or self.incumbent, config) not in (LIVE, SWITCHED)
+        """Whether processes take turns in a race with the incumbent, and nodes are left for its looks.
+
+        Of two nodes a race stays on one: what both made look better would be confirmed by the same two.
+        """
+        how = self.arena.how(incumbent or self.incumbent, config)
+        return self.crew.size > 2 and how not in (LIVE, SWITCHED)
 
     def _task(
         self, record: TrialRecord, lost: dict[int, dict[str, str]], look: int | None = None
