@@ -34,11 +34,19 @@ from advisor.stages.baseline_steps import FLOOR
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.confirmation import Confirmation
-from advisor.stages.confirming.confirmation_plan import instance_quads, reserve_s
+from advisor.stages.confirming.confirmation_plan import LARGE_SPEED, instance_quads, reserve_s
 from advisor.stages.launching import Caller
 from advisor.stages.search_plan import SEARCH_SHARE
 from advisor.stages.trials import TrialLog
-from advisor.tuners.comparing.measure import BLOCK, LOOKS, MIN_INSTANCES, Estimate, moderated, within
+from advisor.tuners.comparing.measure import (
+    BLOCK,
+    LOOKS,
+    MIN_INSTANCES,
+    Estimate,
+    moderated,
+    robust_sigma,
+    within,
+)
 from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs.placebo import Placebo
@@ -149,7 +157,8 @@ def decide(
     )
     nominee = search.run(baseline.session)
     batches = Batches(settings, progress)
-    outcome = Confirmation(bench, space, log, batches, search.next_number).decide(nominee)
+    gain = search.score  # a large one asks for one quad a pair
+    outcome = Confirmation(bench, space, log, batches, search.next_number, gain).decide(nominee)
     estimate = None if outcome.decision is None else outcome.decision.estimate
     return Decided(
         workload=program.name,
@@ -174,6 +183,7 @@ def cover(program: Program, seed: int) -> Iterator[Covering]:
         arena = launcher.arena(knobs)
         arena.step_s, arena.sigma, arena.threads = program.step_s, FLOOR, program.threads
         held = program.shortest // (4 * (arena.steps() + 1))  # more quads would repeat what was recorded
+        ratios: list[float] = []
         if how == LIVE:
             for quads in WITHIN_QUADS:
                 ratios = arena.duel(BASE, CANDIDATE, how=how, quads=min(quads, held)).log_ratios
@@ -181,14 +191,18 @@ def cover(program: Program, seed: int) -> Iterator[Covering]:
                 if len(ratios) >= LEAST_QUADS:
                     intervals = [within(ratios, level) for level in LEVELS]
                     yield from _covering(name, how, program.loaded, intervals)
-        quads = instance_quads(arena, settings)
-        instances = [
-            arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
-            for index in range(LOOKS[-1])
-        ]
-        for count in (LOOKS[0], LOOKS[2], LOOKS[-1]):
-            intervals = [moderated(instances[:count], level, how) for level in LEVELS]
-            yield from _covering(f"between, {count} instances", how, program.loaded, intervals)
+        sizes = {"": instance_quads(arena, settings)}
+        if how == LIVE:
+            arena.sigma = max(FLOOR, robust_sigma(ratios))
+            sizes[" of a large gain"] = instance_quads(arena, settings, speed=LARGE_SPEED, how=how)
+        for size, quads in sizes.items():
+            instances = [
+                arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
+                for index in range(LOOKS[-1])
+            ]
+            for count in (LOOKS[0], LOOKS[2], LOOKS[-1]):
+                intervals = [moderated(instances[:count], level, how) for level in LEVELS]
+                yield from _covering(f"between, {count} instances{size}", how, program.loaded, intervals)
 
 
 def _covering(name: str, how: str, loaded: bool, intervals: Iterable[Estimate]) -> Iterator[Covering]:
