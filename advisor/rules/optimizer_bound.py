@@ -84,11 +84,15 @@ def _timed_share(profile: Profile, phases: StepPhases) -> float:
 
 
 def update_ceiling(rule: Rule, profile: Profile, phases: StepPhases) -> Ceiling:
-    """The share of updates less what their memory traffic needs, where that is known."""
+    """The share of updates less what their memory traffic needs, where that is known.
+
+    A replay that other programs have blurred, so that it holds nothing at all and the timed share too, says
+    no more than the times do.
+    """
     needed = (floor_ms(profile) or 0.0) / phases.step_ms if phases.step_ms > 0 else 0.0
-    off = profile.replays.optimizer_off
-    if off is None:
-        return rule.timeline(_timed_share(profile, phases) - needed)
+    off, timed = profile.replays.optimizer_off, _timed_share(profile, phases)
+    if off is None or (off.low - needed < rule.least <= timed - needed and off.high >= timed):
+        return rule.timeline(timed - needed)
     share, low, high = (max(0.0, bound - needed) for bound in (off.share, off.low, off.high))
     return rule.measured(Share(share, low, high))
 

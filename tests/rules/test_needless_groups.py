@@ -6,7 +6,7 @@ from builders import a_profile, a_share, an_optimizer
 from advisor.advice.advise import advise
 from advisor.advice.finding import Finding, Kind, Severity, State
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.facts.replayed import Replays
+from advisor.profiles.facts.replayed import Replays, Share
 from advisor.rules import RULES
 from advisor.rules.needless_groups import NeedlessGroups
 
@@ -35,6 +35,13 @@ def test_only_the_part_of_the_update_that_needless_groups_take_could_go() -> Non
     assert finding.ceiling is not None
     assert finding.ceiling.source == "replay"
     assert finding.ceiling.share == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("high", "source"), [(0.6, "timeline"), (0.3, "replay")])
+def test_a_replay_that_holds_nothing_and_the_timed_share_too_tells_nothing(high: float, source: str) -> None:
+    finding = check(4.0, 100, 4, replays=Replays(optimizer_off=Share(0.2, 0.0, high)))
+    assert finding.fired is (source == "timeline")
+    assert finding.ceiling is None or finding.ceiling.source == source
 
 
 def test_as_many_groups_as_settings_are_needed() -> None:
