@@ -43,7 +43,7 @@ class Agreement:
 
 
 def agreement(baseline: Sequence[Output], candidate: Sequence[Output]) -> Agreement:
-    """Compare outputs of one form for the same samples, in the same order.
+    """Compare outputs for the same samples, in the same order; each pair has one form, samples may differ.
 
     Raises:
         ValueError: There is no sample.
@@ -51,16 +51,16 @@ def agreement(baseline: Sequence[Output], candidate: Sequence[Output]) -> Agreem
     if not baseline:
         raise ValueError("without a sample nothing can be compared")
     pairs = list(zip(baseline, candidate, strict=True))
-    distances = [_distance(path, pairs) for path, leaf in baseline[0].items() if leaf.floating]
+    distances = [_distance(path, pairs) for path in _floating(baseline)]
     rms = max((each[0] for each in distances), default=0.0)
     largest = max((each[1] for each in distances), default=0.0)
     others = sum(_has_other_values(own, other) for own, other in pairs)
-    where = decider(baseline[0])
-    if where is None:
+    deciding = [(where, own, other) for own, other in pairs if (where := decider(own)) is not None]
+    if not deciding:
         return Agreement(len(pairs), rms, largest, other_values=others)
-    flipped = [flips(where, own, other) for own, other in pairs]
+    flipped = [flips(where, own, other) for where, own, other in deciding]
     changed = independent_flips(flipped)
-    each_divergence = [divergence(where, own, other) for own, other in pairs]
+    each_divergence = [divergence(where, own, other) for where, own, other in deciding]
     known = [value for value in each_divergence if value is not None]
     return Agreement(
         len(pairs),
@@ -68,7 +68,7 @@ def agreement(baseline: Sequence[Output], candidate: Sequence[Output]) -> Agreem
         largest,
         changed,
         float(np.mean(np.concatenate(flipped))),
-        at_most(changed, len(pairs)),
+        at_most(changed, len(deciding)),
         float(np.mean(known)) if known else None,
         others,
     )
@@ -77,9 +77,12 @@ def agreement(baseline: Sequence[Output], candidate: Sequence[Output]) -> Agreem
 def relative_rms(baseline: Sequence[Output], candidate: Sequence[Output]) -> float:
     """That of the leaf in which it is largest; 0 where no leaf holds floating numbers."""
     pairs = list(zip(baseline, candidate, strict=True))
-    return max(
-        (_distance(path, pairs)[0] for path, leaf in baseline[0].items() if leaf.floating), default=0.0
-    )
+    return max((_distance(path, pairs)[0] for path in _floating(baseline)), default=0.0)
+
+
+def _floating(outputs: Sequence[Output]) -> list[str]:
+    """Leaves with floating numbers, of all samples: a model may answer one with more than another."""
+    return list(dict.fromkeys(path for own in outputs for path, leaf in own.items() if leaf.floating))
 
 
 def _has_other_values(own: Output, other: Output) -> bool:
@@ -110,6 +113,8 @@ def _distance(path: str, pairs: Sequence[tuple[Output, Output]]) -> tuple[float,
 def _finite(path: str, pairs: Sequence[tuple[Output, Output]]) -> Iterator[tuple[Array, Array]]:
     """The values that are finite in the baseline: masks are often infinite."""
     for own, other in pairs:
+        if path not in own:
+            continue
         first, second = own[path].values, other[path].values
         kept = np.isfinite(first)
         wide = np.complex128 if first.dtype.kind == "c" else np.float64

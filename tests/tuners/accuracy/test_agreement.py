@@ -42,6 +42,15 @@ def test_what_is_not_finite_is_infinitely_far() -> None:
     assert relative_rms([flattened(np.ones(2))], [flattened(np.array([1.0, np.nan]))]) == float("inf")
 
 
+def test_samples_may_be_answered_in_different_forms() -> None:
+    scores, more = torch.tensor([[3.0, -4.0]]), (torch.tensor([[1.0, 2.0]]), torch.tensor([5.0, 6.0, 7.0]))
+    own = [flattened(scores), flattened(more), flattened([])]
+    other = [flattened(scores), flattened((more[0].flip(1), more[1] + 1)), flattened([])]
+    shown = agreement(own, other)
+    assert (shown.samples, shown.flips, shown.flip_share) == (3, 1, 0.5)
+    assert shown.relative_rms == relative_rms(own, other) > 0
+
+
 def test_quantities_decide_nothing() -> None:
     shown = agreement([flattened(torch.ones(1))], [flattened(torch.ones(1) * 1.1)])
     assert shown.flips is None and shown.relative_rms == pytest.approx(0.1, rel=1e-4)
