@@ -64,6 +64,8 @@ def _is_librarys(file: str) -> bool:
         return True
     if not file.startswith(os.path.join(tempfile.gettempdir(), "")) or "ipykernel_" in file:
         return False
-    main = getattr(sys.modules.get("__main__"), "__file__", None) or ""
-    folders = {os.path.dirname(os.path.abspath(main)), *map(os.path.abspath, sys.path)}
+    folders = set(map(os.path.abspath, sys.path))
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main:
+        folders.add(os.path.dirname(os.path.abspath(main)))
     return not any(file.startswith(os.path.join(folder, "")) for folder in folders)
