@@ -32,7 +32,7 @@ def _step(number: int, begin: int) -> list[dict[str, Any]]:
     events = [_event("Operator", name, begin + at, dur, tid) for name, at, dur, tid in names]
     for place, (name, at) in enumerate(LAUNCHES.items()):
         tid = next(thread for each, _, _, thread in names if each == name)
-        link = 10 * number + place
+        link = 1 + 10 * number + place  # 0 is none
         events += [
             _event("Runtime", "cudaLaunchKernel", begin + at + 2, 5, tid, correlation=link),
             _event("Kernel", f"kernel_{place}", begin + at + 8, 100, "stream 7", correlation=link),
