@@ -35,7 +35,7 @@ def user_frame(frame: FrameType | None, *, beyond_us: bool = True) -> FrameType 
         if is_ours(frame):
             if not beyond_us:
                 return None
-        elif not _is_librarys(frame.f_code.co_filename):
+        elif not _of_a_library(frame.f_code.co_filename):
             return frame
         frame = frame.f_back
     return None
@@ -54,7 +54,7 @@ def is_ours(frame: FrameType) -> bool:
 
 
 @cache
-def _is_librarys(file: str) -> bool:
+def _of_a_library(file: str) -> bool:
     """Whether a library holds the file, or wrote it into the temporary folder as PyTorch Geometric does.
 
     Cells of notebooks lie there, too, and so may the program itself: what Python would import from the
