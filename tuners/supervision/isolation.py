@@ -240,9 +240,12 @@ def _cover(
     covered: set[Path] = set()
     seen: set[Path] = set()
     with contextlib.ExitStack() as stack:  # everything is out of reach by name in a moment
-        opened = {path: stack.enter_context(opened_path(path)) for path in (*places, *keep, *sockets)}
+        opened = {path: stack.enter_context(opened_path(path)) for path in (*roots, *keep)}
+        for path in (*places, *sockets):
+            with contextlib.suppress(FileNotFoundError):  # another program took it away since it was listed
+                opened[path] = opened.get(path) or stack.enter_context(opened_path(path))
         prepared = layers_for(layers, {path: opened[path] for path in roots}, mounts, stack)
-        for path in places:
+        for path in filter(opened.__contains__, places):
             above = next((parent for parent in path.parents if parent in seen), path)
             seen.add(path)
             if path in roots:
@@ -256,7 +259,7 @@ def _cover(
                     failed[path] = str(error.strerror)
             if above in covered:
                 _put_back(path, opened[path])
-        for path in (*keep, *sockets):
+        for path in filter(opened.__contains__, (*keep, *sockets)):
             if covered.intersection((path, *path.parents)):
                 _put_back(path, opened[path])
     mount_on("none", layers, "tmpfs", MS_NOSUID | MS_NODEV, "size=4k,mode=700", "hide the layers")

@@ -31,6 +31,8 @@ PROGRAM = """
     from pathlib import Path
     from advisor.tuners.supervision import isolation, process_tree
     place = Path({place!r})
+    listening = isolation.listening
+    isolation.listening = lambda: [*listening(), place / 'a socket that is gone meanwhile']
     user = {user!r}
     if user is not None:
         os.setgroups([]); os.setgid(user); os.setuid(user)
