@@ -72,12 +72,12 @@ def test_gradients_taken_for_each_loss_alone_are_left_alone() -> None:
 
 
 def a_gan(
-    *, detached: bool, to_none: bool = True, together: bool = False, width: int = 32
+    *, detached: bool, to_none: bool = True, together: bool = False
 ) -> tuple[Step, nn.Module, nn.Module]:
-    generator, critic = Generator(width, width), nn.Linear(width, 1)
+    generator, critic = Generator(512, 512), nn.Linear(512, 1)
     makes = torch.optim.SGD(generator.parameters(), 0.01)
     judges = torch.optim.SGD(critic.parameters(), 0.01)
-    noise = torch.randn(64, width)
+    noise = torch.randn(64, 512)
 
     def step() -> None:
         for _ in range(2):
@@ -105,7 +105,7 @@ def test_gradients_of_a_generator_that_its_own_step_drops_are_in_vain() -> None:
 
 def test_a_generator_that_is_detached_or_learns_from_it_gets_none_in_vain() -> None:
     for detached, together in ((True, False), (False, True)):
-        step, *modules = a_gan(detached=detached, together=together, width=512)
+        step, *modules = a_gan(detached=detached, together=together)
         assert seen(step, *modules, steps=8).vain_share < 0.02  # the critic's, on the way to the generator
 
 
