@@ -27,11 +27,11 @@ $(READY): pyproject.toml setup.cfg constraints.txt
 demo: $(READY) ## run the main job on an ordinary script (3 minutes); leaves demo-report/
 	$(BIN)/advisor tune examples/photo_classifier.py --budget 3m --out demo-report
 
-# First three tests at a time on two cores, since many wait for processes; those that assert what they measured have the machine to themselves afterwards.
+# First two tests at a time (three are no faster on two cores); those that assert what they measured have the machine to themselves afterwards.
 # Tests start hundreds of processes: where nothing may write bytecode, each would compile every module again.
 test: $(READY) ## run the tests (about 18 minutes on two cores)
 	$(BIN)/python -m compileall -q advisor profiles templates tuners
-	$(PYTEST) -q -n 3 --dist worksteal -m "not alone and $(QUICK)"
+	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)" $$(grep -rl 'mark\.alone' tests)
 
 test-all: test long browsers planted faults ## everything: the tests, long ones, browsers, planted programs live, injected faults
