@@ -372,7 +372,7 @@ def run(case: Callable[[], Outcome]) -> Outcome:
         warnings.simplefilter("always")
         try:
             outcome = case()
-        except Exception as error:
+        except Exception as error:  # of whatever a snippet raises: that it does is its outcome
             name = first_line(case.__doc__ or "").rstrip(".")
             outcome = Outcome(name, [f"{type(error).__name__}: {first_line(str(error))}"])
     said = dict.fromkeys(f"{w.category.__name__}: {first_line(str(w.message))}" for w in caught)

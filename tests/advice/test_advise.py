@@ -10,7 +10,7 @@ from builders import a_device, a_gpu_profile, a_machine, a_profile, a_rich_profi
 
 from advisor.advice.advise import CLEAN_STEPS, advise, in_order, summary
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
-from advisor.advice.rule import Family, Rule, three_digits
+from advisor.advice.rule import Family, Rule
 from advisor.profiles.facts.observed import HostFacts
 from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.profiles.facts.recorded import DeviceTime
@@ -395,10 +395,3 @@ def test_measured_times_reach_up_to_a_rest_that_becomes_faster(
     assert ceiling.share == share
     assert ceiling.high == pytest.approx(high)
     assert ceiling.low == pytest.approx(share * (1 - error))
-
-
-@pytest.mark.parametrize(
-    ("value", "told"), [(0.0123, "0.0123"), (99.96, "100"), (999.7, "1,000"), (13_300.4, "13,300")]
-)
-def test_three_digits_never_have_an_exponent(value: float, told: str) -> None:
-    assert three_digits(value) == told
