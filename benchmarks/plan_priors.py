@@ -159,8 +159,7 @@ def spreads(by_source: Mapping[str, Iterable[Answer]]) -> dict[str, tuple[float,
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
     for source, given in by_source.items():
         for answer in given:
-            kind = found.setdefault(answer.predicted.spread, {})
-            programs = kind.setdefault(source, {})
+            programs = found.setdefault(answer.predicted.spread, {}).setdefault(source, {})
             programs.setdefault(answer.task.series.name, []).append(residual(answer))
     result = dict(UNKNOWN)
     for kind, sources in found.items():
