@@ -120,7 +120,8 @@ def test_two_real_processes_that_average_gradients(tmp_path: Path) -> None:
     for rank in ranks:
         assert rank.backend == "gloo"
         assert rank.communication_bytes == 4 * (64 * 64 + 64)
-        assert 0 <= rank.exposed_ms <= rank.communication_ms < rank.step_ms
+        assert 0 <= rank.exposed_ms <= rank.communication_ms  # it may end between marks
+        assert rank.communication_ms > 0
     phases = phases_of_trace(traces[0])
     assert phases is not None
     assert 0 <= phases.communication_ms <= ranks[0].exposed_ms + 1e-6  # of which a part is between steps
