@@ -34,5 +34,5 @@ def _outputs(count: int, wrong: float, passed: int) -> KeptOutputs:
     for place in range(count):
         scores = torch.randn(1, CLASSES, generator=source)
         error = torch.randn(1, CLASSES, generator=source)
-        kept.add(str(place + passed), scores + wrong * error)
+        kept.add(str(place + passed), scores + wrong * error, str(place))
     return kept

@@ -1,6 +1,8 @@
 """Outputs of a model for samples that can be told from each other, in a file."""
 
 import hashlib
+import io
+import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -15,15 +17,18 @@ class KeptOutputs:
         keys: One for each sample: its place in the dataset, or a digest of its input and how often that came.
         outputs: Tensors, numbers and texts in dicts and lists, whatever kind of mapping or tuple held them.
         scores: By the user's metric; empty without one.
+        asked: A digest of each input: the same for samples that ask the same.
     """
 
     keys: list[str] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
-    def add(self, key: str, output: Any, score: float | None = None) -> None:
+    def add(self, key: str, output: Any, asked: str, score: float | None = None) -> None:
         """Keep a copy of one."""
         self.keys.append(key)
+        self.asked.append(asked)
         self.outputs.append(plain(output))
         if score is not None:
             self.scores.append(score)
@@ -114,5 +119,23 @@ def _bytes(value: Any) -> Iterator[bytes]:
         kept = kept.contiguous()
         yield f"{kept.dtype}{tuple(kept.shape)}".encode()
         yield kept.reshape(-1).view(torch.uint8).numpy().tobytes() if kept.numel() else b""
-    elif isinstance(value, bool | int | float | complex | str | bytes):
+    elif isinstance(value, bool | int | float | complex | str | bytes) or value is None:
         yield repr(value).encode()
+    elif hasattr(value, "dtype") and hasattr(value, "tobytes"):  # of numpy
+        yield f"{value.dtype}{value.shape}".encode()
+        yield pickle.dumps(value.tolist()) if value.dtype.hasobject else value.tobytes()
+    else:
+        yield type(value).__name__.encode()
+        written = io.BytesIO()
+        try:
+            _Writer(written).dump(value)
+        except (pickle.PicklingError, TypeError, AttributeError):  # its content cannot be told
+            return
+        yield written.getvalue()
+
+
+class _Writer(pickle.Pickler):
+    """Writes tensors by their content: they have numbers of their own in a pickle."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return (bytes, (b"".join(_bytes(value)),)) if hasattr(value, "detach") else NotImplemented

@@ -51,7 +51,7 @@ class OutputsTask:
     def _keep(self, kind: str, args: Any, kwargs: Any, output: Any) -> None:
         name = digest((args, kwargs))
         self._came[name] += 1
-        self._kept.add(f"{name}-{self._came[name]}", output)
+        self._kept.add(f"{name}-{self._came[name]}", output, name)
 
 
 class InputsTask:
@@ -106,8 +106,10 @@ def asked_again(watch: Watch, command: TakeOutputs, reference: Reference) -> Out
             if len(kept.keys) and time.perf_counter() - began > command.limit_s:
                 break
             if kind in asks:
+                args, kwargs = asked.args[place], asked.kwargs[place]
+                name = digest((args, kwargs))  # before the program may write into them
                 torch.manual_seed(place)
-                kept.add(str(place), asks[kind](*asked.args[place], **asked.kwargs[place]))
+                kept.add(str(place), asks[kind](*args, **kwargs), name)
     reference.answers = False
     kept.write(Path(command.path))
     return OutputsTaken(command.path, len(kept.keys), None, False)

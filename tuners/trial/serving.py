@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.profiles.events import Run
 from advisor.profiles.hooks.step.marked import request
-from advisor.tuners.trial.kept_outputs import KeptOutputs
+from advisor.tuners.trial.kept_outputs import KeptOutputs, digest
 from advisor.tuners.trial.loop import device_of, moved
 from advisor.tuners.trial.served_messages import OutputsTaken, TakeOutputs
 from advisor.workloads.gathering import (
@@ -106,10 +106,11 @@ class Server:
             for group in self._groups(places[: command.most]):
                 if len(kept.keys) and time.perf_counter() - began > command.limit_s:
                     break
+                asked = {place: digest(inputs_of(item, self._needed)) for place, item in group}
                 for place, output, target in self._answers(group):
                     score = None if metric is None or target is None else float(metric(output, target))
                     scored &= score is not None
-                    kept.add(str(place), output, score)
+                    kept.add(str(place), output, asked[place], score)
         self._reference.answers = False
         kept.write(Path(command.path))
         return OutputsTaken(command.path, len(kept.keys), len(places), scored and bool(kept.keys))

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.numerics import Numerics
@@ -25,6 +25,7 @@ OF_REFERENCE = 64  # samples: kernels that saturate show it in the first
 SHARE = 0.2  # of what is left when it begins, for all that is kept: pairs of processes need the rest
 TAKEN = 4  # times where nothing is refused: the program twice, the change, and its dequantised reference
 WIDEST = (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION, Semantics.TRAINING)
+COUNTED = (Semantics.PRECISION, Semantics.TRAINING)  # by samples: the same one twice says nothing more
 COMMON = 0.5  # of inputs, below which a changed program is asked what the unchanged one was
 REPEATS = 1e-3  # relative difference of a model to itself; sums in another order are below 1e-5 in float32
 NOTHING_COMMON = "its inputs are others in every run, so outputs cannot be compared"
@@ -109,6 +110,9 @@ class AgreementCheck:
             return Acceptance("not_decidable", "agreement", NOTHING_IN_THEM)
         by_reference = set(reference.keys)
         common.sort(key=lambda key: key not in by_reference)
+        asked = len(common)
+        if semantics in COUNTED:
+            common = _different(own, common)
         held = [key for key in common if key in by_reference]
         judged = accept(
             _leaves(own, common),
@@ -119,6 +123,9 @@ class AgreementCheck:
             scores=_scores(own, other, common),
             max_loss=self.max_loss,
         )
+        if len(common) < asked:
+            told = f"{judged.reason}; {asked} requests asked only {len(common)} different things"
+            judged = replace(judged, reason=told)
         found.verdicts[name] = _verdict(judged)
         if name and judged.verdict != "accepted":
             found.rejected[name] = judged.reason
@@ -217,6 +224,12 @@ def _verdict(judged: Acceptance) -> gate.Verdict:
 def _leaves(kept: KeptOutputs, keys: Sequence[str]) -> list[Output]:
     places = {key: place for place, key in enumerate(kept.keys)}
     return [flattened(kept.outputs[places[key]]) for key in keys]
+
+
+def _different(kept: KeptOutputs, keys: Sequence[str]) -> list[str]:
+    """The first of all samples that ask the same."""
+    asked = dict(zip(kept.keys, kept.asked, strict=True))
+    return list({asked[key]: key for key in reversed(keys)}.values())[::-1]
 
 
 def _scores(own: KeptOutputs, other: KeptOutputs, keys: Sequence[str]) -> Scores | None:

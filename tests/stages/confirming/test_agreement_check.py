@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from advisor.stages.confirming.agreement import MOST, SHARE, TAKEN, AgreementCheck
 from advisor.stages.confirming.numerics import Numerics
@@ -14,6 +15,7 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.trial.kept_outputs import KeptOutputs
 
 PRESENT = Configuration({"runtime": "torch", "spinning": "off", "layout": "rows"})
+NAMES = [str(place) for place in range(9)]
 ALL = PRESENT.with_({"runtime": "onnx", "spinning": "on", "layout": "columns"})
 
 
@@ -75,7 +77,7 @@ class Timed(AgreementCheck):
 
     def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
         self.asked.append((self._most, self._limit_s))
-        return [KeptOutputs([str(place) for place in range(9)], [[0.0]] * 9) for _ in range(times)]
+        return [KeptOutputs(NAMES, [[0.0]] * 9, asked=NAMES) for _ in range(times)]
 
 
 def test_keeping_outputs_takes_a_share_of_what_is_left_and_no_more_than_can_be_compared() -> None:
@@ -95,8 +97,7 @@ class Forgetful(Timed):
         self._dealt = True
         self.asked.append((times, 0.0))
         first = 0.0 if self.starts_over else float(len(self.asked))
-        keys = [str(place) for place in range(9)]
-        return [KeptOutputs(keys, [[1.0 + first + number]] * 9) for number in range(times)]
+        return [KeptOutputs(NAMES, [[1.0 + first + number]] * 9, asked=NAMES) for number in range(times)]
 
 
 @pytest.mark.parametrize(("starts_over", "verdict"), [(True, "identical"), (False, "not_checked")])
@@ -114,7 +115,7 @@ class Objects(Timed):
     """Answers with objects of which nothing is known."""
 
     def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
-        return [KeptOutputs(["0"], [{"Boxes": None}])] * times
+        return [KeptOutputs(["0"], [{"Boxes": None}], asked=["0"])] * times
 
 
 def test_answers_that_hold_nothing_to_compare_are_not_taken_for_the_same() -> None:
@@ -122,6 +123,28 @@ def test_answers_that_hold_nothing_to_compare_are_not_taken_for_the_same() -> No
     assert found.verdicts[""].verdict == "not_checked" and not found.config.changed(PRESENT)
 
 
-def _bench() -> SimpleNamespace:
-    knobs = {name: SimpleNamespace(meaning=lambda _: Semantics.ROUNDING) for name in ALL}
+class Repeating(Timed):
+    """Asks so many different things over and over, and is answered the same."""
+
+    different: int
+
+    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+        keys, scores = [str(place) for place in range(900)], torch.eye(4)
+        asked = [str(place % self.different) for place in range(900)]
+        return [KeptOutputs(keys, [scores[place % 4] for place in range(900)], asked=asked)] * times
+
+
+@pytest.mark.parametrize(("different", "accepted"), [(5, False), (600, True)])
+def test_a_question_asked_often_is_one_sample_of_fewer_bits(different: int, accepted: bool) -> None:
+    check = Repeating(_bench(Semantics.PRECISION), SpinsInOnnx())  # type: ignore[arg-type]  # no process
+    check.different = different
+    found = check.run(ALL)
+    assert (found.config == ALL) == accepted
+    assert f"900 requests asked only {different} different things" in found.verdicts[""].reason
+    if not accepted:
+        assert "to tell them from 1.00% takes about 459 samples" in found.reason
+
+
+def _bench(semantics: Semantics = Semantics.ROUNDING) -> SimpleNamespace:
+    knobs = {name: SimpleNamespace(meaning=lambda _: semantics) for name in ALL}
     return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs))

@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -43,6 +44,14 @@ def test_inputs_of_any_layout_have_names() -> None:
     rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
     assert digest(values.to_sparse()) == digest(values.to_sparse())
     assert digest(rows) != digest(values)
+
+
+def test_arrays_pictures_and_other_objects_have_names_by_their_content() -> None:
+    values = numpy.arange(6.0)
+    assert digest({"x": values}) == digest({"x": values.copy()}) != digest({"x": values + 1})
+    assert digest(values.reshape(2, 3)) != digest(values.reshape(3, 2))
+    assert digest(Boxes(torch.ones(2))) == digest(Boxes(torch.ones(2))) != digest(Boxes(torch.zeros(2)))
+    assert digest((None, 1)) != digest((1, None)) and digest(lambda: 1) == digest(lambda: 2)
 
 
 def test_names_of_types_alone_cannot_be_compared() -> None:
