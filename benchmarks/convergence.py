@@ -10,10 +10,10 @@ from statistics import NormalDist
 
 from scipy.optimize import minimize_scalar
 
-from advisor.tuners.comparing.goodput import LEVEL, NoiseScale, jackknife_half_width
+from advisor.tuners.comparing.batches.goodput import LEVEL, NoiseScale, jackknife_half_width
 
 POINTS = Path(__file__).parent / "data" / "convergence_points.csv"
-FACTOR = 4  # between the two batch sizes of a fit, as tuners/comparing/noise_scale.py tries it first
+FACTOR = 4  # between the two batch sizes of a fit, as tuners/comparing/batches/noise_scale.py tries it first
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,14 @@ from typing import Any
 from conditions import conditions
 from convergence import Point, fit, fitted_pair, read_points, shown
 
-from advisor.tuners.comparing.goodput import LEVEL, Candidate, NoiseScale, choose_batch, preferred, rate
+from advisor.tuners.comparing.batches.goodput import (
+    LEVEL,
+    Candidate,
+    NoiseScale,
+    choose_batch,
+    preferred,
+    rate,
+)
 from advisor.tuners.comparing.measure import Estimate
 
 FOLDER = Path(__file__).parent

@@ -32,7 +32,7 @@ from advisor.base.atomic_file import write_atomically
 from advisor.base.durations import parse_duration
 from advisor.base.errors import TargetError
 from advisor.rules import RULES
-from advisor.stages.guidance import priorities
+from advisor.stages.diagnosing.guidance import priorities
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Value

@@ -29,7 +29,7 @@ from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.traces.ops import window_of
 from advisor.profiles.traces.reading import read_trace
-from advisor.stages.diagnosis import AGREEING, usual_s
+from advisor.stages.diagnosing.diagnosis import AGREEING, usual_s
 
 RESULTS = Path(__file__).parent / "results" / "overhead.json"
 QUADS = 24

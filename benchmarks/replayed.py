@@ -24,7 +24,7 @@ from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.trial.messages import Facts, Message, Slot, SlotMeasured, TrialOutcome
-from advisor.tuners.trial.numerics_messages import StateKept
+from advisor.tuners.trial.numerics.numerics_messages import StateKept
 from advisor.tuners.trial.spec import Target
 from benchmarks.fixed_cost import ALONE, BOTH
 from benchmarks.record_series import Recorded, Series

@@ -14,7 +14,7 @@ from advisor.base.settings import Settings, TargetRequest
 from advisor.profiles.facts.profile import Profile
 from advisor.report.progress import PlainProgress
 from advisor.stages.baseline import run_baseline
-from advisor.stages.diagnosis import Diagnosis
+from advisor.stages.diagnosing.diagnosis import Diagnosis
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate, between
 from advisor.tuners.comparing.ways import LIVE

@@ -17,8 +17,8 @@ from advisor.tuners.comparing import gate
 from advisor.tuners.knob import AnyKnob, Knob, Refused, Semantics, Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.supervision.limits import Limits
-from advisor.tuners.trial import nudge
-from advisor.tuners.trial.relearning import Relearning
+from advisor.tuners.trial.numerics import nudge
+from advisor.tuners.trial.numerics.relearning import Relearning
 from advisor.tuners.trial.tasks import Task
 from benchmarks.wrong_candidate import FAULTS, PATCHED, SCALE
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from advisor.tuners.trial.kept_outputs import KeptOutputs
+from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs
 from advisor.tuners.trial.served_messages import OutputsTaken, TakeOutputs
 
 CLASSES = 10

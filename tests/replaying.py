@@ -31,7 +31,7 @@ from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.trial.messages import Compiled, Facts, Message, Slot, SlotMeasured, TrialOutcome
-from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, StateKept
+from advisor.tuners.trial.numerics.numerics_messages import KeepState, Relearn, Relearned, StateKept
 from advisor.tuners.trial.served_messages import InputsTaken, TakeInputs, TakeOutputs
 from advisor.tuners.trial.spec import Target
 

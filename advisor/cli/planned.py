@@ -19,7 +19,7 @@ def shown_plan(whole: Whole, format: Literal["text", "json", "md", "html"]) -> s
     if format == "json":
         return json.dumps(whole.as_json(), indent=2, allow_nan=False) + "\n"
     if format == "html":
-        from advisor.report.plan_page import render_plan
+        from advisor.report.pages.plan_page import render_plan
 
         return render_plan(whole)
     if format == "md":

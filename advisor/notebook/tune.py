@@ -16,7 +16,7 @@ from advisor.base.durations import parse_duration, parse_latency
 from advisor.base.errors import ArgumentError, SituationError, TargetError, UsageError
 from advisor.base.settings import Objective, Progress, Settings, TargetRequest, Value
 from advisor.notebook.live_objects import Applied, apply
-from advisor.report import compare_page
+from advisor.report.pages import compare_page
 from advisor.report.progress import in_notebook, progress_here
 from advisor.report.showing import mime_bundle
 from advisor.result.compare import ComparisonData, Given, compare

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from advisor.report.check_page import quantities, told
+from advisor.report.pages.check_page import quantities, told
 from advisor.result import wording
 from advisor.result.check import CheckData
 from advisor.result.wording import shown

@@ -8,15 +8,16 @@ section holds the same as JSON under stable names, see ``advisor/report/fields.p
 from collections.abc import Mapping, Sequence
 
 from advisor.patching.patch import written
-from advisor.report import artefacts_page, fields, findings_page, profile_page, strategies_page
-from advisor.report import page as pages
+from advisor.report import fields
 from advisor.report.charts import rank_chart, scaling_chart
 from advisor.report.charts.device_chart import device_parts
-from advisor.report.collectives_page import HEAD, collective_rows
 from advisor.report.failed_trials import failures
-from advisor.report.kernels_page import kernels_part
 from advisor.report.markdown import code, counted, escaped, fitted, section
 from advisor.report.noise import disturbances
+from advisor.report.pages import artefacts_page, findings_page, profile_page, strategies_page
+from advisor.report.pages import page as pages
+from advisor.report.pages.collectives_page import HEAD, collective_rows
+from advisor.report.pages.kernels_page import kernels_part
 from advisor.result import benches, conditions, outlook, wording
 from advisor.result.document import Document, ProfileData, ProfileSummary, ResultData
 

@@ -1,35 +1,27 @@
 """The faces of a result: one offline page, a Markdown digest, plain text, a fragment for notebooks."""
 
-import base64
 import hashlib
-import re
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from advisor.base.atomic_file import write_atomically
 from advisor.base.errors import EnvironmentProblem, clean
 from advisor.patching.patch import changes_patch, written
-from advisor.report import artefacts_page, digest, latency_page, strategies_page
+from advisor.report import digest
 from advisor.report.charts import rank_chart
-from advisor.report.findings_page import groups, rest_lines
 from advisor.report.folder import FILES, check_folder, reason
 from advisor.report.lines import wrapped
 from advisor.report.next_step import next_step
 from advisor.report.noise import disturbances
-from advisor.report.page import change_row, page
-from advisor.report.profile_page import profile_page
+from advisor.report.pages import artefacts_page, latency_page, strategies_page
+from advisor.report.pages.findings_page import groups, rest_lines
+from advisor.report.pages.page import change_row, page
+from advisor.report.pages.profile_page import profile_page
+from advisor.report.rendering import asset, rendered, templates
 from advisor.result import benches, outlook, wording
 from advisor.result.conditions import ended, quads, reproduce
 from advisor.result.document import ProfileData, ResultData
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-CODE = re.compile(r"(`+)([^`\n]+)\1")
 
 
 def render_html(result: ResultData | ProfileData) -> str:
@@ -39,38 +31,20 @@ def render_html(result: ResultData | ProfileData) -> str:
     return rendered("report.html.j2", page(result, changes_patch(result), written=written(result)))
 
 
-def rendered(template: str, content: object) -> str:
-    """A whole page: the template with its content, styles and script."""
-    script = _asset("report.js")
-    digest_of_script = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        _templates()
-        .get_template(template)
-        .render(
-            page=content,
-            style=Markup(_asset("palette.css") + _asset("report.css")),
-            script=Markup(script),
-            script_digest=digest_of_script,
-        )
-    )
-
-
 def render_fragment(result: ResultData | ProfileData) -> str:
     """Verdict, changes or findings, and the bar of one step as HTML without script, for notebooks.
 
     Stays under 200 KB.
     """
     prefix = f"advisor-{hashlib.sha256(result.to_json().encode()).hexdigest()[:8]}-"
-    palette = _asset("palette.css").replace(":root", ".advisor-result")
+    palette = asset("palette.css").replace(":root", ".advisor-result")
     template, content = (
         ("profile_fragment.html.j2", profile_page(result, prefix))
         if isinstance(result, ProfileData)
         else ("fragment.html.j2", page(result, "", prefix=prefix))
     )
     return (
-        _templates()
-        .get_template(template)
-        .render(page=content, style=Markup(palette + _asset("fragment.css")))
+        templates().get_template(template).render(page=content, style=Markup(palette + asset("fragment.css")))
     )
 
 
@@ -177,35 +151,3 @@ def _found(result: ResultData, *, everything: bool) -> list[str]:
         place = f" ({row.place})" if row.place and row.place not in row.title else ""
         lines.append(f"  {row.title}{place}: {row.outcome}")
     return lines + rest_lines(found, everything=everything, in_python=result.target.kind == "objects")
-
-
-def _asset(name: str) -> str:
-    return resources.files("advisor.templates").joinpath(name).read_text(encoding="utf-8")
-
-
-@lru_cache(maxsize=1)
-def _templates() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("advisor.templates", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_harmless,
-    )
-    environment.filters["prose"] = prose
-    return environment
-
-
-def prose(text: str) -> Markup:
-    """Text in which what stands between backticks is code; all of it is escaped first."""
-    return Markup(CODE.sub(r"<code>\2</code>", str(escape(wording.shown_block(text, 200_000)))))
-
-
-def _harmless(value: Any) -> Any:
-    """A net under ``shown``: whatever text reaches a template carries no control characters."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return wording.shown_block(value, 200_000)
-    return value

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from advisor.report import latency_page
 from advisor.report.charts.device_chart import device_parts
 from advisor.report.charts.rank_chart import lines as rank_lines
-from advisor.report.collectives_page import collective_lines
-from advisor.report.findings_page import FindingRow, finding_row, groups, rest_lines
-from advisor.report.kernels_page import kernels_part
 from advisor.report.lines import wrapped
 from advisor.report.next_step import tune_command
-from advisor.report.profile_page import tiles
+from advisor.report.pages import latency_page
+from advisor.report.pages.collectives_page import collective_lines
+from advisor.report.pages.findings_page import FindingRow, finding_row, groups, rest_lines
+from advisor.report.pages.kernels_page import kernels_part
+from advisor.report.pages.profile_page import tiles
 from advisor.result import wording
 from advisor.result.conditions import reproduce
 from advisor.result.document import ProfileData

@@ -8,7 +8,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from advisor.report.findings_page import gain, outcome
+from advisor.report.pages.findings_page import gain, outcome
 from advisor.result.document import Document, Finding, ResultData
 from advisor.result.wording import shown
 from advisor.rules import RULES

@@ -24,9 +24,9 @@ from advisor.runs.regression import check_memory, check_step, is_contended, undi
 from advisor.stages.baseline import COLLAPSE, SHORT_DROP
 from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.confirming.fresh_processes import FreshProcesses
+from advisor.stages.diagnosing.result_findings import phases_ms
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, request_digest
-from advisor.stages.result_findings import phases_ms
 from advisor.stages.target_failures import target_error, too_short
 from advisor.tuners.comparing.duel import SLOT_LIMIT_S
 from advisor.tuners.comparing.excluded import set_apart

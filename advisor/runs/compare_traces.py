@@ -7,9 +7,9 @@ from pathlib import Path
 from advisor.base.errors import UsageError
 from advisor.profiles.facts.recorded import KernelCost
 from advisor.profiles.traces.calls import Calls, calls_of
-from advisor.profiles.traces.device_time import device_time
-from advisor.profiles.traces.kernel_costs import kernel_costs
-from advisor.profiles.traces.kernels import kernels_ms
+from advisor.profiles.traces.device.device_time import device_time
+from advisor.profiles.traces.device.kernel_costs import kernel_costs
+from advisor.profiles.traces.device.kernels import kernels_ms
 from advisor.profiles.traces.operator_times import OperatorTime, operator_times
 from advisor.profiles.traces.ops import phases_of_calls
 from advisor.profiles.traces.reading import read_trace
@@ -18,7 +18,7 @@ from advisor.result.header import header
 from advisor.result.trace_comparison import TraceComparison, TraceSide, of_each, of_parts
 from advisor.result.wording import shown
 from advisor.runs.profile_traces import gpus_of
-from advisor.stages.result_findings import DEVICE_PARTS, PARTS
+from advisor.stages.diagnosing.result_findings import DEVICE_PARTS, PARTS
 
 IN_COMMON = 0.1  # of the time of operators, at least, for two traces to be of one program; not measured
 

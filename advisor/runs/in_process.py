@@ -28,8 +28,8 @@ from advisor.result.header import Target, header_of_run
 from advisor.rules import RULES
 from advisor.runs.in_process_stages import Division, Seen, Stages, profiler_is_active
 from advisor.runs.profile import baseline_of
-from advisor.stages import result_findings as data
-from advisor.stages.diagnosis import no_replays
+from advisor.stages.diagnosing import result_findings as data
+from advisor.stages.diagnosing.diagnosis import no_replays
 from advisor.tuners.supervision.isolation import remove
 
 RATES_S = 2.0

@@ -19,8 +19,14 @@ from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.traces.event_cost import Parts
 from advisor.profiles.traces.reading import read_trace
 from advisor.profiles.traces.shaping import joined
-from advisor.stages.diagnosis import INSPECT_S, syncs_of
-from advisor.stages.watched import host_of, inspected, phases_of_recorded, phases_of_watched, series_of
+from advisor.stages.diagnosing.diagnosis import INSPECT_S, syncs_of
+from advisor.stages.diagnosing.watched import (
+    host_of,
+    inspected,
+    phases_of_recorded,
+    phases_of_watched,
+    series_of,
+)
 from advisor.tuners.comparing.replay import normal_step_s
 from advisor.tuners.trial.look_messages import Observed, Recorded
 from advisor.tuners.trial.messages import Message

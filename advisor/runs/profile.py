@@ -18,9 +18,9 @@ from advisor.report.files import write_report
 from advisor.result.document import Baseline, Budget, Interval, ProfileData, Rate
 from advisor.result.header import header_of_run, target_of
 from advisor.rules import RULES
-from advisor.stages import result_findings as data
 from advisor.stages.bench import failures_told, open_bench
-from advisor.stages.diagnosis import Diagnosis
+from advisor.stages.diagnosing import result_findings as data
+from advisor.stages.diagnosing.diagnosis import Diagnosis
 from advisor.stages.first_line import first_line
 from advisor.stages.latencies import of_times
 from advisor.stages.launching import Caller, request_digest

@@ -14,10 +14,10 @@ from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.rates import Rates
 from advisor.profiles.facts.recorded import Collective
 from advisor.profiles.traces.calls import Calls, calls_of
-from advisor.profiles.traces.collectives import collectives
-from advisor.profiles.traces.device_timeline import sync_points_of_calls
+from advisor.profiles.traces.device.collectives import collectives
+from advisor.profiles.traces.device.device_timeline import sync_points_of_calls
+from advisor.profiles.traces.device.rank_times import ranks_of_calls
 from advisor.profiles.traces.ops import optimizers_of, phases_of_calls, window_of_calls
-from advisor.profiles.traces.rank_times import ranks_of_calls
 from advisor.profiles.traces.reading import read_trace
 from advisor.profiles.traces.steps import Steps
 from advisor.profiles.traces.trace import DEVICE, Trace
@@ -25,8 +25,8 @@ from advisor.report.files import write_report
 from advisor.result.document import Budget, ProfileData
 from advisor.result.header import Target, header_of_run
 from advisor.rules import RULES
-from advisor.stages import result_findings as data
-from advisor.stages.watched import distribution
+from advisor.stages.diagnosing import result_findings as data
+from advisor.stages.diagnosing.watched import distribution
 
 
 def profile_traces(paths: Sequence[Path], command: tuple[str, ...], out: Path | None = None) -> ProfileData:

@@ -36,10 +36,10 @@ from advisor.stages.batch_size import Batches
 from advisor.stages.confirming import unconfirmed
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.request_tails import answered_together
-from advisor.stages.guidance import with_outcomes
+from advisor.stages.diagnosing.guidance import with_outcomes
+from advisor.stages.diagnosing.result_findings import as_data, phases_ms, profile_summary, replays
 from advisor.stages.latencies import latency, slow_requests, with_limit
 from advisor.stages.planned import planned_run
-from advisor.stages.result_findings import as_data, phases_ms, profile_summary, replays
 from advisor.stages.trials import as_loss, as_ratio, rate, spread, step_interval
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate, median

@@ -12,11 +12,11 @@ from advisor.result.document import BatchSizes, Interval, Trial
 from advisor.stages.larger_batch import BatchAdvice, Batching, expected_s, gaining, rated
 from advisor.stages.trials import as_ratio
 from advisor.stages.tried_batches import tried_batches
-from advisor.tuners.comparing.batch_throughput import Measured, propose_batches
+from advisor.tuners.comparing.batches.batch_throughput import Measured, propose_batches
+from advisor.tuners.comparing.batches.goodput import Goodput, NoiseScale, efficiency, preferred
+from advisor.tuners.comparing.batches.noise_scale import measure_noise_scale
+from advisor.tuners.comparing.batches.safe_batch import SafeBatch, largest_safe_batch
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.goodput import Goodput, NoiseScale, efficiency, preferred
-from advisor.tuners.comparing.noise_scale import measure_noise_scale
-from advisor.tuners.comparing.safe_batch import SafeBatch, largest_safe_batch
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.space.configuration import Configuration

@@ -12,7 +12,7 @@ from advisor.base.settings import Clock, Progress, Settings, Value
 from advisor.profiles.facts.profile import Profile
 from advisor.stages.asked_limits import within_limits
 from advisor.stages.baseline import Baseline, run_baseline
-from advisor.stages.diagnosis import Diagnosis
+from advisor.stages.diagnosing.diagnosis import Diagnosis
 from advisor.stages.launching import Caller, open_launcher
 from advisor.stages.target_failures import target_error
 from advisor.tuners.benches.crew import Crew

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from advisor.profiles.derived.epochs import batches_per_update
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing import gate
-from advisor.tuners.comparing.batch_throughput import QUADS, Measured, propose_batches
-from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.goodput import (
+from advisor.tuners.comparing.batches.batch_throughput import QUADS, Measured, propose_batches
+from advisor.tuners.comparing.batches.goodput import (
     POINTS,
     Candidate,
     Goodput,
@@ -26,7 +25,8 @@ from advisor.tuners.comparing.goodput import (
     preferred,
     rate,
 )
-from advisor.tuners.comparing.noise_scale import ROUNDS, STEPS, measure_noise_scale
+from advisor.tuners.comparing.batches.noise_scale import ROUNDS, STEPS, measure_noise_scale
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import TrialFailed

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from advisor.profiles.facts.profile import Profile
 from advisor.result.document import Interval, PlannedRun
-from advisor.stages.result_findings import epoch_s
+from advisor.stages.diagnosing.result_findings import epoch_s
 
 HOUR_S = 3600.0
 

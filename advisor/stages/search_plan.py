@@ -9,7 +9,7 @@ from advisor.stages import expected
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.confirmation_plan import reserve_s
-from advisor.stages.guidance import priorities
+from advisor.stages.diagnosing.guidance import priorities
 from advisor.stages.reach import Reach
 from advisor.stages.study import Study
 from advisor.stages.trials import TrialLog

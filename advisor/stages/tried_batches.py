@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from advisor.result.document import Ratio, Trial
-from advisor.tuners.comparing.batch_throughput import Measured
+from advisor.tuners.comparing.batches.batch_throughput import Measured
 from advisor.tuners.comparing.measure import Estimate
 
 SEARCHED = ("screen", "search")  # ratios of a confirmation hold what a sample is worth, too

@@ -22,11 +22,11 @@ from advisor.profiles.traces.calls import (
     Values,
     calls_of,
 )
-from advisor.profiles.traces.device_timeline import device_facts
+from advisor.profiles.traces.device.device_timeline import device_facts
+from advisor.profiles.traces.device.rank_times import communication_of
 from advisor.profiles.traces.event_cost import Parts
 from advisor.profiles.traces.nesting import Flags, Ints
 from advisor.profiles.traces.patterns import attentions, pointwise_chains, repetitions
-from advisor.profiles.traces.rank_times import communication_of
 from advisor.profiles.traces.steps import UPDATE
 from advisor.profiles.traces.trace import Trace
 from advisor.profiles.traces.work import (

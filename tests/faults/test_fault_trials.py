@@ -182,7 +182,7 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 import torch
-from advisor.stages.diagnosis import _written
+from advisor.stages.diagnosing.diagnosis import _written
 from advisor.profiles.hooks.recorder import Recorder
 from advisor.tuners.supervision.failures import TrialFailed
 path = Path(sys.argv[1], "trace.json")

@@ -20,7 +20,7 @@ from advisor.advice.advise import advise
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.profile_json import as_json, from_json
 from advisor.rules import RULES
-from advisor.stages import result_findings as data
+from advisor.stages.diagnosing import result_findings as data
 
 RECORDED = HERE / "recorded"
 COMMAND = "make planted-record"

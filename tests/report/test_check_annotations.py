@@ -10,8 +10,8 @@ from result_builder import HOSTILE, a_ratio
 
 from advisor.cli.commands.check import show
 from advisor.report.annotations import MOST, annotations, command
-from advisor.report.check_page import MARKER, render_markdown
 from advisor.report.markdown import MOST_BYTES
+from advisor.report.pages.check_page import MARKER, render_markdown
 from advisor.result.check import CheckData, Resetting
 from advisor.result.header import Target
 

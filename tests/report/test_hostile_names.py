@@ -23,9 +23,9 @@ from advisor.cli.progress import TerminalProgress
 from advisor.patching.patch import changes_patch
 from advisor.report import files
 from advisor.report.annotations import annotations
-from advisor.report.check_page import render_markdown as check_markdown
-from advisor.report.check_page import render_text as check_text
-from advisor.report.compare_page import render_markdown as compare_markdown
+from advisor.report.pages.check_page import render_markdown as check_markdown
+from advisor.report.pages.check_page import render_text as check_text
+from advisor.report.pages.compare_page import render_markdown as compare_markdown
 from advisor.report.profile_text import render_profile
 from advisor.report.progress import PlainProgress
 from advisor.report.sarif import render_sarif

@@ -17,7 +17,7 @@ from result_builder import HOSTILE, PLAIN, a_ceiling, a_finding, a_profile_resul
 from test_report import collect, explained
 
 from advisor.report import files
-from advisor.report.findings_page import finding_row, gain, outcome
+from advisor.report.pages.findings_page import finding_row, gain, outcome
 from advisor.report.profile_text import render_profile
 from advisor.result.document import Finding, Interval, ProfileData
 from advisor.result.header import Target

@@ -23,7 +23,7 @@ from result_builder import (
 from advisor.base.errors import EnvironmentProblem, UsageError
 from advisor.report import files
 from advisor.report.folder import check_folder
-from advisor.report.page import tiles
+from advisor.report.pages.page import tiles
 from advisor.result.document import Interval, ProfileData, ResultData, Value
 from advisor.result.reading import read_document
 

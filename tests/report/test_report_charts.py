@@ -14,7 +14,7 @@ from advisor.report.charts.charts import MOST_CROSSES, progress
 from advisor.report.charts.share_chart import limits_part
 from advisor.report.charts.tradeoff_chart import front_of, points_of, tradeoff
 from advisor.report.effects import FEWEST_TRIALS, importance, measured_trials, slices
-from advisor.report.effects_page import ASSOCIATION, effects
+from advisor.report.pages.effects_page import ASSOCIATION, effects
 from advisor.result.document import Interval, ProfileSummary, ResultData, Trial
 
 

@@ -20,9 +20,9 @@ from result_builder import (
 
 from advisor.patching.patch import added_lines
 from advisor.report import files
-from advisor.report.findings_page import groups
 from advisor.report.next_step import commands
-from advisor.report.page import tiles
+from advisor.report.pages.findings_page import groups
+from advisor.report.pages.page import tiles
 from advisor.report.progress import progress_here
 from advisor.report.sarif import render_sarif
 from advisor.result import outlook, wording

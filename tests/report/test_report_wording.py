@@ -18,13 +18,13 @@ import pytest
 from result_builder import a_keep, a_ratio, a_recommendation, a_result, a_trial
 
 from advisor.advice.finding import Finding, State
-from advisor.report.findings_page import finding_row, rule_page
+from advisor.report.pages.findings_page import finding_row, rule_page
 from advisor.result import wording
 from advisor.result.attribution import advised
 from advisor.result.document import Recommendation, ResultData
 from advisor.result.words import CAUSES, STOPPED
 from advisor.rules import RULES
-from advisor.stages.result_findings import as_data
+from advisor.stages.diagnosing.result_findings import as_data
 from advisor.tuners.supervision.failures import Cause
 
 HERE = Path(__file__).parents[1]

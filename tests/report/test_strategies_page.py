@@ -24,7 +24,7 @@ from advisor.report import files
 from advisor.report.charts.loss_chart import curve_of, losses_beside, said
 from advisor.report.charts.rank_chart import bars_of
 from advisor.report.charts.scaling_chart import points_of
-from advisor.report.strategies_page import (
+from advisor.report.pages.strategies_page import (
     MOST_CURVES,
     StrategiesPart,
     StrategyRow,

@@ -23,8 +23,8 @@ from result_builder import (
 )
 
 from advisor.base.errors import UsageError
-from advisor.report.compare_page import finding_lines, notes, render_markdown, rows, sentence
 from advisor.report.markdown import MOST_BYTES
+from advisor.report.pages.compare_page import finding_lines, notes, render_markdown, rows, sentence
 from advisor.result.compare import ComparisonData, Given, Pair, compare
 from advisor.result.document import Baseline, Interval, OverProcesses, ProfileData, ResultData
 from advisor.result.header import Target

@@ -8,9 +8,10 @@ from check_builder import a_check
 from html_tree import parse_fragment, text_of, visible
 from result_builder import a_keep, a_ratio, a_result, a_trial, an_interval, some_trials
 
-from advisor.report import check_page, compare_page, files
+from advisor.report import files
 from advisor.report.charts.charts import progress
 from advisor.report.next_step import next_step
+from advisor.report.pages import check_page, compare_page
 from advisor.result import wording
 from advisor.result.check import Checked
 from advisor.result.compare import Given, compare

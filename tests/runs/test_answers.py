@@ -17,7 +17,7 @@ from advisor.base.errors import UsageError
 from advisor.base.settings import Settings, TargetRequest
 from advisor.base.signals import StopRequests
 from advisor.cli.commands.check import show
-from advisor.report.check_page import render_markdown, render_text
+from advisor.report.pages.check_page import render_markdown, render_text
 from advisor.result.artefact import Artefact
 from advisor.result.check import Answers, Checked
 from advisor.result.document import Adopted, ResultData

@@ -13,9 +13,9 @@ from result_builder import HOSTILE, PLAIN, a_profile_result, a_rate, a_result, a
 
 from advisor.base.errors import TargetError, UsageError
 from advisor.base.settings import Settings, TargetRequest
-from advisor.report.check_page import render_markdown, render_text, write_check
 from advisor.report.files import write_report
 from advisor.report.folder import check_folder
+from advisor.report.pages.check_page import render_markdown, render_text, write_check
 from advisor.result.check import CheckData, Checked, Resetting
 from advisor.result.comparability import other_request
 from advisor.result.document import Baseline, Interval, OverProcesses, Rate

@@ -8,7 +8,7 @@ import pytest
 from trace_builder import Event, a_function, a_launch, a_step, an_annotation, an_operator
 
 from advisor.base.errors import UsageError
-from advisor.report.trace_comparison_page import lines_of, render_markdown, sentence, tables_of
+from advisor.report.pages.trace_comparison_page import lines_of, render_markdown, sentence, tables_of
 from advisor.result.trace_comparison import Difference, TraceComparison
 from advisor.runs.compare_traces import compare_traces
 

@@ -10,7 +10,7 @@ from result_builder import a_ratio
 
 from advisor.base.errors import UsageError
 from advisor.patching.applying import make_patch
-from advisor.report.apply_page import sentence
+from advisor.report.pages.apply_page import sentence
 from advisor.result.apply import Verification
 from advisor.result.document import Value
 from advisor.runs.verify import ORIGINAL, PATCHED, MemoryPrograms, Programs, judged, refuse_promise

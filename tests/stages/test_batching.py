@@ -18,10 +18,10 @@ from advisor.stages.batch_size import Batches
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.larger_batch import BatchAdvice, Batching, expected_s
 from advisor.tuners.comparing import gate
-from advisor.tuners.comparing.batch_throughput import Measured
+from advisor.tuners.comparing.batches.batch_throughput import Measured
+from advisor.tuners.comparing.batches.goodput import NoiseScale
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.gate import Learning
-from advisor.tuners.comparing.goodput import NoiseScale
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.space.configuration import Configuration

@@ -21,7 +21,7 @@ from advisor.result.document import Ceiling as CeilingData
 from advisor.result.document import Finding as FindingData
 from advisor.result.document import Interval, Place, schema
 from advisor.rules import RULES
-from advisor.stages.result_findings import (
+from advisor.stages.diagnosing.result_findings import (
     MOST_OPERATORS,
     as_data,
     epoch_s,

@@ -14,7 +14,7 @@ from advisor.result.document import PlannedRun
 from advisor.stages.assemble import _planned
 from advisor.stages.batch_size import Batches
 from advisor.stages.planned import planned_run
-from advisor.tuners.comparing.goodput import NoiseScale
+from advisor.tuners.comparing.batches.goodput import NoiseScale
 from advisor.tuners.knob import Value
 
 GAIN = {"estimate": 2.0, "low": 1.6, "high": 2.5}

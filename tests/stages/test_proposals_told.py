@@ -10,7 +10,7 @@ from advisor.stages.assemble import _proposals
 from advisor.stages.batch_size import Batches
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.larger_batch import BatchAdvice
-from advisor.tuners.comparing.batch_throughput import Measured
+from advisor.tuners.comparing.batches.batch_throughput import Measured
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.space.configuration import Configuration
 

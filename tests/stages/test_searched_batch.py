@@ -11,8 +11,8 @@ from test_batching import KEPT, LARGE_NOISE, PROFILE, Machine, a_run, a_space, a
 from advisor.result.document import Trial
 from advisor.stages import batch_size as batches_module
 from advisor.stages.batch_size import Batches
+from advisor.tuners.comparing.batches.goodput import NoiseScale
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.goodput import NoiseScale
 from advisor.tuners.space.configuration import Configuration
 
 

@@ -14,8 +14,8 @@ from advisor.stages.assemble import _proposals
 from advisor.stages.batch_size import Batches
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.tried_batches import tried_batches
+from advisor.tuners.comparing.batches.goodput import NoiseScale
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.goodput import NoiseScale
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 

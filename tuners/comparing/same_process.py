@@ -18,7 +18,13 @@ from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.launching.rank_group import RankGroup, Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, ReleaseState, StateKept
+from advisor.tuners.trial.numerics.numerics_messages import (
+    KeepState,
+    Relearn,
+    Relearned,
+    ReleaseState,
+    StateKept,
+)
 
 PROOFS = 3  # runs of the program as it is, of which two in a row must agree
 OUTSIDE = frozenset({"epoch", "save"})  # flags of steps that are no part of a window

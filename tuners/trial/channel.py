@@ -41,7 +41,13 @@ from advisor.tuners.trial.messages import (
     TellFacts,
     TrialOutcome,
 )
-from advisor.tuners.trial.numerics_messages import KeepState, Relearn, Relearned, ReleaseState, StateKept
+from advisor.tuners.trial.numerics.numerics_messages import (
+    KeepState,
+    Relearn,
+    Relearned,
+    ReleaseState,
+    StateKept,
+)
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 ANY = (

@@ -45,7 +45,7 @@ class OutputsTaken(Message, frozen=True):
     """Outputs were left.
 
     Attributes:
-        path: Where (``tuners/trial/kept_outputs.py`` reads it).
+        path: Where (``tuners/trial/numerics/kept_outputs.py`` reads it).
         count: Of how many samples.
         available: How many the part has; ``None`` of a script.
         scored: The user's metric has scored each.

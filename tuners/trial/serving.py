@@ -9,8 +9,8 @@ from typing import Any
 
 from advisor.profiles.events import Run
 from advisor.profiles.hooks.step.marked import request
-from advisor.tuners.trial.kept_outputs import KeptOutputs, digest
 from advisor.tuners.trial.loop import device_of, moved
+from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs, digest
 from advisor.tuners.trial.served_messages import OutputsTaken, TakeOutputs
 from advisor.workloads.gathering import (
     Gatherer,

@@ -42,7 +42,6 @@ from advisor.tuners.place import HERE
 from advisor.tuners.strategies import STRATEGIES
 from advisor.tuners.strategy import Strategy
 from advisor.tuners.supervision.failures import Failure, describe, describe_ours, would_change
-from advisor.tuners.trial import nudge
 from advisor.tuners.trial.channel import Channel, ChannelClosed
 from advisor.tuners.trial.messages import (
     Compiled,
@@ -59,9 +58,10 @@ from advisor.tuners.trial.messages import (
     TellFacts,
     TrialOutcome,
 )
-from advisor.tuners.trial.numerics_messages import KeepState, Relearn, ReleaseState
-from advisor.tuners.trial.outputs_task import InputsTask, OutputsTask, asked_again
-from advisor.tuners.trial.relearning import Relearning
+from advisor.tuners.trial.numerics import nudge
+from advisor.tuners.trial.numerics.numerics_messages import KeepState, Relearn, ReleaseState
+from advisor.tuners.trial.numerics.outputs_task import InputsTask, OutputsTask, asked_again
+from advisor.tuners.trial.numerics.relearning import Relearning
 from advisor.tuners.trial.served_messages import TakeInputs, TakeOutputs
 from advisor.tuners.trial.slot import SlotTask, cuda_in_use
 from advisor.tuners.trial.spec import Guard, TrialSpec

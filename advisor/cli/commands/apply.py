@@ -96,7 +96,7 @@ def command(
 
 def show(data: ApplyData, format: Format) -> int:
     """Print what was done; the exit code."""
-    from advisor.report.apply_page import render_text
+    from advisor.report.pages.apply_page import render_text
 
     write(data.to_json() if format == "json" else render_text(data))
     return 0 if data.verification is None or data.verification.holds else 1

@@ -156,7 +156,7 @@ def show(result: CheckData, folder: Path | None, format: Format, *, annotate: bo
         format: ``text``, ``json`` or ``md``.
         annotate: Also tell GitHub Actions what got worse.
     """
-    from advisor.report.check_page import render_markdown, render_text, write_check
+    from advisor.report.pages.check_page import render_markdown, render_text, write_check
 
     written = [] if folder is None else write_check(result, folder)
     match format:

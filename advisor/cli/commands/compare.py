@@ -68,7 +68,7 @@ def command(
 
 
 def _compare_traces(names: Sequence[str], format: str) -> None:
-    from advisor.report.trace_comparison_page import render_markdown
+    from advisor.report.pages.trace_comparison_page import render_markdown
     from advisor.runs.compare_traces import compare_traces
 
     comparison = compare_traces(*map(Path, names))
@@ -80,13 +80,13 @@ def _compare_traces(names: Sequence[str], format: str) -> None:
         case "text":
             write(_text_of_traces(comparison))
         case "html":
-            from advisor.report.comparison_html import html_of_traces
+            from advisor.report.pages.comparison_html import html_of_traces
 
             write(html_of_traces(comparison))
 
 
 def _compare_results(names: Sequence[str], storage: str | None, format: str, problems: Problems) -> None:
-    from advisor.report.compare_page import render_markdown
+    from advisor.report.pages.compare_page import render_markdown
     from advisor.result.compare import Given, compare
 
     found = []
@@ -111,7 +111,7 @@ def _compare_results(names: Sequence[str], storage: str | None, format: str, pro
         case "text":
             write(_text(comparison))
         case "html":
-            from advisor.report.comparison_html import html_of_results
+            from advisor.report.pages.comparison_html import html_of_results
 
             write(html_of_results(comparison))
 
@@ -125,8 +125,8 @@ def _require_two(names: Sequence[str]) -> None:
 
 
 def _text(comparison: "ComparisonData") -> str:
-    from advisor.report.compare_page import finding_lines, names, notes, rows, sentence
     from advisor.report.lines import wrapped
+    from advisor.report.pages.compare_page import finding_lines, names, notes, rows, sentence
 
     columns = width()
     head = [sentence(comparison), "", *names(comparison), *notes(comparison), ""]
@@ -136,7 +136,7 @@ def _text(comparison: "ComparisonData") -> str:
 
 def _text_of_traces(comparison: "TraceComparison") -> str:
     from advisor.report.lines import wrapped
-    from advisor.report.trace_comparison_page import lines_of, names, notes, sentence, tables_of
+    from advisor.report.pages.trace_comparison_page import lines_of, names, notes, sentence, tables_of
 
     columns = width()
     text = wrapped([sentence(comparison), "", *names(comparison), *notes(comparison)], columns)

@@ -16,7 +16,7 @@ from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
-from advisor.tuners.trial.kept_outputs import KeptOutputs, comparable
+from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs, comparable
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 MOST = 4000  # samples

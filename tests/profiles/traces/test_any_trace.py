@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trace_builder import DEVICE, Event, a_trace
 
-from advisor.profiles.traces.device_timeline import sync_points
+from advisor.profiles.traces.device.device_timeline import sync_points
+from advisor.profiles.traces.device.rank_times import ranks_of
 from advisor.profiles.traces.ops import phases_of_trace, window_of
-from advisor.profiles.traces.rank_times import ranks_of
 from advisor.profiles.traces.trace import CATEGORIES
 
 NAMES = (

@@ -12,7 +12,7 @@ from advisor.stages.confirming.numerics import Numerics
 from advisor.tuners.accuracy.acceptance import Acceptance
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.trial.kept_outputs import KeptOutputs
+from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs
 
 PRESENT = Configuration({"runtime": "torch", "spinning": "off", "layout": "rows"})
 NAMES = [str(place) for place in range(9)]

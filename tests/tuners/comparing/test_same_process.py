@@ -244,7 +244,7 @@ def test_a_loop_that_evaluates_within_every_window_is_not_compared_in_one_proces
 
 
 def test_without_room_for_a_copy_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.tuners.trial.relearning.free_host_bytes", lambda: 1000)
+    monkeypatch.setattr("advisor.tuners.trial.numerics.relearning.free_host_bytes", lambda: 1000)
     with looping(training(mlp, sgd, (6,))) as session, pytest.raises(CannotRepeat, match="MiB of memory"):
         SameProcess(session, PRESENT, STEPS).reference()
 

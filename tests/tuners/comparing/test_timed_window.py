@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.profiles.hooks.recorder import Plan
-from advisor.stages.diagnosis import Diagnosis, usual_s
+from advisor.stages.diagnosing.diagnosis import Diagnosis, usual_s
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.trial.look_messages import Record, Recorded

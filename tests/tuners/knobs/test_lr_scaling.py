@@ -7,7 +7,7 @@ from builders import a_loader, a_profile, an_optimizer
 
 from advisor.profiles.events import Run
 from advisor.profiles.facts.profile import Profile, RunFacts
-from advisor.tuners.comparing.goodput import efficiency
+from advisor.tuners.comparing.batches.goodput import efficiency
 from advisor.tuners.knob import AnyKnob, Refused
 from advisor.tuners.knobs.batch_size import BatchSize
 from advisor.tuners.knobs.lr_scaling import LrScaling

@@ -10,7 +10,7 @@ from advisor.profiles.events import Run
 from advisor.profiles.hooks.step.clock import Clock, Step
 from advisor.profiles.hooks.watch import Watch
 from advisor.profiles.traces.reading import read_trace
-from advisor.stages.watched import phases_of_recorded
+from advisor.stages.diagnosing.watched import phases_of_recorded
 from advisor.tuners.trial.look_messages import Recorded
 from advisor.tuners.trial.tasks import Recording
 

@@ -11,7 +11,7 @@ from advisor.profiles.events import Config
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.supervision.failures import TrialFailed
-from advisor.tuners.trial.kept_outputs import KeptOutputs, digest, plain
+from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs, digest, plain
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, Part, TakeInputs, TakeOutputs
 from advisor.tuners.trial.spec import Target
 

@@ -12,7 +12,7 @@ from advisor.profiles.events import Run
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.watch import Watch
-from advisor.stages.watched import unrecorded
+from advisor.stages.diagnosing.watched import unrecorded
 
 
 @pytest.fixture

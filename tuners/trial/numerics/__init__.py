@@ -1,0 +1,1 @@
+"""The numerics check in the child: its state kept, the same batches run again, outputs compared."""
