@@ -29,7 +29,6 @@ class Situation:
         among: The answer comes among so many first findings: 1, or 2 where two answers are right.
         planned: Steps of the whole training.
         ranks: Whether it is started by torchrun.
-        quick: Whether `make test` runs it live.
     """
 
     program: str
@@ -40,7 +39,6 @@ class Situation:
     among: int = 1
     planned: int = 1000
     ranks: bool = False
-    quick: bool = False
 
     @property
     def path(self) -> Path:
@@ -77,7 +75,6 @@ SITUATIONS = (
         says=(r"parametrized weight", r"parametrize\.cached\(\)"),
         place="self.turn(state)",
         never=(r"torch\.compile", r"nn\.RNN"),
-        quick=True,
     ),
     Situation(
         "bursts_of_workers",

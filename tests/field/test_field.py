@@ -1,7 +1,7 @@
 """Of situations from public reports the true cause is told first, and nothing that does not fit.
 
-`make test` judges recorded profiles of all of them, with the fault and without, and runs one live;
-`make planted` runs all of them live.
+`make test` judges recorded profiles of all of them, with the fault and without; `make planted` runs all of
+them live.
 """
 
 import json
@@ -50,13 +50,8 @@ def test_the_repaired_program_is_not_accused_of_it(situation: Situation) -> None
 
 @pytest.mark.alone
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "situation",
-    [
-        pytest.param(each, id=each.program, marks=[] if each.quick else pytest.mark.planted)
-        for each in SITUATIONS
-    ],
-)
+@pytest.mark.planted
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: each.program)
 def test_the_true_cause_is_told_first_when_it_is_run(situation: Situation, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where torchrun lies
     done = subprocess.run(
