@@ -17,9 +17,16 @@ from supervised import MARK, marked, until
 from warm import Warm
 from warm_trials import WarmSubprocess
 
+from advisor.cli import AVAILABLE
 from advisor.stages.device_lock import FOLDER_VARIABLE
 from advisor.tuners.launching import launch, zygote
 from advisor.tuners.search import asking
+
+LIGHT = (
+    *(f"advisor.cli.commands.{name}" for name in AVAILABLE),
+    "advisor.report.files",
+    "advisor.storage.store",
+)
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # a machine that does something else as well is slow, which is no fault
@@ -72,6 +79,20 @@ def warm(_warm_server: Warm) -> Iterator[Warm]:
     """Starts Python children that have torch and advisor loaded; they end with the test."""
     yield _warm_server
     _warm_server.end_children()
+
+
+@pytest.fixture(scope="session")
+def _light_server() -> Iterator[Warm]:
+    server = Warm(LIGHT)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def light(_light_server: Warm) -> Iterator[Warm]:
+    """Starts children that have the command line loaded, and nothing that is slow to load."""
+    yield _light_server
+    _light_server.end_children()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Python children without the start of Python: forked from one server that has torch and advisor loaded.
+"""Python children without the start of Python: forked from one server that has loaded what they import.
 
 A child is what ``python -m NAME``, ``python FILE`` or ``python -c CODE`` would be, apart from what is fixed
 when a process or its libraries start: the command line that other processes see, the environment as
@@ -100,8 +100,13 @@ def _text(file: IO[bytes]) -> str:
 
 @dataclass
 class Warm:
-    """The server, seen from the tests; started with the first child."""
+    """The server, seen from the tests; started with the first child.
 
+    Attributes:
+        loaded: Modules that it imports before it forks; by default torch and what measures.
+    """
+
+    loaded: Sequence[str] = LOADED
     _connection: socket.socket | None = None
     _process: "subprocess.Popen[bytes] | None" = None
     _children: list[Child] = field(default_factory=list)
@@ -176,7 +181,7 @@ class Warm:
 
             environment = {name: value for name, value in os.environ.items() if name != MARK}
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                [sys.executable, "-P", __file__, str(theirs.fileno()), *self.loaded],
                 pass_fds=[theirs.fileno()],
                 env={**environment, "OMP_NUM_THREADS": "1"},  # it outlives the test that needs it first
                 start_new_session=True,  # an interrupt of the tests is not one of every child
@@ -272,7 +277,7 @@ def _exit_code(end: BaseException) -> int:
 
 def main() -> None:
     """Entry of the server, and of what it forks."""
-    for name in LOADED:
+    for name in sys.argv[2:]:
         __import__(name)
     gc.freeze()  # children copy no page of what is loaded only because it was looked at
     job, descriptors = _serve(socket.socket(fileno=int(sys.argv[1])))

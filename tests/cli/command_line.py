@@ -5,14 +5,25 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from warm import Warm
 
 from advisor.cli import main
 from advisor.stages.device_lock import FOLDER_VARIABLE
 
 HEAVY = ("torch", "optuna", "scipy")
 LIBRARIES = ("Traceback", "pydantic", "sqlalchemy", "click.exceptions", "site-packages")
+
+
+LOADS = """
+import sys
+from advisor.cli import main
+code = main(sys.argv[1:])
+print("", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,15 @@ def say(capsys: pytest.CaptureFixture[str], *arguments: str) -> Said:
     code = main(arguments)
     written = capsys.readouterr()
     return Said(code, written.out, written.err)
+
+
+def loaded_by(light: Warm, *arguments: str, **options: Any) -> tuple[int, set[str]]:
+    """The exit code of ``advisor`` with these arguments, and all modules that are loaded at its end.
+
+    Whatever a command's own module imports is there from the beginning.
+    """
+    done = light.run("-c", LOADS, *arguments, **options)
+    return done.returncode, set(done.stderr.splitlines()[-1].split())
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:

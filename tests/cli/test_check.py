@@ -2,15 +2,14 @@
 
 import json
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from check_builder import a_check, a_failed_check
-from command_line import HEAVY, assert_told_once, contents, go_to, say
+from command_line import HEAVY, assert_told_once, contents, go_to, loaded_by, say
 from result_builder import a_profile_result, a_result
+from warm import Warm
 
 from advisor.cli.commands.check import show
 from advisor.cli.machine_checks import torch_build
@@ -138,10 +137,6 @@ def test_help_names_the_exit_code_of_a_failed_gate(capsys: pytest.CaptureFixture
     assert "1  the gate of `advisor check` failed" in said.out
 
 
-def test_a_usage_error_loads_nothing_heavy(here: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "advisor", "check", "train.py", *OTHER],
-        cwd=here, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert not {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()} & set(HEAVY)
+def test_a_usage_error_loads_nothing_heavy(here: Path, light: Warm) -> None:
+    code, loaded = loaded_by(light, "check", "train.py", *OTHER, cwd=here)
+    assert code == 2 and not loaded & set(HEAVY)

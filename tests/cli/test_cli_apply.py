@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from applied_builder import PROGRAM, a_change, a_result_for
-from command_line import HEAVY, assert_told_once, contents, go_to, say
+from command_line import HEAVY, assert_told_once, contents, go_to, loaded_by, say
 from result_builder import a_keep, a_profile_result, a_ratio, an_adopted
+from warm import Warm
 
 from advisor.cli.commands import apply
 from advisor.report.files import write_report
@@ -249,10 +249,6 @@ def test_help_names_the_exit_code_of_a_promise_that_is_not_kept(capsys: pytest.C
 
 
 @pytest.mark.parametrize("arguments", [("report",), ("report", "--write"), ("changed.json",)])
-def test_nothing_heavy_is_loaded(here: Path, arguments: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "advisor", "apply", *arguments],
-        cwd=here, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode in (0, 2), done.stderr
-    assert not {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()} & set(HEAVY)
+def test_nothing_heavy_is_loaded(here: Path, light: Warm, arguments: tuple[str, ...]) -> None:
+    code, loaded = loaded_by(light, "apply", *arguments, cwd=here)
+    assert code in (0, 2) and not loaded & set(HEAVY)

@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import re
-import resource
 import shutil
 import struct
 import subprocess
@@ -15,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from bad_inputs import TRAINING
-from command_line import HEAVY, contents, go_to, say
+from command_line import HEAVY, contents, go_to, loaded_by, say
 from result_builder import a_keep, a_profile_result, a_result
+from warm import Warm
 
 from advisor.cli import AVAILABLE, SHORT_HELP, Commands, main
 from advisor.report.files import write_report
@@ -50,10 +50,6 @@ def here(
     return tmp_path
 
 
-def run(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
-
-
 LIGHT = {
     "": 2, "--help": 0, "--version": 0, "knobs": 0, "knobs amp": 0, "rules": 0, "rules input_bound": 0,
     "studies": 0,
@@ -66,20 +62,16 @@ LIGHT = {
 
 
 @pytest.mark.parametrize("words", LIGHT, ids=[words or "nothing" for words in LIGHT])
-def test_what_only_answers_loads_neither_torch_nor_optuna_nor_scipy(words: str) -> None:
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = run("-X", "importtime", "-m", "advisor", *words.split())
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - spent
-    assert done.returncode == LIGHT[words], done.stderr[-2000:]
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    imported = {line.rpartition("|")[2].strip() for line in lines}
-    assert "advisor.cli" in imported
-    assert not imported & set(HEAVY)
-    assert spent < 10.0  # of processor time; well below a second on a quiet machine
+def test_what_only_answers_loads_neither_torch_nor_optuna_nor_scipy(light: Warm, words: str) -> None:
+    code, loaded = loaded_by(light, *words.split())
+    assert code == LIGHT[words]
+    assert "advisor.cli" in loaded
+    assert not loaded & set(HEAVY)
 
 
 def test_help_imports_no_command() -> None:
-    done = run("-X", "importtime", "-m", "advisor", "--help")
+    words = [sys.executable, "-X", "importtime", "-m", "advisor", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert not [
         name
@@ -132,9 +124,9 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize("words", DRY.values(), ids=DRY)
-def test_a_dry_run_starts_writes_and_asks_nothing(here: Path, words: tuple[str, ...]) -> None:
+def test_a_dry_run_starts_writes_and_asks_nothing(here: Path, light: Warm, words: tuple[str, ...]) -> None:
     before = contents(here)
-    done = run("-B", "-c", AUDITED, *words)
+    done = light.run("-c", AUDITED, *words)
     assert done.returncode == 0, done.stderr
     assert done.stderr.strip() == ""
     assert contents(here) == before
@@ -158,11 +150,7 @@ def test_a_dry_run_says_what_is_tried_started_and_written(capsys: pytest.Capture
     assert only["dry_run"]["not_tried"]["num_workers"] == "not named by --knob"
 
 
-PIPED = {
-    "knobs": "knobs --format json", "rules": "rules --format json", "report": "report train --format json",
-    "page": "report old --format html", "studies": "studies", "compare": "compare old keep.json",
-    "help": "tune --help",
-}  # fmt: skip
+PIPED = {"rules": "rules --format json", "page": "report old --format html", "help": "tune --help"}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash for pipefail")
@@ -180,7 +168,18 @@ def test_work_goes_on_when_nobody_reads_it(here: Path) -> None:
     assert (here / "again" / "report.html").stat().st_size > 1000
 
 
-def on_a_terminal(columns: int, *words: str, **variables: str) -> str:
+ON_IT = """
+import os, sys
+terminal = int(sys.argv.pop())
+for place in range(3):
+    os.dup2(terminal, place)
+sys.stdout, sys.stderr = (os.fdopen(place, "w", buffering=1, closefd=False) for place in (1, 2))
+from advisor.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def on_a_terminal(light: Warm, columns: int, *words: str, **variables: str) -> str:
     """What a command shows on a terminal of that width, both streams together."""
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -189,18 +188,16 @@ def on_a_terminal(columns: int, *words: str, **variables: str) -> str:
         for name, value in os.environ.items()
         if name not in ("NO_COLOR", "COLUMNS", "FORCE_COLOR")
     }
-    with subprocess.Popen(
-        [sys.executable, "-m", "advisor", *words], stdin=terminal, stdout=terminal, stderr=terminal,
-        env=kept | {"TERM": "xterm-256color"} | variables,
-    ) as process:  # fmt: skip
-        os.close(terminal)
-        shown = b""
-        try:
-            while part := os.read(controller, 65536):
-                shown += part
-        except OSError:  # the other end is closed
-            pass
-        process.wait(60)
+    environment = kept | {"TERM": "xterm-256color"} | variables
+    child = light.start("-c", ON_IT, *words, env=environment, passes=[terminal])
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(controller, 65536):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    child.wait(60)
     os.close(controller)
     return shown.decode().replace("\r\n", "\n")
 
@@ -217,9 +214,9 @@ def on_a_terminal(columns: int, *words: str, **variables: str) -> str:
     ids=["terminal", "NO_COLOR", "dumb", "--no-color", "both"],
 )
 def test_colour_is_used_on_a_terminal_that_wants_it(
-    words: tuple[str, ...], variables: dict[str, str], coloured: bool
+    light: Warm, words: tuple[str, ...], variables: dict[str, str], coloured: bool
 ) -> None:
-    shown = on_a_terminal(80, *words, **variables)
+    shown = on_a_terminal(light, 80, *words, **variables)
     assert ("\x1b[1;31merror:" in shown) == coloured
     assert ("\x1b" in shown) == coloured
     assert "error:" in shown and "Missing argument 'TARGET'." in shown
@@ -229,8 +226,8 @@ def test_colour_is_used_on_a_terminal_that_wants_it(
 @pytest.mark.parametrize(
     "words", [("studies",), ("compare", "old", "keep.json"), ("knobs",), ("rules",)], ids=lambda w: w[0]
 )
-def test_text_fits_the_terminal(columns: int, words: tuple[str, ...]) -> None:
-    lines = on_a_terminal(columns, *words).splitlines()
+def test_text_fits_the_terminal(light: Warm, columns: int, words: tuple[str, ...]) -> None:
+    lines = on_a_terminal(light, columns, *words).splitlines()
     assert len(lines) > 1
     longest = max(lines, key=len)
     # a single word that is longer, such as a path or the name of a rule, is kept whole

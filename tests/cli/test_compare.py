@@ -1,14 +1,13 @@
 """What ``advisor compare`` takes, prints and refuses."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from builders import a_machine
-from command_line import HEAVY, assert_told_once, contents, go_to, say
+from command_line import HEAVY, assert_told_once, contents, go_to, loaded_by, say
 from result_builder import MACHINE, a_keep, a_profile_result, a_result
+from warm import Warm
 
 from advisor.report.files import write_report
 from advisor.storage.contract import study_contract
@@ -118,11 +117,6 @@ def test_both_wrong_names_are_told_at_once(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("format", ["text", "json", "md", "html"])
-def test_nothing_heavy_is_loaded(here: Path, format: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "advisor", "compare", "train", "new.json",
-         "--format", format],
-        cwd=here, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert not {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()} & set(HEAVY)
+def test_nothing_heavy_is_loaded(here: Path, light: Warm, format: str) -> None:
+    code, loaded = loaded_by(light, "compare", "train", "new.json", "--format", format, cwd=here)
+    assert code == 0 and not loaded & set(HEAVY)

@@ -2,13 +2,12 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from command_line import HEAVY, go_to, say
+from command_line import HEAVY, go_to, loaded_by, say
 from result_builder import a_result
+from warm import Warm
 
 GPU = Path(__file__).parents[1] / "profiles" / "traces" / "gpu"
 H100 = str(GPU / "h100_gaunernst_bert-small-uncased__1016001.json.gz")
@@ -66,13 +65,9 @@ def test_what_cannot_be_compared_is_refused(
     assert said.blocks == 1 and "Traceback" not in said.err
 
 
-def test_nothing_heavy_is_loaded(here: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "advisor", "compare", H100, MI300],
-        cwd=here, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert not {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()} & set(HEAVY)
+def test_nothing_heavy_is_loaded(here: Path, light: Warm) -> None:
+    code, loaded = loaded_by(light, "compare", H100, MI300, cwd=here)
+    assert code == 0 and not loaded & set(HEAVY)
 
 
 def test_the_page_needs_nothing_else_and_escapes_names(
