@@ -60,9 +60,8 @@ def test_a_tuner_killed_during_a_trial_leaves_it_to_be_run_once_more(toy: Toy) -
     killed_once(toy)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.faults)]
-)
+@pytest.mark.faults
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_tuner_asked_to_stop_says_how_to_go_on_and_leaves_nothing_running(
     number: signal.Signals, code: int, toy: Toy
 ) -> None:

@@ -31,6 +31,7 @@ def result(toy: Toy) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.faults
 def test_where_every_candidate_lacks_memory_nothing_is_recommended(toy: Toy) -> None:
     toy.knobs, toy.environment = ALLOCATOR, {CANDIDATES: "oom_device"}
     code, said = toy.run()

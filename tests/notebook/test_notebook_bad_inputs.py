@@ -92,8 +92,8 @@ class Undefined(nn.Module):
         return output.sum() * self.value
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("value", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_no_number_from_the_first_step_on_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match=r"step must return one finite scalar .*, got -?(nan|inf)") as caught:
         advisor.tune(**given(loss=Undefined(value), budget="60s"))
@@ -162,14 +162,11 @@ def _detached(model: Any, batch: Any) -> Any:
     return model(batch[0]).sum().detach()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "kind", "told"),
     [
-        pytest.param(
-            {"step": _detached}, ValueError, "step must return .* got one without a graph",
-            marks=pytest.mark.long,
-        ),
+        ({"step": _detached}, ValueError, "step must return .* got one without a graph"),
         ({"model": nn.Linear(9, 2)}, RuntimeError, "the baseline step fails: RuntimeError: mat1 and mat2"),
     ],
 )  # fmt: skip

@@ -152,6 +152,7 @@ def test_a_module_is_tuned_from_the_second_epoch_on(tmp_path: Path) -> None:
     assert found["speedup"]["low"] > 4  # nearly all of a step is reading
 
 
+@pytest.mark.long
 def test_a_workload_whose_tuner_was_killed_leaves_no_process_and_is_resumed(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORKLOAD.replace("WORKERS", "2"))
     command = ["tune", "work.py", "--knob", "gc_freeze", "--knob", "placebo", "--fix", "num_workers=1",

@@ -147,7 +147,9 @@ def test_each_set_of_cpus_and_each_gpu_has_a_lock_of_its_own() -> None:
         assert is_free("GPU-bb") and is_free("CPUs 0-1")
 
 
-@pytest.mark.parametrize("kind", ["script", pytest.param("workload", marks=pytest.mark.long), "exec"])
+@pytest.mark.parametrize(
+    "kind", ["script", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("workload", "exec"))]
+)
 def test_what_a_killed_tuner_left_running_keeps_the_device(
     kind: str, tmp_path: Path, no_process_remains: str, device_locks: Path
 ) -> None:

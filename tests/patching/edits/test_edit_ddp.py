@@ -79,6 +79,7 @@ def test_the_program_is_divided_or_the_reason_is_given(case: Case) -> None:
     check(EDIT, case, strategy=("single", "ddp"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_edited_program_trains_under_torchrun_as_it_did_alone(tmp_path: Path, warm: Warm) -> None:
     program = PLAIN.replace("import torch\n", "import torch\ntorch.manual_seed(0)\n", 1)

@@ -160,6 +160,7 @@ def test_a_python_that_cannot_load_the_tuner_says_so(tmp_path: Path) -> None:
     assert "cannot load advisor: " in raised.value.failure.message
 
 
+@pytest.mark.long
 def test_of_several_machines_the_ranks_of_this_one_are_measured(tmp_path: Path) -> None:
     a_program(tmp_path, "pass  # as one of two machines would run it")
     (tmp_path / "train.py").write_text((tmp_path / "train.py").read_text().replace('"RANK" in', '"NONE" in'))
@@ -174,8 +175,8 @@ def test_of_several_machines_the_ranks_of_this_one_are_measured(tmp_path: Path) 
         assert group.stop().state == "stopped"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("starts", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("starts", [1, 3])
 def test_a_port_that_is_taken_is_another_one_at_the_next_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: int
 ) -> None:

@@ -41,7 +41,7 @@ LEAVES_A_CHILD = """
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(a_script, id="script"),
+        pytest.param(a_script, id="script", marks=pytest.mark.long),
         pytest.param(a_workload, id="forked", marks=pytest.mark.long),
         pytest.param(partial(a_workload, workers=2), id="forked with workers"),
     ],

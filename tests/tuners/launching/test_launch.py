@@ -232,7 +232,7 @@ def test_a_refused_knob_is_told_with_its_reason(tmp_path: Path) -> None:
         session.kill()
 
 
-@pytest.mark.parametrize("make", [a_script, a_workload])
+@pytest.mark.parametrize("make", [a_script, pytest.param(a_workload, marks=pytest.mark.long)])
 def test_a_setting_of_the_environment_reaches_every_process_that_has_it(
     make: Make, tmp_path: Path, warm: Warm, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_rank_on_another_machine_is_measured_with_those_of_this_one(tmp_path: 
     until(lambda: not left_over(tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_rank_on_another_machine_that_is_killed_ends_the_others_and_is_named(tmp_path: Path) -> None:
     a_program(tmp_path)

@@ -278,6 +278,7 @@ def test_several_buckets_are_under_way_at_once(hook: str, tmp_path: Path) -> Non
         assert_same_numbers(ranks, alone(wide, tmp_path, 5))
 
 
+@pytest.mark.long
 def test_three_ranks_learn_the_same_and_compress_alike(tmp_path: Path) -> None:
     ranks = run_ranks("ddp", in_thirds, tmp_path, steps=STEPS, workers=3, limit_s=60)
     assert_same_numbers(ranks, alone(in_thirds, tmp_path))

@@ -69,7 +69,9 @@ def clipped_by_shards() -> Workload:
     return clipped_and_accumulated()
 
 
-@pytest.mark.parametrize("workload", [clipped_and_accumulated, clipped_by_shards])
+@pytest.mark.parametrize(
+    "workload", [clipped_and_accumulated, pytest.param(clipped_by_shards, marks=pytest.mark.long)]
+)
 def test_accumulation_and_clipping_give_the_same(workload: Callable[[], Workload], tmp_path: Path) -> None:
     (alone,) = run_ranks("single", clipped_and_accumulated, tmp_path / "single", workers=1, steps=STEPS)
     assert_alike(run_ranks("fsdp", workload, tmp_path, steps=STEPS, config={"fsdp_wrap": "blocks"}), alone)

@@ -140,6 +140,7 @@ def classifying_unevenly() -> Workload:
     return classifying(loss=slow_second)
 
 
+@pytest.mark.long
 def test_without_waiting_gradients_are_stale_and_it_converges(tmp_path: Path) -> None:
     config = {"staleness": "unbounded"}
     told = run_ranks(STRATEGY, classifying_unevenly, tmp_path, steps=100, servers=1, config=config)

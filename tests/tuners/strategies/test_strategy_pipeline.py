@@ -107,6 +107,7 @@ def test_three_stages_do_too(tmp_path: Path, single: Told) -> None:
     assert_alike(told, single, [PARTS] * STEPS)
 
 
+@pytest.mark.long
 def test_momentum_gives_the_same(tmp_path: Path) -> None:
     (alone,) = run_ranks("single", mlp_with_momentum, tmp_path / "single", workers=1, steps=STEPS)
     assert_alike(run_ranks("pipeline", mlp_with_momentum, tmp_path, steps=STEPS), alone, [PARTS] * STEPS)

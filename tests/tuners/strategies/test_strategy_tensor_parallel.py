@@ -100,6 +100,7 @@ def test_every_rank_learns_what_one_process_does(tmp_path: Path, single: Told) -
     assert_alike(run_ranks("tensor_parallel", mlp, tmp_path, steps=STEPS), single)
 
 
+@pytest.mark.long
 def test_heads_and_feed_forward_layers_of_an_encoder_are_divided(tmp_path: Path) -> None:
     (alone,) = run_ranks("single", encoder, tmp_path / "single", workers=1, steps=STEPS)
     told = run_ranks("tensor_parallel", encoder, tmp_path, steps=STEPS)
