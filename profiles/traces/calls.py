@@ -145,7 +145,7 @@ class Calls:
         """Of operators, on the host, less the profiler's own cost; zero for others."""
         return _self_us(self.trace.duration_us[self.host.rows], self.op, self.owner, self.cost.us)
 
-    @property
+    @cached_property
     def kernel_us(self) -> Times:
         """Device time that each operator launched itself."""
         owned = self.kernel_owner >= 0

@@ -1,11 +1,15 @@
 """Arithmetic on sets of time intervals: their union, and how much of others it covers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Times = NDArray[np.float64]
+
+PIECE = 1 << 15
+"""Intervals of a large trace are looked at so many at a time where each needs a dozen numbers meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Union:
     def gaps(self) -> "Union":
         """What lies between its intervals."""
         return Union(self.end[:-1], self.begin[1:])
+
+    def pieces(self, most: int = PIECE) -> Iterator["Union"]:
+        """Its intervals in order, so many at a time; nothing where there is none."""
+        for first in range(0, len(self.begin), most):
+            yield Union(self.begin[first : first + most], self.end[first : first + most])
 
 
 def union(begin: Times, end: Times, reach: float = 0.0) -> Union:

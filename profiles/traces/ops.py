@@ -77,6 +77,7 @@ def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | No
             events_per_step=0.0, compute_ms=0.0, with_shapes=False,
             notes=(*trace.notes, "no operator of the host was recorded"),
         )  # fmt: skip
+    device = device_facts(calls)  # first: what it needs for a while is most of an analysis' memory
     within = calls.step >= 0
     ops, again = calls.op & within, recomputed(calls)
     computing = ops & np.isin(calls.phase, COMPUTE) & ~calls.exchanging
@@ -100,7 +101,7 @@ def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | No
         cast_ms=_ms(calls, casts(calls)),
         zero_ms=_ms(calls, clears(calls)),
         single_tensor_updates=_single_tensor_updates(calls),
-        device=device_facts(calls),
+        device=device,
         loader=_loader(calls),
         work=flops_by_type(calls, again),
         wrapped=any(name.startswith(WRAPPERS) for name in _ranges(calls)),

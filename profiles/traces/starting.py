@@ -2,8 +2,10 @@
 
 import re
 
+import numpy as np
+
 from advisor.profiles.traces.calls import WAITING, Calls
-from advisor.profiles.traces.nesting import Flags
+from advisor.profiles.traces.nesting import Ints
 
 LONG_US = 1000.0
 """A launch takes some 5 us and an allocation by the driver some 100 us; what takes this long loads code,
@@ -12,10 +14,12 @@ opens the device or gets memory from the system (0.1 s to 30 s in first steps of
 COPYING = re.compile(r"Memcpy|Memset|Memory(Copy|Fill)", re.IGNORECASE)
 
 
-def starting(calls: Calls) -> Flags:
-    """Which events are such calls. Copies and waits for the device are none, however long they take."""
-    runtime = calls.trace.of("cuda_runtime", "cuda_driver")[calls.host.rows]
-    long = calls.end_us - calls.begin_us >= LONG_US
-    other = calls.named(lambda name: WAITING.match(name) is not None or COPYING.search(name) is not None)
-    found: Flags = runtime & long & ~other
+def starting(calls: Calls) -> Ints:
+    """Positions of such calls. Copies and waits for the device are none, however long they take."""
+    trace = calls.trace
+    runtime = np.flatnonzero(trace.of("cuda_runtime", "cuda_driver")[calls.host.rows])
+    long = runtime[trace.duration_us[calls.host.rows[runtime]] >= LONG_US]
+    names = (trace.names[name] for name in calls.name[long].tolist())
+    other = [WAITING.match(name) is not None or COPYING.search(name) is not None for name in names]
+    found: Ints = long[~np.array(other, np.bool_)]
     return found

@@ -103,6 +103,14 @@ class Timeline:
         starts = starting(self.calls)
         return union(self.calls.begin_us[starts], self.calls.end_us[starts])
 
+    @cached_property
+    def loading(self) -> Union:
+        """When the training thread loaded data."""
+        calls = self.calls
+        loads = np.flatnonzero(calls.named(lambda name: name.startswith(LOADING)))
+        loads = loads[calls.thread[loads] == calls.steps.thread]
+        return union(calls.begin_us[loads], calls.end_us[loads])
+
     def wait_before(self, gaps: Union) -> Ints:
         """For each gap the call that returned first in it, if it had begun to wait before it; else -1."""
         ends = self.calls.end_us[self.waits]
@@ -128,9 +136,7 @@ class Timeline:
         known = launch >= 0
         launched = calls.end_us[launch] - gaps.begin
         host = np.where(known & (launched > 0), np.minimum(launched + LATENCY_US, length), 0.0)
-        loads = calls.named(lambda name: name.startswith(LOADING)) & (calls.thread == calls.steps.thread)
-        loading = union(calls.begin_us[loads], calls.end_us[loads])
-        loaded = loading.covers(gaps.begin, gaps.end) > MOSTLY * length
+        loaded = self.loading.covers(gaps.begin, gaps.end) > MOSTLY * length
         waited = ~loaded & (self.wait_before(gaps) >= 0)
         rest = ~loaded & ~waited
         left = np.where(rest, np.clip(self._step_end(following) - gaps.begin, 0.0, host), 0.0)
@@ -145,6 +151,14 @@ class Timeline:
             "device": np.where(known, length - host, 0.0),
             "other": np.where(known, 0.0, length),
         }
+
+    def idle_by_cause_us(self, gaps: Union) -> dict[str, float]:
+        """The same for all gaps together."""
+        spent = dict.fromkeys(CAUSES, 0.0)
+        for piece in gaps.pieces():
+            for cause, each in self.idle_us(piece).items():
+                spent[cause] += float(each.sum())
+        return spent
 
     def _step_end(self, following: Ints) -> Times:
         """Where these events are the first of their step, when the host's step before ended; else -inf."""

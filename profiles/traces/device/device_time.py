@@ -30,7 +30,7 @@ def device_time(timeline: Timeline) -> DeviceTime:
         exposed_communication_ms=per_step(working_us - computing_us),
         exposed_copies_ms=per_step(timeline.active.length - working_us),
         idle_ms=per_step(total_us - timeline.active.length),
-        idle=tuple((cause, per_step(float(spent.sum()))) for cause, spent in timeline.idle_us(gaps).items()),
+        idle=tuple((cause, per_step(us)) for cause, us in timeline.idle_by_cause_us(gaps).items()),
     )
 
 

@@ -59,7 +59,7 @@ def device_facts(calls: Calls) -> DeviceFacts | None:
         idle_share=gaps.length / length,
         kernels=len(kernels) / calls.steps.count,
         mean_kernel_us=float(kernels.mean()) if len(kernels) else 0.0,
-        launch_share=float(timeline.idle_us(gaps)["launch"].sum()) / length,
+        launch_share=timeline.idle_by_cause_us(gaps)["launch"] / length,
         short_kernels=_short_kernels(timeline),
         full_queue=_full_queue(timeline),
         layout_ms=calls.per_step_ms(_layout_us(timeline)),
@@ -97,15 +97,17 @@ def sync_points_of_calls(calls: Calls) -> tuple[SyncPoint, ...]:
     waits = np.union1d(timeline.waits, np.flatnonzero(freeing))
     unit = np.where(calls.host.nearest(calls.top)[waits] >= 0, calls.host.nearest(calls.top)[waits], waits)
     inward = calls.host.around(calls.kernel_owner[is_copy(calls, "h2d")])
-    wait_before = timeline.wait_before(timeline.gaps)
-    known = wait_before >= 0
-    waited_us = timeline.idle_us(timeline.gaps)["synchronization"]
-    idle = np.bincount(wait_before[known], waited_us[known], len(calls.host))
+    idle: dict[int, float] = defaultdict(float)
+    for gaps in timeline.gaps.pieces():
+        wait_before = timeline.wait_before(gaps)
+        waited_us = timeline.idle_us(gaps)["synchronization"]
+        for at in np.flatnonzero(wait_before >= 0).tolist():
+            idle[int(wait_before[at])] += float(waited_us[at])
     found: dict[tuple[str, Location | None, str], list[tuple[int, float, float]]] = defaultdict(list)
     for row, wait in zip(unit.tolist(), waits.tolist(), strict=True):
         if not inward[row]:
             key = _kind(calls, row, wait), calls.place(wait), _where(calls, wait)
-            found[key].append((row, float(calls.end_us[wait] - calls.begin_us[wait]), float(idle[wait])))
+            found[key].append((row, float(calls.end_us[wait] - calls.begin_us[wait]), idle[wait]))
     points = [
         SyncPoint(
             kind=kind,
@@ -169,7 +171,9 @@ def _fills(calls: Calls) -> tuple[int, float, Location | None]:
     if not same.any():
         return 0, 0.0, None
     moved, filled, length = moved[same], filled[same], calls.end_us - calls.begin_us
-    begun = calls.host.sum_up(np.where(starting(calls), length, 0.0))
+    starts, begun = starting(calls), np.zeros(len(length))
+    begun[starts] = length[starts]
+    begun = calls.host.sum_up(begun)
     spent = (length - begun)[moved] + (length - begun)[filled]
     return len(spent), float(spent.sum()), calls.place(int(moved[np.argmax(spent)]))
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -98,6 +99,7 @@ def kernels_ms(calls: Calls, chosen: Ints) -> tuple[tuple[str, float], ...]:
     return tuple((kind, calls.per_step_ms(us)) for kind, us in spent.items())
 
 
+@lru_cache(4096)  # dozens of patterns on names of up to a thousand letters, asked for each name several times
 def kind_of(kernel: str, operator: str = "", *, memset: bool = False, updating: bool = False) -> str:
     """What a kernel does.
 
@@ -138,5 +140,6 @@ def _by_kind(calls: Calls, chosen: Ints) -> Iterator[tuple[str, float]]:
         yield kind_of(kernel, name, memset=category[at] == MEMSET, updating=bool(updating[at])), us
 
 
+@lru_cache(4096)
 def _first(patterns: tuple[tuple[re.Pattern[str], str], ...], name: str) -> str | None:
     return next((kind for pattern, kind in patterns if pattern.search(name)), None)

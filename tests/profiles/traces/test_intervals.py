@@ -35,3 +35,12 @@ def test_gaps_lie_between_the_first_beginning_and_the_last_end() -> None:
 def test_intervals_within_reach_become_one() -> None:
     joined = union(np.array([0.0, 3.0, 9.0]), np.array([1.0, 4.0, 10.0]), reach=2.0)
     assert (joined.begin.tolist(), joined.end.tolist()) == ([0.0, 9.0], [4.0, 10.0])
+
+
+@given(PAIRS)
+def test_the_pieces_of_a_union_are_all_of_it_in_order(pairs: list[tuple[int, int]]) -> None:
+    whole = union(*_union_of(pairs))
+    pieces = list(whole.pieces(2))
+    assert [begin for each in pieces for begin in each.begin.tolist()] == whole.begin.tolist()
+    assert sum(each.length for each in pieces) == whole.length
+    assert all(0 < len(each.begin) <= 2 for each in pieces)
