@@ -40,8 +40,8 @@ class LineCalls:
 
     ``functions`` are those with the most time, ``calls`` all calls. Shares (0 to 1) are of the time of all
     calls in the line's ``phase`` (as in ``HotSpot``). ``repeated`` calls had the function and the arguments
-    of an earlier call, ``repeated_across`` of them of one in the step before, and none in this. ``turns``
-    is how often the line called the function that it called most, and ``chain`` how many of these calls the
+    of an earlier call, ``repeated_across`` of them of one in the step before, and none in this;
+    ``repeated_functions`` are those with the most time of them. ``turns`` is how often the line called the function that it called most, and ``chain`` how many of these calls the
     longest sequence holds in which each needs the result of the one before. ``weights`` counts the
     parameters that it used and that get gradients, ``frozen`` those that get none and were the same in the
     step before, ``listed`` the numbers of Python lists that it made tensors of.
@@ -64,6 +64,7 @@ class LineCalls:
     listed: int = 0
     graphed: bool = False
     parametrized: bool = False
+    repeated_functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

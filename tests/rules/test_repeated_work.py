@@ -34,6 +34,11 @@ def test_what_a_loop_computes_again_is_named_with_how_often() -> None:
     assert "in front of the loop" in finding.advice
 
 
+def test_a_line_is_not_told_by_what_it_computes_anew() -> None:
+    line = a_line(0.8, functions=("lstm", "zeros"), repeated_functions=("zeros",))
+    assert "`zeros`" in check(line).title and "lstm" not in check(line).title
+
+
 def test_what_is_called_twice_needs_no_loop() -> None:
     advice = check(a_line(0.5, calls=10, repeated=5)).advice
     assert "use it again" in advice and "loop" not in advice

@@ -27,6 +27,7 @@ STEPS = 2  # the first fills the table, the second is counted
 MOST_CALLS = 40_000  # of both together; beyond, nothing is said
 DIGESTED = 65_536  # elements up to which content is read
 SHOWN = 12  # lines told
+NAMED = 3  # functions of each
 LEAST_CALLS = 2  # of a line in a step, to be told for what depends on what
 RANDOM = re.compile(r"rand|drop|bernoulli|multinomial|normal(?!ize)|uniform|poisson|exponential|empty|rrelu")
 FOREIGN = ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")  # make tensors of what is none
@@ -225,6 +226,7 @@ class Tally:
         self.depth: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self.spent: dict[str, int] = {}
+        self.again: dict[str, int] = {}
         self.weights: set[int] = set()
         self.frozen: set[int] = set()
         self.listed = 0
@@ -240,17 +242,17 @@ class Tally:
         if computed is not None:
             self.repeated += 1
             self.repeated_ns += spent
+            self.again[name] = self.again.get(name, 0) + spent
             self.across += computed < step
 
     def facts(self, place: Location, phase: str, phase_ns: dict[str, int]) -> LineCalls:
         """As told."""
         whole = max(1, phase_ns.get(phase, 0))
         most = max(self.counts, key=lambda name: (self.depth[name], self.counts[name]))
-        named = sorted(self.spent, key=lambda name: -self.spent[name])
         return LineCalls(
             location=place,
             phase=phase,
-            functions=tuple(named[:3]),
+            functions=_longest(self.spent),
             calls=self.calls,
             share=self.ns / whole,
             repeated=self.repeated,
@@ -263,7 +265,12 @@ class Tally:
             listed=self.listed,
             graphed=self.graphed,
             parametrized=self.parametrized,
+            repeated_functions=_longest(self.again),
         )
+
+
+def _longest(spent: dict[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(spent, key=lambda name: -spent[name])[:NAMED])
 
 
 def _mode(lineage: Lineage) -> Any:

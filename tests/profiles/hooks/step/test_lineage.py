@@ -36,6 +36,14 @@ def test_the_same_function_of_the_same_values_is_repeated_work() -> None:
     assert 0 < line.repeated_share < line.share <= 1
 
 
+def test_what_a_line_repeats_is_told_from_what_else_it_calls() -> None:
+    def step() -> None:
+        sum(torch.matrix_exp(torch.randn(64, 64)) @ torch.ones(64, 64).tril() for _ in range(4))
+
+    repeated = followed(step)["matrix_exp"].repeated_functions
+    assert "matrix_exp" not in repeated and set(repeated) <= {"ones", "tril"}
+
+
 def test_what_is_made_anew_from_constants_is_repeated_from_step_to_step() -> None:
     line = followed(lambda: torch.ones(8, 8).triu().exp())["triu"]
     assert (line.repeated, line.repeated_across) == (3, 3)  # what it is made from, as well
