@@ -54,7 +54,11 @@ class RepeatedWork(Rule):
             return self.passed(said)
         worst = max(lines, key=lambda line: _share([line], phases))
         within = worst.repeated - worst.repeated_across
-        what = "a parametrized weight" if worst.parametrized else f"`{(worst.repeated_functions or worst.functions)[0]}`"
+        what = (
+            "a parametrized weight"
+            if worst.parametrized
+            else f"`{(worst.repeated_functions or worst.functions)[0]}`"
+        )
         return self.opportunity(
             f"{said}: {what}, {worst.repeated} of {worst.calls} calls a step at {worst.location}",
             self.timeline(share),

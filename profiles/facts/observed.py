@@ -35,16 +35,33 @@ class HotSpot:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """Results of one line of which at most half is read afterwards.
+
+    ``calls`` gave them; ``share`` (0 to 1) is the part of the time of all calls of the line's phase that went
+    into what is not read, and ``read`` the smallest part of one result that is. ``masked`` says whether zeros
+    erase the rest, in place of an index that leaves it out. ``functions`` are those with the most such time.
+    """
+
+    calls: int
+    share: float
+    read: float
+    functions: tuple[str, ...]
+    masked: bool = False
+
+
+@dataclass(frozen=True)
 class LineCalls:
     """What one line of the program has torch compute in a step, met by following its tensors.
 
     ``functions`` are those with the most time, ``calls`` all calls. Shares (0 to 1) are of the time of all
     calls in the line's ``phase`` (as in ``HotSpot``). ``repeated`` calls had the function and the arguments
     of an earlier call, ``repeated_across`` of them of one in the step before, and none in this;
-    ``repeated_functions`` are those with the most time of them. ``turns`` is how often the line called the function that it called most, and ``chain`` how many of these calls the
-    longest sequence holds in which each needs the result of the one before. ``weights`` counts the
-    parameters that it used and that get gradients, ``frozen`` those that get none and were the same in the
-    step before, ``listed`` the numbers of Python lists that it made tensors of.
+    ``repeated_functions`` are those with the most time of them. ``turns`` is how often the line called the
+    function that it called most, and ``chain`` how many of these calls the longest sequence holds in which
+    each needs the result of the one before. ``weights`` counts the parameters that it used and that get
+    gradients, ``frozen`` those that get none and were the same in the step before, ``listed`` the numbers of
+    Python lists that it made tensors of. ``unread`` is what of its results nothing reads.
     ``graphed`` says whether they record a graph, ``parametrized`` whether they are those of
     ``torch.nn.utils.parametrize``.
     """
@@ -65,6 +82,7 @@ class LineCalls:
     graphed: bool = False
     parametrized: bool = False
     repeated_functions: tuple[str, ...] = ()
+    unread: Unread | None = None
 
 
 @dataclass(frozen=True)

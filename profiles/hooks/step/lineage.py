@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.facts.observed import LineCalls, Location
+from advisor.profiles.facts.observed import LineCalls, Location, Unread
 from advisor.profiles.hooks.patches import Patch
 from advisor.profiles.hooks.step.clock import Clock
+from advisor.profiles.hooks.step.demand import Demand, Made
 from advisor.profiles.hooks.user_lines import user_location
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Lineage:
         self._deepest: dict[Site, int] = {}
         self._first: dict[int, tuple[int, int]] = {}  # step and value in which a frozen weight was met first
         self._tallies: dict[tuple[Location, str], Tally] = {}
+        self._demand = Demand()
         self._phase_ns: dict[str, int] = {}
         self._mode: Any = None
         self._patches = [Patch(torch, name, self._wrap) for name in ("from_numpy", "frombuffer")]
@@ -73,6 +75,7 @@ class Lineage:
         self._step += 1
         self._deepest.clear()
         self._tallies.clear()
+        self._demand.clear()
         self._phase_ns.clear()
 
     def stop(self) -> None:
@@ -88,6 +91,8 @@ class Lineage:
         """The lines of the last step with the most time, and those that computed anything again."""
         if self._calls > MOST_CALLS:
             return ()
+        for made, read in self._demand.unread():
+            self._tallies[made.site].unread(made, read)
         lines = [tally.facts(*at, self._phase_ns) for at, tally in self._tallies.items()]
         lines.sort(key=lambda line: -max(line.share, line.repeated_share))
         return tuple(lines[:SHOWN])
@@ -105,15 +110,19 @@ class Lineage:
         return result
 
     def _follow(self, function: Callable[..., Any], name: str, phase: str, args: Any, kwargs: Any) -> Any:
-        if self._clock.between_steps or phase in SKIPPED or self._calls > MOST_CALLS:
-            return function(*args, **kwargs)
         inputs = list(_tensors((args, kwargs.values())))
+        if self._clock.between_steps or phase in SKIPPED or self._calls > MOST_CALLS:
+            known = [(entry[2], each) for each in inputs if (entry := self._known.get(id(each)))]
+            result = function(*args, **kwargs)
+            self._demand.called(name, known, list(_tensors((result,))))
+            return result
         key = self._key(name, args, kwargs)
         depths = _deepest(self._entry(each)[3] for each in inputs)
         began = time.perf_counter_ns()
         result = function(*args, **kwargs)
         spent = time.perf_counter_ns() - began
         outputs = list(_tensors((result,)))
+        passed = self._demand.called(name, [(self._entry(each)[2], each) for each in inputs], outputs)
         if not outputs:
             return result
         if name in FOREIGN:
@@ -135,6 +144,8 @@ class Lineage:
             tally.frozen.update(id(each) for each in inputs if self._stays(each))
             tally.graphed |= any(output.requires_grad for output in outputs)
             tally.parametrized |= _under_parametrization()
+            if len(outputs) == 1:
+                self._demand.made(self._number((number, 0)), (place, phase), name, spent, outputs[0], passed)
         self._computed[number] = self._step
         for at, output in enumerate(outputs):
             self._remember(output, self._number((number, at)), depths)
@@ -184,6 +195,8 @@ class Lineage:
         known = self._known.get(id(tensor))
         if known is not None and known[0]() is tensor and known[1] == self._version(tensor):
             return known
+        if tensor.grad_fn is not None:
+            self._demand.unseen()
         return self._remember(tensor, self._number(_content(tensor)), {})
 
     def _foreign(self, tensor: "Tensor") -> None:
@@ -231,6 +244,19 @@ class Tally:
         self.frozen: set[int] = set()
         self.listed = 0
         self.graphed = self.parametrized = False
+        self.unread_ns = self.unread_calls = 0
+        self.read = 1.0
+        self.masked = False
+        self.least: dict[str, int] = {}
+
+    def unread(self, made: Made, read: float) -> None:
+        """Of one of its results no more than this share (0 to 1) is read."""
+        lost = int(made.spent * (1 - read))
+        self.unread_calls += 1
+        self.unread_ns += lost
+        self.read = min(self.read, read)
+        self.masked |= made.masked
+        self.least[made.name] = self.least.get(made.name, 0) + lost
 
     def add(self, name: str, spent: int, depth: int, computed: int | None, step: int) -> None:
         """One call, and the step in which its value was computed before, if any."""
@@ -266,6 +292,11 @@ class Tally:
             graphed=self.graphed,
             parametrized=self.parametrized,
             repeated_functions=_longest(self.again),
+            unread=Unread(
+                self.unread_calls, self.unread_ns / whole, self.read, _longest(self.least), self.masked
+            )
+            if self.unread_calls
+            else None,
         )
 
 

@@ -151,3 +151,69 @@ def test_weights_that_stay_as_they_are_are_told_from_those_that_learn_or_follow(
     found = followed(step)
     counts = {name: (found[name].frozen, found[name].weights) for name in ("relu", "tanh", "sigmoid")}
     assert counts == {"relu": (2, 0), "tanh": (0, 0), "sigmoid": (0, 2)}
+
+
+def test_scores_of_which_an_index_takes_the_last_are_mostly_unread() -> None:
+    body, head, x = nn.Linear(8, 8), nn.Linear(8, 500), torch.randn(4, 10, 8)
+
+    def step() -> None:
+        head(body(x).relu())[:, -1].sum()
+
+    line = followed(step)["linear"]
+    assert line.unread is not None and 0 < line.unread.share <= line.share
+    assert line.unread.read == 0.1 and not line.unread.masked
+    assert line.unread.calls == 3  # and what leads to it alone
+
+
+def test_columns_that_an_index_takes_need_all_that_leads_to_them() -> None:
+    body, head, x = nn.Linear(8, 8), nn.Linear(8, 500), torch.randn(4, 8)
+
+    def step() -> None:
+        head(body(x))[:, 0].sum()
+
+    unread = followed(step)["linear"].unread
+    assert unread is not None and unread.calls == 1
+
+
+def test_rows_that_a_factor_sets_to_zero_are_unread() -> None:
+    expert = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+    x, chosen = torch.randn(40, 8), (torch.arange(40) % 8 == 0).float().unsqueeze(1)
+
+    def step() -> None:
+        out = torch.zeros(40, 8)
+        out = out + chosen * expert(x)
+
+    unread = followed(step)["linear"].unread
+    assert unread is not None and unread.masked and (unread.read, unread.calls) == (0.125, 3)
+
+
+def test_what_is_read_whole_elsewhere_is_not_unread() -> None:
+    head, x = nn.Linear(8, 50), torch.randn(4, 10, 8)
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, given: torch.Tensor) -> torch.Tensor:
+            return given * 2
+
+    def summed() -> None:
+        scores = head(x)
+        (scores[:, -1].sum() + scores.sum()).item()
+
+    def told() -> None:
+        scores = head(x)
+        scores[:, -1].sum()
+        scores.tolist()
+
+    def unseen() -> None:
+        scores = head(x)
+        (scores[:, -1].sum() + Twice.apply(scores).sum()).item()
+
+    def parts() -> None:
+        scores = head(x)
+        scores[:, :5].sum() + scores[:, 5:].sum()
+
+    def alone() -> None:
+        head(x)
+
+    for step in (summed, told, unseen, parts, alone):
+        assert followed(step)["linear"].unread is None, step.__name__
