@@ -206,7 +206,7 @@ def test_what_is_read_whole_elsewhere_is_not_unread() -> None:
 
     def unseen() -> None:
         scores = head(x)
-        (scores[:, -1].sum() + Twice.apply(scores).sum()).item()
+        (scores[:, -1].sum() + Twice.apply(scores).sum()).item()  # type: ignore[no-untyped-call]
 
     def parts() -> None:
         scores = head(x)
