@@ -1,13 +1,15 @@
 """Do the cost laws of ``advisor plan`` tell what three and four hosts take where the network is slow?
 
-    python -m benchmarks.slow_network_plan [--steps 1 --out FILE]
+    python -m benchmarks.slow_network_plan [--short] [--resume] [--out FILE]
 
 Needs root on Linux and iproute2. Six network namespaces hang on one bridge, each by a cable that lets 100
 Mbit/s through in either direction; four hold a worker each, two a parameter server. Every scheme is run with
 two workers and predicted for three and four, ``t(2) + law(n) - law(2)``: what was measured stays measured,
 the law tells the difference. The law gets the bytes of the gradients and the speed of the cable less the
 heads of TCP, nothing fitted. Then the same counts are run. A ranking is right if schemes whose runs lie
-further apart than 10 % stand in the order that was predicted.
+further apart than 10 % stand in the order that was predicted. What was run is written after each of the nine
+runs; ``--resume`` goes on from there. ``--short`` measures three steps in place of five, in about four minutes
+on a machine that does nothing else.
 """
 
 import argparse
@@ -18,10 +20,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from advisor.planning.fabric import Fabric, Link
 from advisor.planning.law import Law, Work
@@ -36,7 +40,8 @@ MBIT = 100
 PAYLOAD = 1448 / 1514  # of a full frame of TCP over Ethernet with time stamps
 BATCH = 12  # of a worker: computing is to be small beside the network
 WARMUP, STEPS = 2, 5
-LIMIT_S = 120.0
+SHORT_WARMUP, SHORT_STEPS = 1, 3
+LIMIT_S = 300.0
 SAME = 0.10  # runs closer than this need not be ranked
 BASE, COUNTS = 2, (3, 4)
 SCHEMES: dict[str, tuple[str, int, Law]] = {
@@ -57,42 +62,68 @@ class Row:
     error: float
 
 
+Ran = dict[tuple[str, int], float]  # seconds of a step by scheme and number of workers
+
+
 def main() -> None:
     """Run, predict, print and write."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--steps", type=int, default=STEPS, help="measured in each run; 1 is a trial")
+    parser.add_argument("--short", action="store_true", help="three steps a run")
+    parser.add_argument("--resume", action="store_true", help="keep the runs that the file has")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("network namespaces need root")
+    warmup, steps = (SHORT_WARMUP, SHORT_STEPS) if options.short else (WARMUP, STEPS)
+    ran = stored_runs(options.out) if options.resume else {}
+    left = [key for key in itertools.product(SCHEMES, (BASE, *COUNTS)) if key not in ran]
+    started = time.monotonic()
     with hosts():
-        ran = {}
-        for scheme, workers in itertools.product(SCHEMES, (BASE, *COUNTS)):
-            ran[scheme, workers] = step_s(scheme, workers, options.steps)
-            print(f"{scheme}, {workers} workers: {ran[scheme, workers]:.3f} s", flush=True)
-    rows = predicted_beside(ran)
-    for row in rows:
+        for number, (scheme, workers) in enumerate(left, 1):
+            ran[scheme, workers] = step_s(scheme, workers, warmup, steps)
+            options.out.write_text(json.dumps(told(ran, steps), indent=1) + "\n", encoding="utf-8")
+            print(
+                f"{number} of {len(left)}, {time.monotonic() - started:.0f} s: {scheme}, {workers} workers: "
+                f"{ran[scheme, workers]:.3f} s a step",
+                flush=True,
+            )
+    found = told(ran, steps)
+    for row in predicted_beside(ran):
         print(f"{row.scheme}, {row.workers} workers: predicted {row.predicted_s:.3f} s, {row.error:+.1%}")
-    worst = max(abs(row.error) for row in rows)
-    wrong = wrong_rankings(rows)
-    print(f"largest error {worst:.1%}; rankings wrong: {', '.join(wrong) or 'none'}")
-    found = {
-        "conditions": conditions(), "mbit": MBIT, "steps": options.steps,
-        "largest_error": worst, "wrong": wrong,
-        "measured_s": {scheme: ran[scheme, BASE] for scheme in SCHEMES},
+    wrong = ", ".join(found["wrong"]) or "none"
+    print(f"largest error {found['largest_error']:.1%}; rankings wrong: {wrong}")
+
+
+def told(ran: Ran, steps: int) -> dict[str, Any]:
+    """What is written; ``largest_error`` is ``None`` while no count can be predicted yet."""
+    rows = predicted_beside(ran)
+    return {
+        "conditions": conditions(), "mbit": MBIT, "steps": steps,
+        "largest_error": max((abs(row.error) for row in rows), default=None), "wrong": wrong_rankings(rows),
+        "measured_s": {scheme: seconds for (scheme, workers), seconds in ran.items() if workers == BASE},
         "rows": [asdict(row) for row in rows],
     }  # fmt: skip
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def stored_runs(path: Path) -> Ran:
+    """The runs that a file holds; none where there is no file."""
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    ran = {(scheme, BASE): float(seconds) for scheme, seconds in found["measured_s"].items()}
+    return ran | {(row["scheme"], row["workers"]): float(row["run_s"]) for row in found["rows"]}
 
 
 def predicted_beside(ran: Mapping[tuple[str, int], float]) -> list[Row]:
-    """The runs with more workers than two, each with what its law makes of the run with two."""
+    """The runs with more workers than two, each with what its law makes of the run with two, if both are."""
     size = float(sum(value.nbytes for value in make_model().parameters()))
     link = Link(0.0, MBIT * 1e6 / 8 * PAYLOAD)
     rows = []
     for (scheme, (_, servers, law)), workers in itertools.product(SCHEMES.items(), COUNTS):
+        if not {(scheme, BASE), (scheme, workers)} <= ran.keys():
+            continue
         work = Work(gradient_bytes=size, servers=max(1, servers))
         more, before = (law.seconds(work, Fabric(n, n, link, link)) for n in (workers, BASE))
         predicted, run = ran[scheme, BASE] + more - before, ran[scheme, workers]
@@ -137,8 +168,13 @@ def hosts() -> Iterator[None]:
         _remove()
 
 
-def step_s(scheme: str, workers: int, steps: int) -> float:
-    """Seconds of a step, the mean over workers."""
+def step_s(scheme: str, workers: int, warmup: int, steps: int) -> float:
+    """Seconds of a step, the mean over workers.
+
+    Raises:
+        RuntimeError: A worker failed.
+        subprocess.TimeoutExpired: One took longer than ``LIMIT_S``.
+    """
     strategy, servers, _ = SCHEMES[scheme]
     config = {"servers": servers} if servers else {}
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +182,7 @@ def step_s(scheme: str, workers: int, steps: int) -> float:
         for rank in range(workers + servers):
             spec = {
                 "rank": rank, "workers": workers, "servers": servers, "strategy": strategy, "config": config,
-                "folder": folder, "interface": "eth0", "warmup": WARMUP, "steps": steps,
+                "folder": folder, "interface": "eth0", "warmup": warmup, "steps": steps,
                 "batch": BATCH * workers,
             }  # fmt: skip
             host = _name(rank if rank < workers else HOSTS - 1 - (rank - workers))

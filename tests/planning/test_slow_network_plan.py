@@ -1,8 +1,21 @@
 """What the check on a slow network makes of its runs; the runs themselves need root and minutes."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks.slow_network_plan import BASE, MBIT, PAYLOAD, SCHEMES, Row, predicted_beside, wrong_rankings
+from benchmarks.slow_network_plan import (
+    BASE,
+    MBIT,
+    PAYLOAD,
+    SCHEMES,
+    Row,
+    predicted_beside,
+    stored_runs,
+    told,
+    wrong_rankings,
+)
 
 
 def test_difference_between_counts_is_the_laws() -> None:
@@ -22,3 +35,13 @@ def test_only_clear_differences_are_ranked() -> None:
     clear = [Row("a", 3, 1.0, 2.0, 1.0), Row("b", 3, 1.5, 1.9, 0.3)]
     assert wrong_rankings(near) == []
     assert wrong_rankings(clear) == ["a before b with 3"]
+
+
+def test_runs_are_read_back_from_what_was_written(tmp_path: Path) -> None:
+    """A run that was cut off goes on with what it had; nothing is predicted without the run of two."""
+    file = tmp_path / "plan.json"
+    assert stored_runs(file) == {}
+    ran = {("ring", BASE): 0.5, ("ring", 3): 0.75, ("parameter server", BASE): 2.0}
+    file.write_text(json.dumps(told(ran, 3)))
+    assert stored_runs(file) == ran
+    assert told({("ring", BASE): 0.5}, 3)["largest_error"] is None
