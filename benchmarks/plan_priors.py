@@ -96,7 +96,7 @@ def _told(places: Sequence[Place]) -> set[str]:
 def _growth(series: Sequence[Series]) -> dict[str, tuple[float, float]]:
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in series:
-        for task in tasks(one):
+        for task in (*tasks(one), *(task for task in splits(one) if task.kind == "nodes_first_one")):
             given = points(task.given)
             for row in task.asked:
                 place = Place(row.ranks, row.nodes)
@@ -125,7 +125,7 @@ def _weighted(values: Any, weights: Any, share: float) -> float:
     return float(values[order][min(np.searchsorted(reached, share), len(values) - 1)])
 
 
-SITUATIONS = ("one_node", "one_count", "more_nodes", "leaving", "leaving_named")
+SITUATIONS = ("one_node", "one_count", "more_nodes", "more_nodes_once", "leaving", "leaving_named")
 UNKNOWN = {spread_name(kind, fewer=fewer): (-1.0, 1.0) for kind in SITUATIONS for fewer in (False, True)}
 
 Weighted = tuple[Any, Any]  # values and their weights

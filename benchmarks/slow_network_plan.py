@@ -7,9 +7,8 @@ Mbit/s through in either direction; four hold a worker each, two a parameter ser
 two workers and predicted for three and four, ``t(2) + law(n) - law(2)``: what was measured stays measured,
 the law tells the difference. The law gets the bytes of the gradients and the speed of the cable less the
 heads of TCP, nothing fitted. Then the same counts are run. A ranking is right if schemes whose runs lie
-further apart than 10 % stand in the order that was predicted. What was run is written after each of the nine
-runs; ``--resume`` goes on from there. ``--short`` measures three steps in place of five, in about four minutes
-on a machine that does nothing else.
+further apart than 10 % stand in the order that was predicted. What was run is written after each of the
+nine runs; ``--resume`` goes on from there. ``--short`` measures three steps in place of five.
 """
 
 import argparse

@@ -21,15 +21,17 @@ class Growth:
 def situation(points: Sequence[Point], place: Place, *, named: bool = False) -> str:
     """Which kind of extrapolation it is.
 
-    ``one_node``, or ``one_count`` where one count of ranks alone was measured; ``more_nodes``; ``leaving``
-    the first node, or ``leaving_named`` where the network is named: either way, so too where several nodes
-    alone were measured and one is asked for.
+    ``one_node``, or ``one_count`` where one count of ranks alone was measured; ``more_nodes``, or
+    ``more_nodes_once`` where one place on several nodes alone was; ``leaving`` the first node, or
+    ``leaving_named`` where the network is named: either way, so too where several nodes alone were measured
+    and one is asked for.
     """
     entering = place.nodes == 1 and all(point.place.nodes > 1 for point in points)
     if place.nodes == 1 and not entering:
         return "one_node" if len({point.place.ranks for point in points}) > 1 else "one_count"
-    if place.nodes > 1 and any(point.place.nodes > 1 for point in points):
-        return "more_nodes"
+    several = {(point.place.ranks, point.place.nodes) for point in points if point.place.nodes > 1}
+    if place.nodes > 1 and several:
+        return "more_nodes" if len(several) > 1 else "more_nodes_once"
     return "leaving_named" if named else "leaving"
 
 

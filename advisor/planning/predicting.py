@@ -17,9 +17,12 @@ PHYSICS_SHARE = {
     "one_node": 0.35,
     "one_count": 0.35,
     "more_nodes": 0.15,
+    "more_nodes_once": 0.15,
     "leaving": 0.5,
     "leaving_named": 0.4,
 }
+NO_SLOPE = frozenset({"one_count", "more_nodes_once", "leaving"})  # a network that is named tells one
+ENTERING_SHARE = 0.15  # where several nodes alone were measured and one is asked for
 SHARE_WITH_EXPOSED = 0.5  # where the exposed communication itself was measured
 # Scale of an interval in logarithms: a least one, and what the size of the prediction adds. On leaving the
 # first node the scatter of public programs does not depend on what is predicted.
@@ -27,11 +30,22 @@ LEAST_SCALE = {
     "one_node": 0.04,
     "one_count": 0.04,
     "more_nodes": 0.04,
+    "more_nodes_once": 0.04,
     "leaving": 0.08,
     "leaving_named": 0.08,
 }
-MOVED_SCALE = {"one_node": 0.3, "one_count": 0.3, "more_nodes": 0.3, "leaving": 0.0, "leaving_named": 0.0}
-DOUBLING_SCALE = {"more_nodes": 0.02}  # what each doubling of ranks adds; elsewhere none was seen to
+MOVED_SCALE = {
+    "one_node": 0.3,
+    "one_count": 0.3,
+    "more_nodes": 0.3,
+    "more_nodes_once": 0.3,
+    "leaving": 0.0,
+    "leaving_named": 0.0,
+}
+DOUBLING_SCALE = {
+    "more_nodes": 0.02,
+    "more_nodes_once": 0.02,
+}  # what each doubling of ranks adds; elsewhere none was seen to
 
 
 @dataclass(frozen=True)
@@ -109,7 +123,9 @@ class Predictor:
             step = Interval(_quantile(here, 0.5), _quantile(here, 0.05), _quantile(here, 0.95))
             parts = _scaled(parts, step.estimate, stretch)
             return Predicted(place, step, trivial * stretch, True, parts, beyond, kind)
-        share = SHARE_WITH_EXPOSED if self._exposed else PHYSICS_SHARE[kind]
+        entering = place.nodes == 1 and kind.startswith("leaving")
+        share = ENTERING_SHARE if entering else PHYSICS_SHARE[kind]
+        share = SHARE_WITH_EXPOSED if self._exposed else share
         estimate = parts.step_ms**share * trivial ** (1 - share)
         start = reference(self._middles, place)
         moved = abs(math.log(estimate / start.step_ms)) + abs(math.log(parts.step_ms / trivial))
@@ -121,7 +137,7 @@ class Predictor:
         fewer = start.place.ranks > place.ranks or start.place.nodes > place.nodes == 1
         spread = self.priors.spread[spread_name(kind, fewer=fewer)]
         estimate = self._beside_batches(place, estimate)
-        low = estimate * math.exp(spread.low * scale)
+        low = min(estimate * math.exp(spread.low * scale), self._perfect_ms(start, place, kind))
         if crowded is not None:
             low = min(low, start.step_ms)  # as if only links were shared, whose cost is there already
         high = max(estimate * math.exp(spread.high * scale), self._loading_ms(place))
@@ -146,6 +162,18 @@ class Predictor:
         least = max((p.step_ms for p in there if p.place.local_batch < place.local_batch), default=0.0)
         most = min((p.step_ms for p in there if p.place.local_batch > place.local_batch), default=math.inf)
         return estimate if least > most else min(max(estimate, least), most)
+
+    def _perfect_ms(self, start: Point, place: Place, kind: str) -> float:
+        """The step under perfect scaling from a measured one, where nothing excludes it; else no bound.
+
+        One count alone tells no slope, nor does one node tell a network that is not named; a smaller batch
+        may take time in proportion, as it does for programs that fill a device with little.
+        """
+        smaller = place.local_batch / start.place.local_batch
+        more = place.ranks > start.place.ranks and place.nodes >= start.place.nodes
+        if smaller < 1 or (smaller == 1 and more and kind in NO_SLOPE):
+            return start.step_ms * smaller
+        return math.inf
 
     def _loading_ms(self, place: Place) -> float:
         """The step where a node gives no more samples than it gave while its ranks waited for data.
