@@ -100,7 +100,7 @@ def plan(
             at = places(measured, counts, gpus_per_node, batch)
     return make_plan(
         measured, at, network=network_of(network), goal=goal, far=far, strategy=name, memory=memory,
-        servers=1 if results else None,
+        servers=found[name].servers, ages=found[name].ages,
     )  # fmt: skip
 
 

@@ -55,7 +55,8 @@ class Memory:
         """
         peaks = {p: size for p, size in self.peaks.get(strategy, {}).items() if p.ranks > 1}
         basis: Literal["measured", "measured elsewhere", "categories"] = "categories"
-        division = self.divisions.get(strategy, SHARES[strategy])
+        kind = strategy.partition(",")[0]  # without its settings
+        division = self.divisions.get(kind, SHARES[kind])
         peak, high = division.held(self.categories, place)
         if place in peaks:
             basis, peak, high = "measured", peaks[place], peaks[place]

@@ -71,7 +71,15 @@ def shared_bytes(points: Sequence[Point]) -> float | None:
 
 @dataclass
 class Measured:
-    """One strategy: its points, those of one process among them, and the peak of each place in bytes."""
+    """One strategy: its points, those of one process among them, and the peak of each place in bytes.
+
+    Attributes:
+        servers: Of parameters, where it is known how many there are.
+        ages: Of gradients when a server takes them, in updates made since their parameters were fetched: the
+            median and the most by place. Of asynchronous training alone.
+    """
 
     points: list[Point] = field(default_factory=list)
     peaks: dict[Place, int] = field(default_factory=dict)
+    servers: int | None = None
+    ages: dict[Place, tuple[float, int]] = field(default_factory=dict)

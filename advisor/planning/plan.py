@@ -1,7 +1,7 @@
 """A plan: predictions for several counts, what they rest on, and what would make them narrower."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from advisor.planning.network import Network
 from advisor.planning.places import Place, Point, middles, ranks_of, shared_bytes
 from advisor.planning.predicting import Interval, Predicted, Predictor
 from advisor.planning.priors import Priors, Record
-from advisor.planning.scheme import Scheme
+from advisor.planning.scheme import Scheme, kind_of
 from advisor.planning.shares import SHARES
 
 FAR, TOO_FAR = 16, 64  # times the most ranks measured: called far; only if asked for
@@ -130,6 +130,7 @@ def make_plan(
     strategy: str = "as measured",
     memory: Memory | None = None,
     servers: int | None = None,
+    ages: Mapping[Place, tuple[float, int]] | None = None,
 ) -> Plan:
     """Predict every place that is asked for.
 
@@ -142,6 +143,7 @@ def make_plan(
         strategy: What is told as the way of training; it chooses the laws by which communication grows.
         memory: Of a rank, where it was measured.
         servers: Of parameters; as many as ranks where it is left out.
+        ages: Of gradients in updates, the median and the most, where asynchronous training told them.
 
     Raises:
         UsageError: Nothing is left to predict.
@@ -168,7 +170,7 @@ def make_plan(
         )
     return Plan(
         tuple(rows),
-        _basis(points, predictor, speed, goal, scheme),
+        _basis(points, predictor, speed, goal, scheme, ages or {}),
         tuple(left_out),
         _narrower(points, rows),
         tuple(LawUsed(name, law.formula, law.source) for name, law in scheme.told),
@@ -189,7 +191,7 @@ def _prediction(
     before = 1e3 * first.place.ranks * first.place.local_batch / first.step_ms
     peak, fit = None, ""
     hours = goal.hours(step, place, first.place.ranks * first.place.local_batch)
-    if memory is not None and strategy in SHARES:
+    if memory is not None and kind_of(strategy) in SHARES:
         found = memory.at(strategy, place)
         peak, fit = Interval(found.peak_bytes, found.peak_bytes, found.high_bytes), found.fit
     return Prediction(
@@ -209,7 +211,7 @@ def _prediction(
         parts_ms=_parts_ms(predicted, strategy),
         beyond=predicted.beyond,
         far=predicted.beyond > FAR,
-        note=_note(predicted, points),
+        note=_note(predicted, points) + _age_note(strategy, place),
         record=predicted.record,
     )
 
@@ -237,8 +239,20 @@ def _note(predicted: Predicted, points: Sequence[Point]) -> str:
     return "; ".join(said)
 
 
+def _age_note(strategy: str, place: Place) -> str:
+    """What asynchronous training does to gradients: others update meanwhile (Dean and others, 2012)."""
+    if not kind_of(strategy).startswith("async_") or place.ranks == 1:
+        return ""
+    return f"; gradients are up to {place.ranks - 1} updates old at equal speeds, which may take more samples"
+
+
 def _basis(
-    points: Sequence[Point], predictor: Predictor, network: float | None, goal: Goal, scheme: Scheme
+    points: Sequence[Point],
+    predictor: Predictor,
+    network: float | None,
+    goal: Goal,
+    scheme: Scheme,
+    ages: Mapping[Place, tuple[float, int]],
 ) -> tuple[Basis, ...]:
     counts = sorted({(point.place.ranks, point.place.nodes) for point in points})
     told = ", ".join(f"{ranks} on {nodes}" for ranks, nodes in counts[:12])
@@ -272,6 +286,14 @@ def _basis(
         rows.append(Basis(f"network of a node: {network / 1e9:g} GB/s{rest}", "named"))
     if scheme.servers is None and set(scheme.names) & SERVED:
         rows.append(Basis("as many parameter servers as ranks", "assumed"))
+    rows += [
+        Basis(
+            f"age of gradients of {ranks_of(place.ranks)}, in updates: "
+            f"{middle:g} in the median, {most} at most",
+            "measured",
+        )
+        for place, (middle, most) in sorted(ages.items(), key=lambda row: row[0].ranks)
+    ]
     if scheme.has_stages:
         told_parts = any(point.micro_batches for point in points)
         words = f"{scheme.micro_batches} micro-batches: steps grow by the bubble as (m+p-1)/m with p stages"

@@ -10,8 +10,9 @@ from advisor.planning.predicting import Interval as Noise
 from advisor.result.document import Interval, ProfileData, Rate, ResultData, Trial, Value
 
 SINGLE = "single"
+SERVED = "parameter_server"
 SAME_BATCH = 0.1  # samples of a step nearer than this to those of one process are as many
-ABOUT_RANKS = frozenset({"strategy", "ranks"})
+ABOUT_RANKS = frozenset({"strategy", "ranks", "servers", "staleness"})
 
 
 def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str, Measured]:
@@ -35,7 +36,7 @@ def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str
         baseline = result.baseline
         present = _strategy(baseline.config)
         on_device = "device_peak" in result.profile.memory_bytes
-        own = alone if present == SINGLE else found.setdefault(present, Measured())
+        own = alone if present == SINGLE else found.setdefault(present, _empty(baseline.config))
         alone_bytes = baseline.steps_peak_bytes or baseline.peak_bytes
         waits = result.profile.phases_ms.get("input_wait")
         samples = _samples(baseline.step_ms, baseline.throughput)
@@ -50,12 +51,14 @@ def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str
             if not _counts(trial, baseline.config) or trial.step_ms is None or trial.throughput is None:
                 continue
             count = _count(trial.config) if trial.ranks is None else trial.ranks.count
-            strategy = found.setdefault(_strategy(trial.config), Measured())
+            strategy = found.setdefault(_strategy(trial.config), _empty(trial.config))
             peak = trial.peak_bytes if on_device or not trial.peak_bytes else trial.peak_bytes // count
             own_samples = _samples(trial.step_ms, trial.throughput)
             if abs(own_samples - samples) < SAME_BATCH * samples:
                 own_samples = samples
             _add(strategy, count, own_samples, trial.step_ms, peak, _shared(trial, count))
+            if (ages := _ages(trial)) is not None:
+                strategy.ages[strategy.points[-1].place] = ages
     for one in found.values():
         one.points[:0] = alone.points
         one.peaks |= alone.peaks
@@ -125,7 +128,32 @@ def _add(
 
 
 def _strategy(config: Mapping[str, Value]) -> str:
-    return str(config.get("strategy", SINGLE))
+    """Its name; several servers, and those that do not wait for all workers, are strategies of their own."""
+    name = str(config.get("strategy", SINGLE))
+    if name != SERVED:
+        return name
+    if str(config.get("staleness", "0")) != "0":
+        name = f"async_{name}"
+    return name if _servers(config) == 1 else f"{name}, {_servers(config)} servers"
+
+
+def _empty(config: Mapping[str, Value]) -> Measured:
+    return Measured(servers=_servers(config))
+
+
+def _servers(config: Mapping[str, Value]) -> int:
+    count = config.get("servers", 1)
+    return count if isinstance(count, int) and count > 0 else 1
+
+
+def _ages(trial: Trial) -> tuple[float, int] | None:
+    """How many updates old gradients were: the median and the most; ``None`` where none could be."""
+    report = {} if trial.ranks is None else trial.ranks.report
+    middle, most = report.get("staleness_median"), report.get("staleness_largest")
+    waits = not _strategy(trial.config).startswith("async_")
+    if waits or not isinstance(middle, int | float) or not isinstance(most, int):
+        return None
+    return float(middle), most
 
 
 def _count(config: Mapping[str, Value]) -> int:

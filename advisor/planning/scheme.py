@@ -36,6 +36,11 @@ MESSAGES = Work(layers=1)
 AS_MEASURED = "as measured"  # the strategy of points that tell none
 
 
+def kind_of(strategy: str) -> str:
+    """A strategy by the name of its laws, without its settings: ``parameter_server, 2 servers``."""
+    return strategy.partition(",")[0]
+
+
 def chosen(found: Mapping[str, Measured], strategy: str | None) -> dict[str, Measured]:
     """Of what was measured one strategy, or all; of a points file it is how ranks trained there.
 
@@ -75,7 +80,7 @@ class Scheme:
     @classmethod
     def of(cls, strategy: str, servers: int | None = None, micro_batches: int | None = None) -> "Scheme":
         """The laws of a strategy; those of an all-reduce where none is known."""
-        names = OF_STRATEGY.get(strategy)
+        names = OF_STRATEGY.get(kind_of(strategy))
         parts = micro_batches or MICRO_BATCHES
         return cls(servers=servers) if names is None else cls(names, servers, True, parts)
 

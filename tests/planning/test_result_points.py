@@ -12,7 +12,7 @@ from strategy_builder import under
 from advisor.base.errors import UsageError
 from advisor.cli import main
 from advisor.planning.odds import compare
-from advisor.planning.places import Place, Point, shared_bytes
+from advisor.planning.places import Measured, Place, Point, shared_bytes
 from advisor.planning.plan import make_plan
 from advisor.planning.result_memory import memory_of
 from advisor.planning.result_points import measured_strategies
@@ -70,6 +70,47 @@ def test_a_trial_with_more_changed_or_refused_is_no_point() -> None:
     found = measured_strategies([a_result()])
     assert "zero" not in found
     assert sum(point.place.ranks == 2 for point in found["fsdp"].points) == 1
+
+
+def served(**settings: int | str) -> dict[str, Measured]:
+    """Two workers of a parameter server under some settings, beside results of other strategies."""
+    result = a_result()
+    report = {"staleness_median": 1, "staleness_largest": 3}
+    trial = result.trials[-1].model_copy(
+        update={
+            "config": under("parameter_server", 2, **settings),
+            "ranks": RankUse(count=2, bytes_per_step=1e6, report=report),
+        }
+    )
+    return measured_strategies([result.model_copy(update={"trials": [*result.trials, trial]})])
+
+
+def test_servers_that_wait_for_nobody_are_a_strategy_of_their_own() -> None:
+    one = served(staleness="unbounded")["async_parameter_server"]
+    assert one.points[-1].step_ms == 90 and one.ages == {Place(2, 1, 32): (1.0, 3)}
+    plan = make_plan(
+        one.points, [Place(8, 1, 32)], strategy="async_parameter_server", servers=one.servers, ages=one.ages
+    )
+    assert [law.name for law in plan.laws] == ["async_parameter_server"]
+    assert "up to 7 updates old" in plan.predictions[0].note
+    told = [row.what for row in plan.basis if row.tag == "measured"]
+    assert "age of gradients of 2 ranks, in updates: 1 in the median, 3 at most" in told
+
+
+def test_servers_that_wait_for_all_have_fresh_gradients() -> None:
+    assert served(staleness="0")["parameter_server"].ages == {}
+
+
+def test_two_servers_share_the_bytes() -> None:
+    """With one server its link carries every worker's gradients, with two each carries half."""
+    found = served(servers=2)["parameter_server, 2 servers"]
+    assert found.servers == 2
+    points = [Point(Place(1, 1), 100), Point(Place(2, 2), 300), Point(Place(4, 4), 500)]
+    rows = [
+        make_plan(points, [Place(16, 16)], strategy="parameter_server", servers=servers).predictions[0]
+        for servers in (1, 16)
+    ]
+    assert rows[0].step_ms.estimate > rows[1].step_ms.estimate
 
 
 def test_a_profile_is_refused() -> None:

@@ -265,7 +265,7 @@ def command(
     plans = [
         make_plan(
             one.points, asked, network=network, goal=goal, far=far, strategy=name, memory=memory,
-            servers=1 if all_results else None,
+            servers=one.servers, ages=one.ages,
         )
         for name, one in found.items()
     ]  # fmt: skip
