@@ -16,7 +16,7 @@ from typing import Any
 from warm import Child, Warm
 
 from advisor.tuners.supervision import supervise
-from advisor.tuners.supervision.starting import isolated
+from advisor.tuners.supervision.child_start import isolated
 
 TAKES_DESCRIPTOR = ("--status-fd", "--control-fd", "--pass-fd", "--fd", "advisor.tuners.launching.zygote")
 

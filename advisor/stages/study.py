@@ -29,7 +29,7 @@ from advisor.storage.contract import (
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store, StoredComparison
 from advisor.tuners.comparing.measure import Estimate
-from advisor.tuners.comparing.where import Where
+from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.search.asking import GP_TRIALS
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.space.configuration import Configuration

@@ -11,7 +11,7 @@ from advisor.result.document import MOST_LOSSES, Interval, Loss, RankUse, Rate, 
 from advisor.result.outlook import first_compile_s
 from advisor.storage.store import Store
 from advisor.tuners.comparing.measure import Estimate, median, within
-from advisor.tuners.comparing.where import Where
+from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.knob import Value
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.search.record import TrialRecord

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.profiles.traces.older import OPERATOR, SINCE, renamed
+from advisor.profiles.traces.older_torch import OPERATOR, SINCE, renamed
 from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 DETAILS = (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import OTHER, PHASES, Calls
+from advisor.profiles.traces.equal_rows import alike
 
 
 @dataclass(frozen=True)

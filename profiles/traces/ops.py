@@ -8,7 +8,6 @@ import numpy as np
 
 from advisor.profiles.facts.profile import OptimizerFacts, StepPhases
 from advisor.profiles.facts.recorded import OpCost, Window
-from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import (
     BACKWARD,
     FORWARD,
@@ -24,6 +23,7 @@ from advisor.profiles.traces.calls import (
 )
 from advisor.profiles.traces.device.device_timeline import device_facts
 from advisor.profiles.traces.device.rank_times import communication_of
+from advisor.profiles.traces.equal_rows import alike
 from advisor.profiles.traces.event_cost import Parts
 from advisor.profiles.traces.nesting import Flags, Ints
 from advisor.profiles.traces.patterns import attentions, pointwise_chains, repetitions

@@ -8,7 +8,7 @@ import numpy as np
 from advisor.profiles.traces.calls import Calls, Times
 from advisor.profiles.traces.intervals import Union, union
 from advisor.profiles.traces.nesting import Flags, Ints
-from advisor.profiles.traces.starting import starting
+from advisor.profiles.traces.start_up_calls import starting
 from advisor.profiles.traces.trace import CATEGORIES, Trace
 
 CLOCKS_US = 5.0  # by which the clocks of host and device may disagree

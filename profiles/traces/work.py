@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.profiles.traces import flops as formulas
-from advisor.profiles.traces.alike import alike
+from advisor.profiles.traces.equal_rows import alike
 from advisor.profiles.traces.nesting import Flags, Ints
 
 if TYPE_CHECKING:

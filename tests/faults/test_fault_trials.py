@@ -16,9 +16,9 @@ from advisor.tuners.search.race import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision import supervise
+from advisor.tuners.supervision.child_start import forking
 from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed
-from advisor.tuners.supervision.starting import forking
 from advisor.tuners.trial.spec import Target
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("no_process_remains")]

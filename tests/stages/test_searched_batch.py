@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from result_builder import a_ratio
-from test_batching import KEPT, LARGE_NOISE, PROFILE, Machine, a_run, a_space, alone
+from test_larger_batch import KEPT, LARGE_NOISE, PROFILE, Machine, a_run, a_space, alone
 
 from advisor.result.document import Trial
 from advisor.stages import batch_size as batches_module

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from advisor.tuners.benches.alike import unlike
 from advisor.tuners.benches.engine import BenchLost
+from advisor.tuners.benches.like_nodes import unlike
 from advisor.tuners.benches.messages import Answer, Asked, NotMeasured, NotOpened, Opened, Teach, question
 from advisor.tuners.benches.remote import RemoteBench
 from advisor.tuners.supervision.failures import Failure, TrialFailed, is_disruption

@@ -14,7 +14,7 @@ from statistics import variance
 from typing import Literal
 
 from advisor.tuners.comparing.over_nodes import over_nodes
-from advisor.tuners.comparing.where import Where, nodes_of, within_wave
+from advisor.tuners.comparing.pair_places import Where, nodes_of, within_wave
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 BLOCK = 5  # quads resampled together: neighbouring quads are correlated

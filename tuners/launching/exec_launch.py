@@ -32,10 +32,10 @@ from advisor.tuners.launching.meeting import VARIABLE as MEETING_VARIABLE
 from advisor.tuners.launching.relay import RankEnd, Relay
 from advisor.tuners.place import Place
 from advisor.tuners.supervision import supervise
+from advisor.tuners.supervision.child_start import NO_COMMAND, NOT_ISOLATED
 from advisor.tuners.supervision.ended import read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, from_exit, read_tail
 from advisor.tuners.supervision.isolation import Coverage
-from advisor.tuners.supervision.starting import NO_COMMAND, NOT_ISOLATED
 from advisor.tuners.trial.channel import Channel, ChannelClosed
 from advisor.tuners.trial.launch_messages import Arm, Hello, Leave
 from advisor.tuners.trial.spec import Guard, Target, TrialSpec

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from advisor.tuners.supervision import adoption, supervise
+from advisor.tuners.supervision.child_start import isolated
 from advisor.tuners.supervision.ended import Ended, read_ended
 from advisor.tuners.supervision.failures import Failure, TrialFailed, describe, from_exit, read_tail
-from advisor.tuners.supervision.starting import isolated
 from advisor.tuners.trial.channel import Channel, ChannelClosed, NotAMessage, decode, encode
 from advisor.tuners.trial.launch_messages import Fork, Load, Loaded
 from advisor.tuners.trial.messages import Failed

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from advisor.tuners.comparing.measure import Decision, Estimate, decided
-from advisor.tuners.comparing.where import Where
+from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from advisor.tuners.supervision.child_start import NO_COMMAND, NOT_ISOLATED
 from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.process_tree import RSS_UNIT, memory_limit
-from advisor.tuners.supervision.starting import NO_COMMAND, NOT_ISOLATED
 
 MAX_MESSAGE = 2000
 MAX_TRACEBACK = 20_000

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from advisor.tuners.supervision.child_start import executing, forking
 from advisor.tuners.supervision.ended import Ended, Reason
 from advisor.tuners.supervision.logs import CAP_BYTES, READ_BYTES, Logs
 from advisor.tuners.supervision.process_tree import (
@@ -36,7 +37,6 @@ from advisor.tuners.supervision.process_tree import (
     prctl,
     send,
 )  # fmt: skip
-from advisor.tuners.supervision.starting import executing, forking
 
 STACKS_S = 0.5
 SETTLE_S = 0.2  # helpers such as multiprocessing's resource tracker follow the trial by themselves

@@ -10,8 +10,8 @@ from advisor.stages.confirming.pair_waves import PairWaves
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.instance import Instance
 from advisor.tuners.comparing.measure import LOOKS, MIN_INSTANCES, Decision, confirm
+from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.comparing.retrying import undisturbed
-from advisor.tuners.comparing.where import Where
 from advisor.tuners.supervision.failures import Failure
 
 

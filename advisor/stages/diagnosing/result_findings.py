@@ -17,7 +17,7 @@ from advisor.profiles.facts.replayed import Replays
 from advisor.result.document import Ceiling, Interval, Operator, Place, ProfileSummary, Recording
 from advisor.result.document import Finding as FindingData
 from advisor.result.on_device import Collective, Kernel, Product
-from advisor.stages.diagnosing.habits_told import habits_told
+from advisor.stages.diagnosing.process_habits import habits_told
 
 PARTS = (
     "input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging", "other",

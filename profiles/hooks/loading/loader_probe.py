@@ -21,7 +21,7 @@ from advisor.profiles.hooks.busy_time import busy_ns
 from advisor.profiles.hooks.loading.batch_look import Outline
 from advisor.profiles.hooks.loading.dataset_state import State, first_difference, state_of
 from advisor.profiles.hooks.loading.opened_files import network_filesystem, opened_files
-from advisor.profiles.hooks.loading.told import told_bytes
+from advisor.profiles.hooks.loading.received_bytes import told_bytes
 from advisor.profiles.hooks.step.clock import Clock
 from advisor.profiles.hooks.step.hot_lines import Sampler
 

@@ -15,7 +15,7 @@ from advisor.profiles.traces.device.kernel_costs import kernel_costs
 from advisor.profiles.traces.device.kernels import kernels_ms
 from advisor.profiles.traces.device.products import products
 from advisor.profiles.traces.flops import VIEWS
-from advisor.profiles.traces.starting import starting
+from advisor.profiles.traces.start_up_calls import starting
 from advisor.profiles.traces.timeline import LOADING, Timeline
 from advisor.profiles.traces.trace import Trace
 

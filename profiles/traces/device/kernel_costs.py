@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from advisor.profiles.facts.recorded import KernelCost
-from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import OPTIMIZER, Calls
 from advisor.profiles.traces.device.kernels import MEMCPY, MEMSET, kind_of
+from advisor.profiles.traces.equal_rows import alike
 from advisor.profiles.traces.nesting import Ints
 
 MOST_KERNELS = 40

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import OPTIMIZER, Calls
+from advisor.profiles.traces.equal_rows import alike
 from advisor.profiles.traces.flops import LINEAR, NORMALISING, POINTWISE, PRODUCTS, REDUCING, WRITING
 from advisor.profiles.traces.nesting import Ints
 from advisor.profiles.traces.trace import CATEGORIES

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from advisor.profiles.facts.recorded import Product
-from advisor.profiles.traces.alike import alike
 from advisor.profiles.traces.calls import Calls
+from advisor.profiles.traces.equal_rows import alike
 from advisor.profiles.traces.flops import LINEAR, PRODUCTS
 from advisor.profiles.traces.signatures import Signature, elements
 

@@ -6,7 +6,7 @@ from advisor.stages.confirming.pair_waves import PairWaves, chunks, wave_end
 from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.instance import Instance
-from advisor.tuners.comparing.where import Where
+from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
 

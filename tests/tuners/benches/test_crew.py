@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from advisor.tuners.benches.alike import unlike
 from advisor.tuners.benches.crew import Came, Crew, Task
 from advisor.tuners.benches.engine import BenchLost
+from advisor.tuners.benches.like_nodes import unlike
 from advisor.tuners.benches.messages import (
     Answer,
     NotMeasured,

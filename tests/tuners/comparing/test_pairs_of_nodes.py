@@ -8,7 +8,7 @@ import pytest
 
 from advisor.tuners.comparing.measure import LOOKS, confirm, decided, moderated
 from advisor.tuners.comparing.over_nodes import NODE_SPREAD
-from advisor.tuners.comparing.where import Where, nodes_of, within_wave
+from advisor.tuners.comparing.pair_places import Where, nodes_of, within_wave
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.space.configuration import Configuration
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.tuners.supervision.child_start import NO_COMMAND, NOT_ISOLATED
 from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.failures import (
     Cause,
@@ -17,7 +18,6 @@ from advisor.tuners.supervision.failures import (
     read_tail,
     stays_failed,
 )
-from advisor.tuners.supervision.starting import NO_COMMAND, NOT_ISOLATED
 
 
 def an_end(

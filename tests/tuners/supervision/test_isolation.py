@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from supervised import SUPERVISE
 
-from advisor.tuners.supervision import isolation, starting
+from advisor.tuners.supervision import child_start, isolation
 from advisor.tuners.supervision.isolation import Coverage
 
 COVERAGE = isolation.probe(Path.cwd())
@@ -386,7 +386,7 @@ def test_a_program_that_cannot_be_isolated_does_not_start(tmp_path: Path) -> Non
     command = [*SUPERVISE, "--parent", str(os.getpid())]
     command += ["--stdout", "out", "--stderr", "err", "--overlay", "/proc", "--scratch", "scratch"]
     ran = subprocess.run([*command, "--", "touch", "started"], cwd=tmp_path, timeout=60, check=False)
-    assert ran.returncode == starting.NOT_ISOLATED
+    assert ran.returncode == child_start.NOT_ISOLATED
     reason = "[Errno 22] mount an overlay on /proc: Invalid argument"
     assert (tmp_path / "err").read_text() == f"writes could not be isolated: {reason}\n"
     assert not (tmp_path / "started").exists()

@@ -1,7 +1,7 @@
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from advisor.profiles.hooks.loading.told import told_bytes
+from advisor.profiles.hooks.loading.received_bytes import told_bytes
 
 
 def test_what_a_connection_receives_is_counted_and_the_connection_left_as_it_was() -> None:

@@ -1,7 +1,7 @@
 from builders import a_profile
 
 from advisor.profiles.facts.observed import Habit, HostFacts, Location
-from advisor.stages.diagnosing.habits_told import SENTENCES, habits_told
+from advisor.stages.diagnosing.process_habits import SENTENCES, habits_told
 from advisor.stages.diagnosing.result_findings import profile_summary
 
 PLACE = Location("/home/me/train.py", 12)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from advisor.profiles.traces import alike as module
-from advisor.profiles.traces.alike import alike
+from advisor.profiles.traces import equal_rows as module
+from advisor.profiles.traces.equal_rows import alike
 
 TABLES = st.tuples(st.integers(1, 40), st.integers(1, 4)).flatmap(
     lambda shape: st.sampled_from([3, 40, 2**31 - 1]).flatmap(
