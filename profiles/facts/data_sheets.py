@@ -57,6 +57,7 @@ _BLACKWELL = f"https://nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703,
 _GH200 = "https://nvdam.widen.net/s/rrgqqnpbz8/grace-datasheet-gh200-grace-hopper-superchip-3773000"
 _HOPPER = f"{_CENTRE}/h100, {_HALF}"
 _H200 = f"{_CENTRE}/h200, {_HALF}"
+_PHILISUN = "https://www.philisun.com/technical-analysis"
 _A100 = f"{_CENTRE}/a100"
 _GA102 = f"{_NVIDIA}/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf, appendices A and C"
 _GEFORCE = f"{_IMAGES}/aem-dam/Solutions/geforce"
@@ -81,6 +82,9 @@ DATA_SHEETS = (
               450, _H200),
     DataSheet("NVIDIA H200 SXM", r"\bH200\b", (9, 0), 141, (67, 67, 494.7, 989.4, 989.4, 1978.9), 4800, 450,
               _H200),
+    DataSheet("NVIDIA H800 SXM", r"\bH800\b(?!.*PCIe)", (9, 0), 80,
+              (1, 67, 494.7, 989.4, 989.4, 1978.9), 3350, 200,
+              f"{_PHILISUN}: an H100 SXM but for float64 and links"),
     DataSheet("NVIDIA H100 NVL", r"\bH100 NVL\b", (9, 0), 94, (60, 60, 417.5, 835.5, 835.5, 1670.5), 3900,
               300, _HOPPER),
     DataSheet("NVIDIA H100 PCIe", r"\bH100 PCIe\b", (9, 0), 80, (51, 51, 378, 756, 756, 1513), 2000, 300,

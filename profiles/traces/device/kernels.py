@@ -18,11 +18,12 @@ KINDS = (
 )  # fmt: skip
 
 EXCHANGE = re.compile(
-    r"nccl|rccl|msccl|nvshmem|deep_ep|userbuffers|cross_device|multimem_all|(one|two)_?shot_?all_?reduce"
+    r"nccl|rccl|msccl|nvshmem|deep_ep|\bep::(intra|inter)node|userbuffers|cross_device|multimem_all|(one|two)_?shot_?all_?reduce"
     r"|all_?reduce_(fusion|prototype)",
     re.IGNORECASE,
 )
-"""Of libraries of exchange, of torch's symmetric memory, and the own ones of inference engines."""
+"""Of libraries of exchange (DeepEP is built into others as ``ep::internode``), of torch's symmetric memory,
+and the own ones of inference engines."""
 
 COMPILED = re.compile("triton_")  # what Inductor generates is called so
 OPTIMIZING = re.compile(
@@ -73,12 +74,16 @@ KERNELS = (
     (r"softmax", "softmax"),
     (r"reduce_kernel|devicereduce|device_reduce", "reduction"),
     (r"(?<!rotary_)embedding|index_?select|indexing_backward|index_elementwise|gather|scatter|catarray"
-     r"|radixsort|mergesort|bitonic|linearize_index|bounds_check_indices|permute_(\dd|indices|pooled)",
-     "indexing"),
-    (r"elementwise|multi_tensor_apply|act_and_mul|rotary|dropout|gelu|silu|fillfunctor", "elementwise"),
+     r"|radixsort|mergesort|bitonic|linearize_index|bounds_check_indices|permute_(\dd|indices|pooled)"
+     r"|topk|moe_?align|routing|count_expert|dispatch_layout|expand_to_fused|fused_mapping|moe_permute"
+     r"|finalize_?moe|moe::dev::finalize", "indexing"),
+    (r"elementwise|multi_tensor_apply|act_and_mul|rotary|dropout|[gs]elu|silu|swiglu|fillfunctor|quantize"
+     r"|(fp8|fp4|int8|group|token|dynamic)_quant|cast_(to|and|back)_|copy_tensor|(^|\W)(batched_)?transpose<",
+     "elementwise"),
 )  # fmt: skip
 """Names of kernels: CUTLASS, cuBLAS and cuDNN; Tensile's ``Cijk_``, MIOpen's ``igemm_`` and what lays tensors
-out for it, CK on ROCm; ``bmm_`` of TensorRT-LLM and ``fused_moe_kernel`` of vLLM multiply experts, whose
+out for it, CK on ROCm; what routes tokens to experts and back orders rows; a cast to 8 bits with its scales
+is one of elements; ``bmm_`` of TensorRT-LLM and ``fused_moe_kernel`` of vLLM multiply experts, whose
 ``reduce_segments`` puts parts of an attention together."""
 
 MEMCPY, MEMSET = CATEGORIES.index("gpu_memcpy"), CATEGORIES.index("gpu_memset")

@@ -16,6 +16,7 @@ def a_gpu(name: str, memory_gib: float, capability: tuple[int, int] = (8, 0)) ->
         ("NVIDIA H100 80GB HBM3", 79.2, "NVIDIA H100 SXM"),
         ("NVIDIA H100 PCIe", 79.1, "NVIDIA H100 PCIe"),
         ("NVIDIA H100 NVL", 93.1, "NVIDIA H100 NVL"),
+        ("NVIDIA H800", 79.1, "NVIDIA H800 SXM"),
         ("NVIDIA H200", 139.8, "NVIDIA H200 SXM"),
         ("NVIDIA GH200 480GB", 94.5, "NVIDIA GH200 96GB"),
         ("NVIDIA B200", 178.4, "NVIDIA B200"),
@@ -49,6 +50,7 @@ def test_a_device_is_found_by_the_name_of_its_driver(name: str, memory_gib: floa
     "name",
     [
         "NVIDIA H20",
+        "NVIDIA H800 PCIe",
         "NVIDIA GeForce RTX 4090 D",
         "Quadro P400",
         "Intel(R) Data Center GPU Max 1100",
