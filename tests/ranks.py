@@ -10,7 +10,7 @@ from typing import Any
 from advisor.workloads.workload import Workload
 
 PRELOAD = [
-    "torch", "torch._dynamo", "advisor.profiles.hooks.watch", "advisor.tuners.trial.loop",
+    "pytest", "torch", "torch._dynamo", "advisor.profiles.hooks.watch", "advisor.tuners.trial.loop",
     "advisor.tuners.mechanisms.parameter_server.key_value",
     "advisor.tuners.mechanisms.parameter_server.key_value_server",
     "advisor.tuners.trial.script_ranks", "advisor.tuners.strategies",

@@ -31,7 +31,13 @@ def losses(warm: Warm, script: str, folder: Path, *args: str) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "script", ["slow_storage.py", "photo_classifier.py", "tiny_gpt.py", "mlp_nothing_to_gain.py"]
+    "script",
+    [
+        pytest.param("slow_storage.py", marks=pytest.mark.long),
+        "photo_classifier.py",
+        "tiny_gpt.py",
+        "mlp_nothing_to_gain.py",
+    ],
 )
 def test_the_loss_of_a_script_falls(warm: Warm, script: str, tmp_path: Path) -> None:
     seen = losses(warm, script, tmp_path, *SCRIPTS[script])

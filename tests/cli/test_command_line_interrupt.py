@@ -68,7 +68,7 @@ class Terminal:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["tune", "profile"])
+@pytest.mark.parametrize("command", ["tune", pytest.param("profile", marks=pytest.mark.long)])
 def test_control_c_ends_the_run_in_order_and_leaves_nothing(
     here: Path, no_process_remains: str, command: str
 ) -> None:
@@ -118,6 +118,7 @@ def test_a_log_tells_the_stages_and_json_tells_that_it_was_interrupted(
     assert err.count("error:") == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_quiet_leaves_only_the_error(here: Path, no_process_remains: str) -> None:
     (here / "train.py").write_text("raise SystemExit(0)\n")

@@ -137,6 +137,7 @@ def test_the_program_s_own_exception_comes_first(kernel: Kernel) -> None:
     kernel.nothing_is_left()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_interrupt_before_there_is_a_result_is_told_in_one_line(kernel: Kernel) -> None:
     kernel.start(SLOW + TUNE.replace("**given", "**{**given, 'loss': slow}"))

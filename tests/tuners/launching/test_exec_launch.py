@@ -102,6 +102,7 @@ def test_ranks_of_torchrun_are_measured_one_by_one(tmp_path: Path) -> None:
     assert owner.forgotten == sessions
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_program_before_the_target_of_a_shell_script_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "prepare.py").write_text(

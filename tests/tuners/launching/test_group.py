@@ -128,8 +128,10 @@ def test_two_ranks_run_slots_together_and_stop(launcher: Launcher) -> None:
     [
         "ddp",
         "parameter_server",
-        "pipeline",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("zero", "fsdp", "tensor_parallel")),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("pipeline", "zero", "fsdp", "tensor_parallel")
+        ),
     ],
 )
 def test_losses_of_two_ranks_are_those_of_one_process(

@@ -139,7 +139,11 @@ def test_a_rank_on_another_machine_that_is_killed_ends_the_others_and_is_named(t
     ("more", "expected"),
     [
         ("", "the launcher does not hand on MARK to "),
-        ("PYTHONPATH=", "only 1 of 2 ranks had started, and none of another machine: there ADVISOR_MEETING"),
+        pytest.param(
+            "PYTHONPATH=",
+            "only 1 of 2 ranks had started, and none of another machine: there ADVISOR_MEETING",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_setting_that_does_not_reach_all_ranks_fails_with_the_reason(

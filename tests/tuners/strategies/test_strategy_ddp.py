@@ -195,7 +195,9 @@ def test_two_ranks_learn_what_one_process_does(
         }
 
 
-@pytest.mark.parametrize("workload", [adamw, with_a_smaller_last_batch, sparse])
+@pytest.mark.parametrize(
+    "workload", [adamw, with_a_smaller_last_batch, pytest.param(sparse, marks=pytest.mark.long)]
+)
 def test_other_programs_learn_the_same_too(workload: Callable[[], Workload], tmp_path: Path) -> None:
     assert_same_numbers(two(workload, tmp_path), alone(workload, tmp_path))
 
@@ -204,7 +206,7 @@ def test_other_programs_learn_the_same_too(workload: Callable[[], Workload], tmp
     ("workload", "static_graph"),
     [
         (in_two_parts, "off"),
-        (spare_in_two_parts, "on"),
+        pytest.param(spare_in_two_parts, "on", marks=pytest.mark.long),
         pytest.param(in_two_parts, "on", marks=pytest.mark.long),
         pytest.param(spare_in_two_parts, "off", marks=pytest.mark.long),
     ],
@@ -252,7 +254,12 @@ def test_without_the_search_they_are_refused(
 
 @pytest.mark.parametrize(
     ("hook", "workload", "steps"),
-    [("fp16", linear, 50), ("powersgd", linear, 50), ("int8", linear, 50), ("topk", patient, 300)],
+    [
+        ("fp16", linear, 50),
+        ("powersgd", linear, 50),
+        ("int8", linear, 50),
+        pytest.param("topk", patient, 300, marks=pytest.mark.long),
+    ],
 )
 def test_ranks_that_compress_learn_and_stay_alike(
     hook: str, workload: Callable[[], Workload], steps: int, linear_alone: Told, tmp_path: Path
@@ -268,7 +275,7 @@ def test_ranks_that_compress_learn_and_stay_alike(
 
 @pytest.mark.parametrize(
     "hook",
-    ["none", "int8", *(pytest.param(name, marks=pytest.mark.long) for name in ("fp16", "powersgd", "topk"))],
+    ["int8", *(pytest.param(name, marks=pytest.mark.long) for name in ("none", "fp16", "powersgd", "topk"))],
 )
 def test_several_buckets_are_under_way_at_once(hook: str, tmp_path: Path) -> None:
     ranks = two(wide, tmp_path, 5, {"communication_hook": hook, "bucket_cap_mb": 1})

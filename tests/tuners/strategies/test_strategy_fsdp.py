@@ -42,7 +42,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Told:
     ("wrap", "reshard"),
     [
         ("blocks", "on"),
-        ("whole", "off"),
+        pytest.param("whole", "off", marks=pytest.mark.long),
         pytest.param("whole", "on", marks=pytest.mark.long),
         pytest.param("blocks", "off", marks=pytest.mark.long),
     ],
@@ -54,6 +54,7 @@ def test_every_rank_learns_what_one_process_does(
     assert_alike(run_ranks("fsdp", a_workload, tmp_path, steps=STEPS, config=config), single)
 
 
+@pytest.mark.long
 def test_sgd_with_momentum_learns_the_same(tmp_path: Path) -> None:
     (alone,) = run_ranks("single", with_momentum, tmp_path / "single", workers=1, steps=STEPS)
     assert_alike(run_ranks("fsdp", with_momentum, tmp_path, steps=STEPS), alone)

@@ -49,6 +49,7 @@ def test_rarer_averages_learn_something_else(tmp_path: Path) -> None:
     assert whole_losses(trained(tmp_path, STEPS, 8)) != pytest.approx(alone.losses, rel=1e-3)
 
 
+@pytest.mark.long
 def test_it_converges(tmp_path: Path) -> None:
     losses = whole_losses(trained(tmp_path, 200, 8))
     assert sum(losses[-4:]) < 0.2 * sum(losses[:4])

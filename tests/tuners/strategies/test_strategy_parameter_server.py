@@ -54,6 +54,7 @@ def test_workers_that_wait_for_each_other_learn_what_one_process_does(
     assert told[0].report["staleness_largest"] == 0
 
 
+@pytest.mark.long
 def test_small_messages_change_nothing(tmp_path: Path, single: Told) -> None:
     config = {"message_bytes": 64, "servers": 2}
     told = run_ranks(STRATEGY, a_workload, tmp_path, steps=STEPS, servers=2, config=config)
@@ -172,6 +173,7 @@ def slow_square(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return nn.functional.mse_loss(output, target)
 
 
+@pytest.mark.long
 def test_a_slow_worker_is_waited_for(tmp_path: Path, single: Told) -> None:
     told = run_ranks(STRATEGY, slow_to_learn, tmp_path, steps=STEPS, servers=2)
     assert_alike(told, single)

@@ -102,6 +102,7 @@ def test_two_stages_learn_what_one_process_does(
     assert [each.report["schedule"] for each in told] == [config.get("schedule", "gpipe")] * 2
 
 
+@pytest.mark.long
 def test_three_stages_do_too(tmp_path: Path, single: Told) -> None:
     told = run_ranks("pipeline", mlp, tmp_path, workers=3, steps=STEPS, config={"schedule": "1f1b"})
     assert_alike(told, single, [PARTS] * STEPS)
@@ -118,6 +119,7 @@ def test_accumulation_and_clipping_over_all_stages_give_the_same(tmp_path: Path)
     assert_alike(run_ranks("pipeline", mlp_clipped, tmp_path, steps=STEPS), alone, [PARTS] * STEPS)
 
 
+@pytest.mark.long
 def test_a_smaller_last_batch_is_split_as_far_as_it_can_be(tmp_path: Path) -> None:
     parts = [4, 4, 2] * 3
     (alone,) = run_ranks(

@@ -109,7 +109,7 @@ def test_heads_and_feed_forward_layers_of_an_encoder_are_divided(tmp_path: Path)
     assert [each.report["divided_groups"] for each in told] == [4, 4]
 
 
-@pytest.mark.parametrize("workload", [encoder_fused, encoder_clipped])
+@pytest.mark.parametrize("workload", [encoder_fused, pytest.param(encoder_clipped, marks=pytest.mark.long)])
 def test_divided_and_whole_parameters_are_updated_and_clipped_together(workload: Any, tmp_path: Path) -> None:
     (alone,) = run_ranks("single", workload, tmp_path / "single", workers=1, steps=20)
     assert_alike(run_ranks("tensor_parallel", workload, tmp_path, steps=20), alone)
@@ -178,6 +178,7 @@ def own_attention(reads_width: bool = False) -> Workload:
     return encoder(model=lambda: nn.Sequential(*layers), optimizer=slow_sgd)
 
 
+@pytest.mark.long
 def test_attention_known_by_its_parts_is_divided(tmp_path: Path) -> None:
     (alone,) = run_ranks("single", own_attention, tmp_path / "single", workers=1, steps=STEPS)
     told = run_ranks("tensor_parallel", own_attention, tmp_path, steps=STEPS)

@@ -47,6 +47,7 @@ def test_sent_in_one_message_they_learn_the_same(tmp_path: Path, single: Told) -
     assert_alike(run_ranks("zero", a_workload, tmp_path, steps=STEPS, config=config), single)
 
 
+@pytest.mark.long
 def test_momentum_of_sgd_is_divided_too(tmp_path: Path) -> None:
     (alone,) = run_ranks("single", with_momentum, tmp_path / "single", workers=1, steps=STEPS)
     told = run_ranks("zero", with_momentum, tmp_path, steps=STEPS)
