@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from builders import A_GPU, a_machine
 from command_line import assert_told_once, say
+from warm import Warm
 
 from advisor.profiles.facts.machine import Machine
 from advisor.runs.doctor import Check, completion_line, examine
@@ -55,11 +56,22 @@ def checks_of(machine: Machine) -> dict[str, Check]:
     return {check.name: check for check in examine(machine)}
 
 
-def doctor(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "advisor", "doctor", *arguments], cwd=folder, capture_output=True, text=True,
-        check=False, env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )  # fmt: skip
+DOCTOR = """
+import sys
+from advisor.cli import main
+from advisor.runs import doctor
+doctor.LOAD_S = 0.01
+sys.exit(main(["doctor", *sys.argv[1:]]))
+"""
+
+
+def doctor(
+    light: Warm, folder: Path, *arguments: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """The command in that folder; how busy the machine is it looks at for a moment only."""
+    return light.run(
+        "-c", DOCTOR, *arguments, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,10 +85,10 @@ def doctor(folder: Path, *arguments: str, **environment: str) -> "subprocess.Com
     ids=["import fails", "not torch", "killed", "talks"],
 )  # fmt: skip
 def test_a_torch_that_cannot_be_used_is_broken_and_exits_with_5(
-    tmp_path: Path, source: str, told: str
+    light: Warm, tmp_path: Path, source: str, told: str
 ) -> None:
     (tmp_path / "here").mkdir()
-    done = doctor(tmp_path / "here", PYTHONPATH=str(a_torch(tmp_path, source)))
+    done = doctor(light, tmp_path / "here", PYTHONPATH=str(a_torch(tmp_path, source)))
     assert done.returncode == 5, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("BROKEN"))
     assert line.startswith("BROKEN  torch: ") and told in line
@@ -84,10 +96,10 @@ def test_a_torch_that_cannot_be_used_is_broken_and_exits_with_5(
     assert (done.stderr, list((tmp_path / "here").iterdir())) == ("", [])
 
 
-def test_a_broken_torch_is_one_document_under_json(tmp_path: Path) -> None:
+def test_a_broken_torch_is_one_document_under_json(light: Warm, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     folder = a_torch(tmp_path, "raise OSError('no\x1b[2J')")
-    done = doctor(tmp_path / "here", "--format", "json", PYTHONPATH=str(folder))
+    done = doctor(light, tmp_path / "here", "--format", "json", PYTHONPATH=str(folder))
     assert done.returncode == 5
     document = json.loads(done.stdout)
     assert [check["state"] for check in document["checks"] if check["name"] == "torch"] == ["broken"]
@@ -95,8 +107,8 @@ def test_a_broken_torch_is_one_document_under_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_working_torch_is_fine_and_exits_with_0(tmp_path: Path) -> None:
-    done = doctor(tmp_path)
+def test_a_working_torch_is_fine_and_exits_with_0(light: Warm, tmp_path: Path) -> None:
+    done = doctor(light, tmp_path)
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(
         f"ok      Python: {sys.version.split()[0]} at {sys.executable}\nok      torch: "
@@ -104,11 +116,11 @@ def test_a_working_torch_is_fine_and_exits_with_0(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_module_of_the_working_folder_is_not_taken_for_torch(tmp_path: Path) -> None:
+def test_a_module_of_the_working_folder_is_not_taken_for_torch(light: Warm, tmp_path: Path) -> None:
     a_torch(tmp_path, "raise ImportError('mine')")
     fine = tmp_path / "fine"
     fine.mkdir()
-    done = doctor(tmp_path, PYTHONPATH=str(a_torch(fine, SOUND)))
+    done = doctor(light, tmp_path, PYTHONPATH=str(a_torch(fine, SOUND)))
     assert done.returncode == 0, done.stdout
 
 
@@ -308,11 +320,11 @@ def test_a_password_is_not_shown(
     [("ray", "no_ray", "pip install 'torch-advisor[ray]'"), ("slurm", "no_allocation", "`sbatch ")],
 )
 def test_an_engine_that_is_not_there_is_an_error_with_the_next_step(
-    tmp_path: Path, engine: str, code: str, hint: str
+    light: Warm, tmp_path: Path, engine: str, code: str, hint: str
 ) -> None:
     if engine == "ray" and importlib.util.find_spec("ray") is not None:
         pytest.skip("ray is installed")
-    done = doctor(tmp_path, "--on", engine, "--format", "json", SLURM_JOB_NODELIST="n1")
+    done = doctor(light, tmp_path, "--on", engine, "--format", "json", SLURM_JOB_NODELIST="n1")
     assert done.returncode == 5
     error = json.loads(done.stdout)["error"]
     assert error["code"] == code

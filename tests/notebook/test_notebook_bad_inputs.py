@@ -1,8 +1,6 @@
 """Wrong calls from Python: refused before anything is started, each with its message and a hint."""
 
 import asyncio
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
+from warm import Warm
 
 import advisor
 from advisor.base.errors import AdvisorError, SituationError
@@ -149,10 +148,10 @@ advisor.tune(
 """
 
 
-def test_a_script_without_the_guard_is_told_to_write_it(tmp_path: Path) -> None:
+def test_a_script_without_the_guard_is_told_to_write_it(warm: Warm, tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(UNGUARDED)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    done = warm.run(script, cwd=tmp_path)
     assert done.returncode != 0
     assert "tune() was called again by a process that only imports this script" in done.stderr
     assert 'if __name__ == "__main__":' in done.stderr.split("hint:")[1]

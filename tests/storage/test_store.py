@@ -292,7 +292,7 @@ with Store.open(parse_storage("sqlite:///.advisor/studies.db"), create=True, war
 
 @pytest.mark.slow
 def test_many_processes_start_at_once_on_nothing(url: StorageUrl, warm: Warm) -> None:
-    begin = str(time.time() + 3)
+    begin = str(time.time() + 1)
     processes = [warm.start("-c", START, f"s{n}", begin) for n in range(8)]
     ended = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
     assert [code for _, code in ended] == [0] * 8, ended

@@ -17,6 +17,12 @@ from advisor.tuners.benches.relayed_line import RelayedLine
 from advisor.tuners.supervision.process_tree import children, living_since
 
 RELAY = [sys.executable, "-P", "-m", "advisor.tuners.benches.relay"]
+OFTEN = [
+    sys.executable,
+    "-P",
+    "-c",
+    "from advisor.tuners.benches import relay; relay.BEAT_S = 0.1; raise SystemExit(relay.main())",
+]
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip()[::-1], flush=True)"
 CHILD = """
 import subprocess
@@ -121,14 +127,15 @@ def test_a_folder_that_a_node_lacks_is_named(tmp_path: Path, monkeypatch: pytest
 def test_silence_is_a_loss_and_a_stopped_node_is_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relayed_line, "SILENT_S", 5.0)
-    pipe, line = relayed(ECHO, tmp_path / "log", end_s=1.0)  # a stopped one never ends by itself
+    monkeypatch.setattr(relayed_line, "SILENT_S", 3.0)
+    pipe = PipeLine("n1", OFTEN, end_s=1.0)  # a stopped one never ends by itself
+    line = RelayedLine(pipe, [sys.executable, "-c", ECHO], tmp_path / "log")
     began = time.monotonic()
-    assert line.receive(6.5) is None  # signs of life come meanwhile
-    assert time.monotonic() - began > 6.0
+    assert line.receive(4.0) is None  # signs of life come meanwhile
+    assert time.monotonic() - began > 3.5
     (process,) = children(pipe.pid)
     os.kill(pipe.pid, signal.SIGSTOP)
-    with pytest.raises(BenchLost, match="nothing was heard of it for 5 s"):
+    with pytest.raises(BenchLost, match="nothing was heard of it for 3 s"):
         line.receive(WAIT_S)
     line.close()
     until_gone(process)
