@@ -81,6 +81,7 @@ class Program:
         samples: Of those that answers are judged by, where it is a model that answers.
         feeds_itself: It goes on from what it answered, so a changed one is asked otherwise.
         inputs_once: Each input of it comes once, as in a script that answers one after the other.
+        slower: Factor of all that takes time, starts and compiling too, by the clock.
         load: CPUs that other processes take at a time; a step takes so many times its time more.
         failed: How often each effect has made a process fail.
     """
@@ -104,6 +105,7 @@ class Program:
     samples: int = 0
     inputs_once: bool = False
     feeds_itself: bool = False
+    slower: Callable[[float], float] = lambda now: 1.0
     load: Callable[[float], float] = lambda now: 0.0
 
     def of(self, config: Config) -> list[Effect]:

@@ -26,7 +26,7 @@ from advisor.stages.launching import Caller
 from advisor.tuners.benches.engine import Engine
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.launch import Launcher
-from advisor.tuners.launching.session import Answer, Session, SessionEnded
+from advisor.tuners.launching.session import TICK_S, Answer, Session, SessionEnded
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
@@ -49,7 +49,7 @@ class ReplayingLauncher(Launcher):
 
     program: Program = field(default_factory=Program)
     now: float = 0.0
-    tick_s: float = math.inf
+    tick_s: float = TICK_S
     configs: list[dict[str, Value]] = field(default_factory=list)
     compiled_by: "ReplayedSession | None" = None
     live: list["ReplayedSession"] = field(default_factory=list)
@@ -94,6 +94,7 @@ class ReplayedSession(Session):
         self._present = dict(present)
         self._options = options
         self._began = launcher.now
+        self._start_s = launcher.program.startup_s * launcher.program.slower(launcher.now)
         self._pace = math.exp(launcher.source.gauss(0.0, launcher.program.between))
         self._made = self._made_so = 0  # steps, and those since it was switched
         self._answered = 0  # requests whose outputs were taken
@@ -118,16 +119,20 @@ class ReplayedSession(Session):
     def ready(self) -> bool:
         """It waits before its first batch as told, unless the program loads in its own way."""
         program, waits = self._of.program, bool(self._options.get("waits"))
-        self._wait(max(0.0, self._began + program.startup_s - self._of.now), "start")
+        self._wait(max(0.0, self._began + self._start_s - self._of.now), "start")
         if not program.loads_late:
             self._step()
         return waits and program.loads_late
 
     def first_step(self) -> float:
-        program = self._of.program
-        self.startup_s = program.startup_s + self._compile_s
-        compile_s = self._compile_s if self._options.get("waits") else 0.0  # which begins after the wait
-        self._wait(max(0.0, self._began + self.startup_s - compile_s - self._of.now) + compile_s, "start")
+        compile_s, limit_s = self._compile_s, self._of.limits.compile_s
+        self.startup_s = self._start_s + compile_s
+        waited_s = 0.0 if self._options.get("waits") else min(limit_s, compile_s)  # it begins after the wait
+        start_s = max(0.0, self._began + self._start_s + waited_s - self._of.now)
+        self._wait(start_s + min(limit_s, compile_s) - waited_s, "start")
+        if compile_s > limit_s:
+            self._end()
+            raise TrialFailed(Failure("timeout", f"no answer for {limit_s:.0f} s in phase compile"))
         if compiles(self._config) and self._of.compiled_by is None:
             self._of.compiled_by = self
         self._step()
@@ -284,7 +289,8 @@ class ReplayedSession(Session):
         for effect in effects:
             if effect.fails is not None and self._made_so >= effect.after:
                 self._fail(effect, effect.fails)
-        seconds = program.step_s * self._pace * math.exp(self._of.source.gauss(0.0, program.noise))
+        slower = program.slower(self._of.now)
+        seconds = slower * program.step_s * self._pace * math.exp(self._of.source.gauss(0.0, program.noise))
         for effect in effects:
             seconds *= effect.step * (effect.one_in_fifty if self._made % 50 == 49 else 1.0)
         seconds *= self._marred * (program.without or {}).get(self._part or "", 1.0)
@@ -321,7 +327,8 @@ class ReplayedSession(Session):
         if not compiles(self._config):
             return 0.0
         cached = self._of.compiled_by not in (None, self)
-        return self._of.program.compile_s * (CACHED if cached else 1.0)
+        slower = self._of.program.slower(self._began)
+        return slower * self._of.program.compile_s * (CACHED if cached else 1.0)
 
     @property
     def _losses(self) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from advisor.advice.advise import advise
 from advisor.advice.finding import Finding
 from advisor.base.durations import write_duration
-from advisor.base.errors import NoValidTrial, TargetError
+from advisor.base.errors import TargetError
 from advisor.base.settings import Clock, Progress, Settings
 from advisor.base.signals import StopRequests
 from advisor.profiles.facts.machine import read_machine
@@ -20,9 +20,9 @@ from advisor.profiles.facts.profile import Profile
 from advisor.report.artefacts import keep_artefacts
 from advisor.report.files import write_report
 from advisor.result.document import ResultData
-from advisor.result.wording import DISTURBED
 from advisor.rules import RULES
 from advisor.stages import assemble
+from advisor.stages.all_failed import NO_TIME, refuse_if_all_failed, why_undecided
 from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.benches import bench_uses, join_crew, open_crew
@@ -51,10 +51,9 @@ from advisor.tuners.search.measuring import StoppedBy
 from advisor.tuners.search.search import Search
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried, Space
-from advisor.tuners.supervision.failures import DISRUPTIONS
+from advisor.tuners.supervision.failures import OutOfTime
 
 BESIDE_S, BESIDE_SHARE = 60.0, 0.25  # what follows a verdict may take: that, or a share of what it took
-NOT_TOLD = f"{DISTURBED}; a quieter machine or a longer --budget tells more"
 
 
 def tune(
@@ -100,6 +99,7 @@ def tune(
         except TargetError as error:
             study.keep_failed_baseline(error)
             raise
+        bench.end_in_time()
         _warn_of_the_baseline(bench)
         batches = Batches(settings, progress)
         widest = searched_space(settings, batches, bench.profile, 0.0)
@@ -191,6 +191,8 @@ class _Tuning:
         except Interrupted:
             self.stopped_by = "interrupted"
             self.trials.interrupted()
+        except OutOfTime:
+            self.stopped_by = "budget"
         except StuckProcess as stuck:
             self.stopped_by = "failures"
             self.bench.caller.warn(f"{stuck.message}; {stuck.hint}")
@@ -323,7 +325,7 @@ class _Tuning:
         end = min(bench.deadline, bench.clock() + max(BESIDE_S, BESIDE_SHARE * bench.spent_s))
         bench.baseline.end()
         if self.search.stopped_by == "budget" and len(self.trials.trials) == 1:
-            outcome.reason = "the budget left no time to try a change; give a longer --budget"
+            outcome.reason = NO_TIME
         running = bench.arena.held.take(outcome.config)
         seconds = look_again_s(bench, starts=running is None)
         if outcome.verdict != "change" or seconds < bench.room_s:
@@ -351,9 +353,7 @@ class _Tuning:
         for effect in side_effects(bench.launcher):
             bench.caller.warn(effect)
         tried = [trial for trial in self.trials.trials if trial.number > 0]
-        all_failed = bool(tried) and all(trial.state == "failed" for trial in tried)
-        if all_failed and all(trial.cause == "interference" for trial in tried):
-            self.outcome.reason = NOT_TOLD
+        self.outcome.reason = why_undecided(tried) or self.outcome.reason
         not_tried = [*self.space.not_tried, *self.search.not_tried]
         result = self._standing(self._result(self.outcome, not_tried), self.outcome)
         study.save(result)
@@ -363,13 +363,8 @@ class _Tuning:
             if result.artefacts:  # a report without them comes first: what is cut off here stays one
                 study.save(result)
                 write_report(result, bench.settings.out)
-        if all_failed and not any(trial.cause in DISRUPTIONS for trial in tried):
-            raise NoValidTrial.of_causes(
-                [str(trial.cause) for trial in tried],
-                study.name,
-                where=str(study.folder),
-                own_loss_ends=not bench.baseline.losses_finite,
-            )
+        own_loss_ends = not bench.baseline.losses_finite
+        refuse_if_all_failed(tried, study.name, study.folder, own_loss_ends=own_loss_ends)
         return result
 
     def _standing(self, result: ResultData, outcome: Outcome) -> ResultData:

@@ -24,11 +24,12 @@ from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.space.space import build_space
-from advisor.tuners.supervision.failures import TrialFailed
+from advisor.tuners.supervision.failures import OutOfTime, TrialFailed
 
 ARENAS: dict[str, type[Arena]] = {
     "memory": MemoryArena, "latency": LatencyArena, "requests": RequestArena,
 }  # fmt: skip
+ENDED_BY = 0.9  # of the time by which the budget may be exceeded
 Launching = Callable[[Settings, Path, Caller], AbstractContextManager[Launcher]]  # as ``open_launcher``
 
 
@@ -73,9 +74,14 @@ class Bench:
         return self.settings.budget_s - self.spent_s
 
     @property
+    def end(self) -> float:
+        """When a run must have ended, by the clock: a little is left to end its processes."""
+        return self.deadline + ENDED_BY * self.settings.grace_s
+
+    @property
     def room_s(self) -> float:
         """Seconds until a run must have ended."""
-        return self.left_s + self.settings.grace_s
+        return self.end - self.clock()
 
     def start(self) -> Running:
         """A fresh process of the program with nothing changed but what is fixed."""
@@ -110,6 +116,17 @@ class MeasuredBench(Bench):
     def profile(self) -> Profile:
         """What is known of the program as it is."""
         return self.baseline.profile
+
+    def end_in_time(self) -> None:
+        """From now on whoever waits for a process when the run must have ended fails with ``OutOfTime``."""
+        waiting = self.launcher.waiting
+
+        def wait(what: str, seconds: float) -> None:
+            waiting(what, seconds)
+            if self.clock() > self.end:
+                raise OutOfTime("for the rest of it")
+
+        self.launcher.waiting = wait
 
     def closer_look(self, deadline: float) -> Diagnosis:
         """A close look at the program as it is, in the process that was measured, as long as that lives."""

@@ -89,6 +89,7 @@ def planned_search(
         next_number=study.next_number(),
         clock=bench.clock,
         crew=bench.crew,
+        limits=bench.launcher.limits,
         verdict_s=reach.verdict_s,
         begin_by=reach.begin_by,
     )

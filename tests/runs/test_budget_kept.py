@@ -27,6 +27,10 @@ KINDS: Mapping[str, tuple[Sequence[Effect], Knobs]] = {
         {"num_workers": [0, 2, 4]},
     ),
     "compile": ([Effect(where(execution="compile"), step=0.5)], {"execution": ["eager", "compile"]}),
+    "compiled": (
+        [FASTER, Effect(where(execution="compile"), step=0.5)],
+        {"execution": ["eager", "compile"], **LIVE},
+    ),
     "two": ([FASTER, FREED], {**LIVE, **MALLOC}),
     "drifts": ([Effect(where(placebo="on"), step=0.6, loss=0.1), FREED], {**LIVE, **MALLOC}),
 }
@@ -67,6 +71,34 @@ def ends_in_time(cell: Cell, folder: Path, **program: Any) -> None:
 @pytest.mark.parametrize("cell", cells(), ids=str)
 def test_a_run_ends_within_its_budget_and_a_fifth(cell: Cell, tmp_path: Path) -> None:
     ends_in_time(cell, tmp_path)
+
+
+@pytest.mark.parametrize("place", range(len(cells())))
+def test_also_where_all_takes_three_times_as_long_from_some_time_on(place: int, tmp_path: Path) -> None:
+    cell, share = cells()[place], (0.3, 0.6, 0.9)[place % 3]
+
+    def slower(now: float) -> float:
+        return 3.0 if now > share * cell[-1] else 1.0
+
+    ends_in_time(cell, tmp_path, slower=slower)
+
+
+@pytest.mark.parametrize("budget_s", BUDGETS_S[1:])
+@pytest.mark.parametrize("compile_s", [60.0, 2400.0])
+def test_also_where_compiling_takes_much_longer_than_is_usual(
+    budget_s: float, compile_s: float, tmp_path: Path
+) -> None:
+    for kind in ("compile", "compiled") if budget_s < 1000 else ("compiled",):
+        ends_in_time((kind, 2.0, 0.5, budget_s), tmp_path / kind, compile_s=compile_s)
+
+
+def test_a_compilation_that_does_not_end_leaves_time_for_the_others(tmp_path: Path) -> None:
+    replay = run(("compiled", 2.0, 0.5, 600.0), tmp_path, compile_s=2400.0)
+    found = replay.result.recommendation
+    assert found.verdict == "change" and found.config["placebo"] == "on"
+    assert "timeout" in {
+        trial.cause for trial in replay.result.trials if trial.config["execution"] == "compile"
+    }
 
 
 @pytest.mark.parametrize("kind", ["live", "two", "drifts"])

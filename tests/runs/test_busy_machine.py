@@ -12,7 +12,7 @@ from replayed_program import Effect, Program, where
 from replaying import Replay, replayed
 
 from advisor.profiles.facts.profile import RunFacts
-from advisor.runs.tune import NOT_TOLD
+from advisor.stages.all_failed import NOT_TOLD
 from advisor.tuners.knob import Value
 
 pytestmark = pytest.mark.usefixtures("own_folder", "quick_proposals")

@@ -25,7 +25,7 @@ from advisor.tuners.launching.session import (
     answered,
 )
 from advisor.tuners.supervision.ended import Ended
-from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
 from advisor.tuners.trial.look_messages import (
     Inspect,
     MeasureRates,
@@ -251,7 +251,7 @@ class RankGroup:
                 serves = number >= len(self.workers)
                 try:
                     message = session.look(answer, math.inf if serves else limit_s, 0.0)
-                except Interrupted:
+                except (Interrupted, OutOfTime):
                     self.kill()
                     raise
                 except TrialFailed as failed:

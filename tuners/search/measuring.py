@@ -7,7 +7,7 @@ study by ask and tell, so that its sampler starts the joint stage from everythin
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from advisor.base.durations import write_duration
@@ -16,6 +16,7 @@ from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.asking import Asking, Proposal
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.eligible import may_be_nominated
@@ -26,14 +27,21 @@ from advisor.tuners.search.ordering import Expectations
 from advisor.tuners.search.race import WORTH, Race
 from advisor.tuners.search.record import Recorder, Stage, TrialRecord
 from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.constraints import COMPILE_S
 from advisor.tuners.space.space import NotTried, Space
-from advisor.tuners.supervision.failures import USER_CAUSES, Cause, Failure, TrialFailed
+from advisor.tuners.supervision.failures import USER_CAUSES, Cause, Failure, OutOfTime, TrialFailed
+from advisor.tuners.supervision.limits import Limits
 
 if TYPE_CHECKING:
     import optuna
 
 FAILURES_IN_A_ROW = 5
 OVERRUN = 1.25  # times the time left, that the last trial may take by its estimate
+
+COMPILING = (
+    0.5  # of the time left, that one look may compile: what follows starts afresh and compiles as well
+)
+AT_LEAST = 2.0  # times the deadline, that what was still compiling then is taken to need
 
 LARGE = math.log(1.3)  # log ratio that few fresh processes confirm
 
@@ -87,6 +95,7 @@ class Measuring:
         adopted: Is told of each incumbent.
         likely: Is told what is nominated unless something better is found, while benches may be idle.
         crew: All benches; a look goes to any of them where several are taken at once.
+        limits: Deadlines of processes; that of compiling follows what is left.
     """
 
     arena: Arena
@@ -100,7 +109,6 @@ class Measuring:
     measured: Measured = field(default_factory=Measured)
     priorities: Mapping[str, float] = field(default_factory=dict)
     next_number: int = 1
-    compile_s: float | None = None
     worth: Callable[[Configuration], float] = lambda config: 0.0
     allow_training: bool = False
     limit_bytes: int | None = None
@@ -108,6 +116,7 @@ class Measuring:
     least: float = WORTH
     clock: Callable[[], float] = time.monotonic
     crew: Crew = field(default_factory=lambda: Crew(time.monotonic))
+    limits: Limits = field(default_factory=Limits)
     incumbent: Configuration = field(init=False)
     score: float = 0.0
     stopped_by: StoppedBy = "converged"
@@ -229,12 +238,28 @@ class Measuring:
             TrialFailed: As of ``Race.run``.
         """
         self.arena.log = None
-        race = self._race
+        race, until, usual_s = self._race, self._until, self.limits.compile_s
+        limit_s = min(usual_s, max(COMPILE_S, COMPILING * (until - self.clock())))
+        self.limits.compile_s = limit_s
         try:
-            estimate = race.run(self.incumbent, record.config, record, self._until, bar, look)
+            estimate = race.run(self.incumbent, record.config, record, until, bar, look)
+        except TrialFailed as failed:
+            if failed.failure.cause == "timeout" and compiles(record.config):
+                self._learn_compiling(AT_LEAST * limit_s)
+                if limit_s < usual_s:
+                    raise OutOfTime(f"to compile for more than {write_duration(limit_s)}") from failed
+            raise
         finally:
-            record.log = self.arena.log
+            record.log, self.limits.compile_s = self.arena.log, usual_s
+        if record.outcome is not None:
+            self._learn_compiling(record.outcome.compile.seconds)
         return Looked(estimate, race.input_wait, race.pairs, race.log_ratios)
+
+    def _learn_compiling(self, seconds: float) -> None:
+        """What compiles from now on will take as long."""
+        costs = self._expectations.costs
+        if seconds > costs.compile_s:
+            self._expectations = replace(self._expectations, costs=replace(costs, compile_s=seconds))
 
     def _failed_at(
         self, record: TrialRecord, asked: int | None, failure: Failure, lost: Mapping[str, str]

@@ -36,6 +36,7 @@ DISRUPTIONS: frozenset[Cause] = frozenset({"killed", "interference"})
 
 WOULD_CHANGE = "the program would change a file that exists:"
 IN_CHILDREN = "no step was taken in the program's own process"
+NO_ROOM = "the budget has no room"
 LIKELY = "killed, likely out of memory"
 LOST_DEVICE = re.compile(
     r"(?i)(device|GPU) (is )?lost|fallen off the bus|no CUDA-capable device is detected|uncorrectable ECC"
@@ -62,10 +63,14 @@ class TrialFailed(Exception):
 
 
 class OutOfTime(TrialFailed):
-    """A process was not started, since its measurement would not end within the budget."""
+    """A process was not started, since its measurement would not end within the budget, or was ended with it.
 
-    def __init__(self) -> None:
-        super().__init__(Failure("timeout", "the budget has no room for one more process"))
+    Args:
+        what: There is no room for.
+    """
+
+    def __init__(self, what: str = "for one more process") -> None:
+        super().__init__(Failure("timeout", f"{NO_ROOM} {what}"))
 
 
 def not_applied(refused: Mapping[str, str]) -> TrialFailed:
@@ -88,11 +93,12 @@ def is_disruption(failure: Failure) -> bool:
 def stays_failed(cause: Cause | None, message: str) -> bool:
     """Whether a configuration that failed so is not run again when its study is resumed.
 
-    What was killed without a sign of the kernel is only likely to have run out of memory.
+    What was killed without a sign of the kernel is only likely to have run out of memory, and another budget
+    has more room.
     """
     if cause is None or is_disruption(Failure(cause, message)):
         return False
-    return (cause in USER_CAUSES or cause in RESOURCE_CAUSES) and not message.startswith(LIKELY)
+    return (cause in USER_CAUSES or cause in RESOURCE_CAUSES) and not message.startswith((LIKELY, NO_ROOM))
 
 
 def describe(error: BaseException) -> Failure:

@@ -220,8 +220,8 @@ class Confirmation:
     def _pairs(self, winner: Configuration, number: int) -> FreshPairs:
         """Pairs that confirm a configuration, after those that there are."""
         costs, how = self._costs(winner), self.bench.arena.how(self.space.present, winner, fresh=True)
-        grace_s = self.bench.settings.grace_s
-        processes = FreshProcesses(self.bench, grace_s, expected=costs.pairs_s, after_s=costs.longer_s)
+        beyond_s = self.bench.end - self.bench.deadline
+        processes = FreshProcesses(self.bench, beyond_s, expected=costs.pairs_s, after_s=costs.longer_s)
         told = f"confirming {self._described(winner)}: process"
         pairs = FreshPairs(processes, self.space.present, winner, how, costs.quads, told, number, hold=True)
         pairs.where += self.trials.measured.where.get(winner, ())

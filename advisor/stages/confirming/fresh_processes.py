@@ -12,7 +12,7 @@ from advisor.tuners.comparing.instance import Instance
 from advisor.tuners.comparing.measure import LOOKS, MIN_INSTANCES, Decision, confirm
 from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.comparing.retrying import undisturbed
-from advisor.tuners.supervision.failures import Failure
+from advisor.tuners.supervision.failures import Failure, OutOfTime
 
 
 class Timed(Protocol):
@@ -53,7 +53,7 @@ class FreshProcesses:
         cut_off: Callable[[Failure], None] = lambda failure: None,
         together: int = 1,
     ) -> T | None:
-        """One more measurement; ``None`` when it is too late for that.
+        """One more measurement; ``None`` when it is too late for that, or was before it had ended.
 
         Args:
             index: How many there are already.
@@ -75,7 +75,10 @@ class FreshProcesses:
             self.disturbed.append(failure.message)
             cut_off(failure)
 
-        measured = undisturbed(once, late, note)
+        try:
+            measured = undisturbed(once, late, note)
+        except OutOfTime:
+            return None
         if measured is not None:
             self._taken_s.append(measured.seconds)
         return measured
