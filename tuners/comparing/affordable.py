@@ -32,9 +32,7 @@ def smallest_gain(pairs: int, sigma: float, quads: int, how: str = "") -> float 
     if not reached:
         return None
     count, share = reached[-1]
-    within = (MEDIAN_EFFICIENCY * sigma) ** 2 / max(1, quads)
-    expected, known = expected_spread(within, quads, how)
-    variance = max(expected, within)
+    variance, known = _spread(sigma, quads, how)
     freedom = known + count - 1
     quantile = float(t.ppf(1 - TOTAL_LEVEL * share, freedom) + t.ppf(POWER, freedom))
     return math.expm1(quantile * math.sqrt(variance / count))
@@ -64,3 +62,26 @@ def fewest_pairs(gain: float, sigma: float, quads: int, how: str = "") -> int | 
         if smallest is not None and smallest <= gain:
             return pairs
     return None
+
+
+def half_width(pairs: int, sigma: float, quads: int, level: float, how: str = "") -> float:
+    """Half of the interval, as a log ratio, that so many pairs of fresh processes probably have.
+
+    Args:
+        pairs: At least one.
+        sigma: See ``smallest_gain``.
+        quads: See ``smallest_gain``.
+        level: Two-sided confidence.
+        how: See ``smallest_gain``.
+    """
+    from scipy.stats import t
+
+    variance, known = _spread(sigma, quads, how)
+    return float(t.ppf(0.5 + level / 2, known + pairs - 1)) * math.sqrt(variance / pairs)
+
+
+def _spread(sigma: float, quads: int, how: str) -> tuple[float, float]:
+    """Variance between pairs that is expected before any is seen, and its degrees of freedom."""
+    within = (MEDIAN_EFFICIENCY * sigma) ** 2 / max(1, quads)
+    expected, known = expected_spread(within, quads, how)
+    return max(expected, within), known

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from advisor.tuners.comparing.affordable import half_width
 from advisor.tuners.comparing.duel import Arena, by_work
 from advisor.tuners.comparing.ended_early import ended_early
 from advisor.tuners.comparing.excluded import refuse_collapse
@@ -15,7 +16,7 @@ from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running, end
 from advisor.tuners.launching.session import SessionEnded
-from advisor.tuners.search.costs import Costs
+from advisor.tuners.search.costs import LONGER_S, Costs
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -24,6 +25,8 @@ LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be c
 SWITCHED_LOOKS = (1, 2, 4)  # the same of pairs of windows
 APART_LOOKS = (1, 2, 3)  # pairs of processes, where a change needs its own
 QUADS = 4  # of such a pair
+LONG_LIVE_LOOKS = (2, 4, 8)  # of long quads
+HOPEFUL = 0.5  # of what these looks probably tell, below which they are a waste: estimates err
 ENDED = "the program ended before one comparison"
 
 
@@ -48,12 +51,15 @@ def removals(
     startup_s: float = 0.0,
     worth: Callable[[Configuration], float] = lambda config: 0.0,
     known: Mapping[str, Estimate] = MappingProxyType({}),
+    seen: Mapping[str, Estimate] = MappingProxyType({}),
     running: Running | None = None,
 ) -> tuple[Configuration, list[Removal]]:
     """Reduce a winner to the changes whose removal clearly costs, and more than ``detectable`` (log ratio).
 
     What cannot be told from nothing is taken out, also where intervals are wide; the last change is left to
-    the confirmation. What is ``known`` to gain is not taken out again.
+    the confirmation. What is ``known`` to gain is not taken out again. Those that gained least where they
+    were ``seen`` alone come first, so that the strongest is the last; of so little that the pairs
+    of processes would not tell it, none is measured.
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
@@ -67,11 +73,18 @@ def removals(
     candidates = [name for name in changed if name not in dependent]
     measured += [Removal(name, known[name], True) for name in candidates if name in known]
     with _Bench(arena, level, number, deadline, Costs(arena, startup_s), running) as bench:
-        for name in (each for each in candidates if each not in known):
+        unknown = (name for name in candidates if name not in known)
+        for name in sorted(unknown, key=lambda name: seen[name].estimate if name in seen else 0.0):
             if config[name] == base[name]:
                 continue  # went with another change
             reduced = space.without(config, name)
-            if not reduced.changed(base) or not bench.affords(reduced, config):
+            if not reduced.changed(base):
+                continue
+            if name in seen and not bench.could_tell(seen[name].estimate, reduced, config):
+                config = reduced
+                measured.append(Removal(name, seen[name], False))
+                continue
+            if not bench.affords(reduced, config):
                 continue
             try:
                 faster = bench.contribution(reduced, config, detectable)
@@ -142,6 +155,13 @@ class _Bench:
             return arena.clock() + starts_s + steps * arena.step_s <= self._deadline
         return arena.clock() + starts_s + QUADS * arena.quad_s <= self._deadline
 
+    def could_tell(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
+        """Whether looks would tell a log ratio from nothing; those of processes of their own are few."""
+        how = self._how(reduced, winner)
+        if how in (LIVE, SWITCHED):
+            return True
+        return gain >= HOPEFUL * half_width(APART_LOOKS[-1], self._arena.sigma, QUADS, self._level, how)
+
     def _how(self, reduced: Configuration, winner: Configuration) -> str:
         how = self._arena.how(reduced, winner, fresh=True)
         return SWITCHED if how == WINDOWS and self._arena.may_switch(reduced, winner) else how
@@ -150,7 +170,8 @@ class _Bench:
         """How much faster the winner is than the reduced one; looks until that is clear."""
         how = self._how(reduced, winner)
         instances: list[list[float]] = [[]]
-        for stop in {LIVE: LIVE_LOOKS, SWITCHED: SWITCHED_LOOKS}.get(how, APART_LOOKS):
+        live = LIVE_LOOKS if self._arena.quad_s <= LONGER_S else LONG_LIVE_LOOKS
+        for stop in {LIVE: live, SWITCHED: SWITCHED_LOOKS}.get(how, APART_LOOKS):
             if how == LIVE:
                 instances[0] += self._live(reduced, winner, stop - len(instances[0]))
             elif how == SWITCHED:

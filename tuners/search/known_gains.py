@@ -30,6 +30,11 @@ class KnownGains:
         if len(leading) == 1:
             self._found[leading[0], config[leading[0]]] = incumbent, estimate
 
+    def seen(self, winner: Configuration) -> dict[str, Estimate]:
+        """What each change of a winner gave where it was looked at alone, clear or not, by knob."""
+        changed = [each for each in winner.changed(self.present).items() if each in self._found]
+        return {name: self._found[name, value][1] for name, value in changed}
+
     def of(self, winner: Configuration) -> dict[str, Estimate]:
         """Clear gains of changes of a winner, by knob, each over the program's own setting.
 

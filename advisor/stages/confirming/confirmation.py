@@ -135,8 +135,9 @@ class Confirmation:
     def _reducing(self, nominee: Configuration) -> Reducing:
         end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
         known = {} if self.known is None else self.known.of(nominee)
+        seen = {} if self.known is None else self.known.seen(nominee)
         leading, number = self._leading(nominee), self.next_number
-        return Reducing(self.bench, self.space, nominee, leading, known, number, end, self._worth)
+        return Reducing(self.bench, self.space, nominee, leading, known, seen, number, end, self._worth)
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""

@@ -24,6 +24,7 @@ class Reducing:
         nominee: What the search would recommend.
         leading: Its changes, without those that only follow another one.
         known: Gains of single changes that the search saw clearly.
+        seen: What it saw of single changes at all: the weakest are taken out first.
         number: Of the trial.
         deadline: By the clock, after which what is unmeasured is kept.
         worth: Log ratio of what a sample is worth under a configuration.
@@ -34,6 +35,7 @@ class Reducing:
     nominee: Configuration
     leading: Sequence[str]
     known: Mapping[str, Estimate]
+    seen: Mapping[str, Estimate]
     number: int
     deadline: float
     worth: Callable[[Configuration], float]
@@ -70,6 +72,7 @@ class Reducing:
             startup_s=self.bench.baseline.startup_s,
             worth=self.worth,
             known=known,
+            seen=self.seen,
             running=self.bench.baseline.session,
         )
 

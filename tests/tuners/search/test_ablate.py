@@ -11,7 +11,7 @@ from builders import a_loader, a_profile
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate
-from advisor.tuners.comparing.ways import LIVE
+from advisor.tuners.comparing.ways import BATON, LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search import ablate
@@ -29,7 +29,7 @@ def a_space(present: Configuration) -> Space:
 
 
 def removed(
-    patch: pytest.MonkeyPatch, half_width: float = 0.01, **how: Any
+    patch: pytest.MonkeyPatch, half_width: float = 0.01, how: str = LIVE, **options: Any
 ) -> tuple[Configuration, list[ablate.Removal]]:
     """As if each change made the program faster by what ``FASTER`` says."""
 
@@ -42,10 +42,19 @@ def removed(
 
     patch.setattr(ablate._Bench, "contribution", contribution)
     arena = cast(
-        Arena, SimpleNamespace(knobs=KNOBS, clock=lambda: 0.0, how=lambda *of, **how: LIVE, quad_s=0.1)
+        Arena,
+        SimpleNamespace(
+            knobs=KNOBS,
+            clock=lambda: 0.0,
+            how=lambda *of, **fresh: how,
+            quad_s=0.1,
+            sigma=0.05,
+            at_once=True,
+            step_s=0.1,
+        ),
     )
     return ablate.removals(
-        arena, WINNER, a_space(BASE), detectable=0.02, level=0.99, number=0, deadline=math.inf, **how
+        arena, WINNER, a_space(BASE), detectable=0.02, level=0.99, number=0, deadline=math.inf, **options
     )
 
 
@@ -68,6 +77,25 @@ def test_what_cannot_be_told_from_nothing_is_taken_out_and_the_last_change_left_
     }  # fmt: skip
     config, removals = removed(monkeypatch, half_width=5.0)
     assert config == {**BASE, "gc_freeze": "on"} and [each.knob for each in removals] == ["batch_size", "amp"]
+
+
+def test_the_strongest_is_left_to_the_pairs_where_nothing_can_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = {"batch_size": Estimate(0.1, 0, 0.2, 0.9, 1, 1), "amp": Estimate(0.3, 0, 0.5, 0.9, 1, 1)}
+    config, removals = removed(monkeypatch, half_width=5.0, seen=seen)
+    assert config == {**BASE, "amp": "bf16"}
+    assert [each.knob for each in removals] == ["gc_freeze", "batch_size"]
+
+
+def test_what_few_pairs_of_processes_would_not_tell_is_taken_out_unmeasured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = {"amp": Estimate(0.3, 0, 0.5, 0.9, 1, 1), "gc_freeze": Estimate(0.01, -0.1, 0.1, 0.9, 1, 1)}
+    config, removals = removed(monkeypatch, how=BATON, seen=seen)
+    assert config == {**WINNER, "gc_freeze": "off"}
+    assert ablate.Removal("gc_freeze", seen["gc_freeze"], False) in removals
+    assert {each.knob for each in removals if each.needed} == {"batch_size", "amp"}
 
 
 def test_what_is_known_to_gain_is_not_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
