@@ -98,6 +98,10 @@ class Knob(Generic[V]):
         """Largest share of the step (0 to 1) that it could take away, if more is known than ``acts_on``."""
         return None
 
+    def needless(self, profile: Profile) -> str | None:
+        """Why a search leaves it out unless a user names it: nothing in the profile speaks for it."""
+        return None
+
     def expected(self, profile: Profile, value: V) -> float | None:
         """Speed under ``value`` over the present one, as the profile lets expect; below 1 where it is slower.
 

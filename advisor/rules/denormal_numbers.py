@@ -2,10 +2,9 @@
 
 from advisor.advice.finding import Finding, Kind, Severity
 from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.facts.observed import Denormals
+from advisor.profiles.facts.observed import LEAST_DENORMAL, Denormals
 from advisor.profiles.facts.profile import Profile
 
-LEAST_SHARE = 0.01  # of one tensor's elements; set by experiment
 OF = {"parameter": "", "gradient": "the gradient of ", "state": "the optimizer's state of "}
 SLOWER = 1.3  # times, of a product with them; set by experiment
 LOST = 0.1  # of a weight, from where it is told although this processor is not slow with them; chosen
@@ -32,8 +31,8 @@ class DenormalNumbers(Rule):
     kind = Kind.WASTE
     on_traces = "values of parameters: a trace does not hold them"
     threshold = (
-        f"{LEAST_SHARE:.0%} of a tensor denormal, and a product or an update with it {SLOWER} times slower "
-        f"(set by experiment), or {LOST:.0%} of a parameter"
+        f"{LEAST_DENORMAL:.0%} of a tensor denormal, and a product or an update with it {SLOWER} times "
+        f"slower (set by experiment), or {LOST:.0%} of a parameter"
     )
     correctness = True
     knobs = ("flush_denormal",)
@@ -45,7 +44,7 @@ class DenormalNumbers(Rule):
             return self.not_applicable("numbers on the CPU", f"the model runs on {profile.device}")
         if phases is None or run is None:
             return self.not_applicable("no steps were recorded")
-        if found is None or found.share < LEAST_SHARE:
+        if found is None or not found.telling:
             return self.passed("0 denormal numbers were met among parameters, gradients and optimizer state")
         said = f"{percent(found.share)} of {OF[found.kind]}`{found.name}` is denormal"
         what, slower = "a product", found.slowdown

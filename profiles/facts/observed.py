@@ -102,6 +102,9 @@ class SyncPoint:
     where: str = "user"
 
 
+LEAST_DENORMAL = 0.01  # of one tensor's elements; set by experiment
+
+
 @dataclass(frozen=True)
 class Denormals:
     """Numbers too small to be normal (below 1.2e-38 in float32) in what a CPU computes with.
@@ -119,6 +122,11 @@ class Denormals:
     tensors_share: float
     slowdown: float
     update_slowdown: float = 1.0
+
+    @property
+    def telling(self) -> bool:
+        """Whether there are enough of them for a processor to show it."""
+        return self.share >= LEAST_DENORMAL
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,12 @@ class FlushDenormal(Switch):
     def refusal(self, profile: Profile) -> str | None:
         return "the model runs on the GPU" if profile.device.startswith("cuda") else None
 
+    def needless(self, profile: Profile) -> str | None:
+        found = profile.denormals
+        if found is not None and found.telling:
+            return None
+        return "no denormal numbers were met among parameters, gradients and optimizer state"
+
     def process(self, value: str) -> None:
         """Set the switch of this thread, before it starts others.
 

@@ -13,7 +13,8 @@ from advisor.tuners.knob import Change, Knob, Refused, Semantics, offered
 
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 LIBRARIES = {"jemalloc": ("jemalloc",), "tcmalloc": ("tcmalloc", "tcmalloc_minimal")}
-FAULT_MS = 0.001  # to map and clear one page: half of what the rule page_fault_bound takes as the most
+MOST_FAULT_MS = 0.002  # at most, to map and clear one page, as the rule page_fault_bound has it
+FAULT_MS = 0.001  # usually
 MACHINE = platform.machine()
 FOLDERS = (
     f"/usr/lib/{MACHINE}-linux-gnu", f"/lib/{MACHINE}-linux-gnu", "/usr/lib64", "/usr/local/lib64",
@@ -68,6 +69,14 @@ class Malloc(Knob[str]):
             return {}
         library = _library(value) or f"lib{LIBRARIES[value][0]}.so"
         return {"LD_PRELOAD": ":".join(filter(None, (library, os.environ.get("LD_PRELOAD"))))}
+
+    def ceiling(self, profile: Profile) -> float | None:
+        """What page faults take at most of a step: memory that stays with the process causes none."""
+        memory, phases = profile.memory, profile.phases
+        if memory is None or phases is None or memory.minor_faults_per_step is None or phases.step_ms <= 0:
+            return None
+        share = memory.minor_faults_per_step * MOST_FAULT_MS / phases.step_ms
+        return min(share, 1.0 if memory.system_share is None else memory.system_share)
 
     def expected(self, profile: Profile, value: str) -> float | None:
         """What page faults cost, of which another allocator saves most."""

@@ -289,6 +289,9 @@ def _choose(
         choices: list[Value] = list(knob.choices(profile))
     except Refused as reason:
         return left_out or [NotTried(name, None, str(reason))], []
+    needless = None if name in asked else knob.needless(profile)
+    if needless is not None:
+        return [NotTried(name, None, needless)], []
     bound = largest_share(knob, profile)
     if name not in asked and bound is not None:
         share, how = bound

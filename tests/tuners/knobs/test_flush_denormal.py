@@ -1,12 +1,16 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
 from builders import a_gpu_profile, a_profile, a_run
 
+from advisor.profiles.facts.observed import Denormals
 from advisor.tuners.knob import Refused
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.knobs.flush_denormal import FlushDenormal
+from advisor.tuners.space.space import build_space
 
 CAN_FLUSH = torch.set_flush_denormal(False)  # whether there is a switch at all
 can_flush = pytest.mark.skipif(not CAN_FLUSH, reason="this processor has no such switch")
@@ -50,3 +54,13 @@ def test_a_program_on_the_cpu_is_offered_it() -> None:
 def test_a_model_on_the_gpu_is_left_alone() -> None:
     with pytest.raises(Refused, match="on the GPU"):
         FlushDenormal().choices(a_gpu_profile())
+
+
+def test_it_is_tried_where_denormal_numbers_were_met() -> None:
+    met, few = (Denormals("lstm.weight", share, "state", 0.5, 1.0) for share in (0.2, 0.001))
+    knob = FlushDenormal()
+    assert knob.needless(replace(a_profile(), denormals=met)) is None
+    for nothing in (a_profile(), replace(a_profile(), denormals=few)):
+        assert "no denormal numbers were met" in (knob.needless(nothing) or "")
+    assert "flush_denormal" not in build_space(KNOBS, a_profile()).choices
+    assert "flush_denormal" in build_space(KNOBS, a_profile(), named={"flush_denormal": None}).choices

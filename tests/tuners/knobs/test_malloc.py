@@ -2,15 +2,17 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import a_gpu_profile, a_machine, a_profile, a_run
 
+from advisor.profiles.facts.observed import MemoryUse
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import malloc
-from advisor.tuners.knobs.malloc import TUNED, Malloc
+from advisor.tuners.knobs.malloc import MOST_FAULT_MS, TUNED, Malloc
 
 FAULTS = (
     "import resource\n"
@@ -117,3 +119,17 @@ def test_tuned_limits_keep_large_blocks_in_the_process() -> None:
 def test_what_the_user_writes_are_variables() -> None:
     assert Malloc().change("libc-tuned").environment == TUNED
     assert Malloc().change("libc").environment == {}
+
+
+def test_it_can_take_away_no_more_than_page_faults_and_the_system_do() -> None:
+    profile = a_profile(phases_ms={"forward": 8.0})
+    assert profile.phases is not None
+    some = 0.2 * profile.phases.step_ms / MOST_FAULT_MS
+    assert Malloc().ceiling(profile) is None
+
+    def ceiling(faults: float, system_share: float | None) -> float | None:
+        memory = MemoryUse(2**30, minor_faults_per_step=faults, system_share=system_share)
+        return Malloc().ceiling(replace(profile, memory=memory))
+
+    assert ceiling(some, 0.05) == pytest.approx(0.05) and ceiling(some, 1.0) == pytest.approx(0.2)
+    assert ceiling(0.0, 0.05) == 0.0

@@ -32,7 +32,6 @@ def test_everything_that_applies_is_searched_and_the_rest_is_explained(
         "channels_last": ["off", "on"],
         "cpu_affinity": ["none", "cores"],
         "execution": ["eager", "compile", "jit_script", "jit_trace", "jit_hybrid"],
-        "flush_denormal": ["off", "on"],
         "gc_freeze": ["off", "freeze", "manual"],
         "in_memory_cache": ["off", "memory"],
         "lr_scaling": ["none", "sqrt"],
