@@ -122,7 +122,7 @@ class Server:
         size = self._workload.batch_size
         if self._padding is None:
             places = _all(self._samples)[:LOOKED_AT]
-            items = [self._dataset[place] for place in places] if size > 1 else []
+            items = [self._item(place) for place in places] if size > 1 else []
             self._padding = padding_saved(items, self._collate, size)
         return {"requests_batch": size, "requests_padding": self._padding}
 
@@ -144,7 +144,7 @@ class Server:
     def _batches(self) -> Iterator[Any]:
         if self._samples is None:
             yield from self._streamed(self._plan().size)
-        items = (self._dataset[place] for place in itertools.cycle(_all(self._samples)))
+        items = map(self._item, itertools.cycle(_all(self._samples)))
         yield from map(self._collate, Gatherer(items, self._plan))
 
     def _groups(self, places: Sequence[int]) -> Iterator[list[tuple[int, Any]]]:
@@ -152,7 +152,7 @@ class Server:
         plan = self._plan()
         together = plan.size * plan.pool
         for first in range(0, len(places), together):
-            chosen = [(place, self._dataset[place]) for place in places[first : first + together]]
+            chosen = [(place, self._item(place)) for place in places[first : first + together]]
             if plan.pool > 1:
                 yield from by_length(chosen, plan.size, lambda pair: pair[1])
             else:
@@ -179,12 +179,20 @@ class Server:
             items, empty = iter(self._dataset), True
             while chunk := list(itertools.islice(items, size)):
                 empty = False
-                yield self._collate(chunk)
+                yield self._collate([self._bare(item) for item in chunk])
             if empty:
                 raise ValueError("the dataset gives no sample")
 
+    def _item(self, place: int) -> Any:
+        return self._bare(self._dataset[place])
+
+    def _bare(self, item: Any) -> Any:
+        """The input of an item that is a tuple of nothing else, as of ``TensorDataset(inputs)``."""
+        own = self._workload.infer or self._workload.collate
+        return item[0] if own is None and isinstance(item, tuple) and len(item) == 1 else item
+
     def _collated(self, places: Iterable[int]) -> Any:
-        return self._collate([self._dataset[place] for place in places])
+        return self._collate([self._item(place) for place in places])
 
     def _collate(self, items: list[Any]) -> Any:
         from torch.utils.data import default_collate

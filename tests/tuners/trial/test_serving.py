@@ -53,6 +53,14 @@ UNLIKE = """
 
     workload = advisor.Workload(model=Mean, dataset=Words, collate=collate, batch_size=4)
 """
+ALONE = """
+    import torch, advisor
+
+    workload = advisor.Workload(
+        model=lambda: torch.nn.Linear(4, 2),
+        dataset=lambda: torch.utils.data.TensorDataset(torch.arange(40.0).repeat(4, 1).T),
+    )
+"""
 TOTAL = """
     import torch, advisor
 
@@ -138,6 +146,13 @@ def test_samples_of_each_purpose_are_answered_apart_from_requests(launched: Laun
     run = session.facts().profile.run
     assert run is not None and run.serves
     assert session.stop().steps >= 12  # nothing that was taken counts
+
+
+def test_a_dataset_of_inputs_alone_gives_them_to_the_model(launched: Launch, tmp_path: Path) -> None:
+    session = launched("workload", ALONE)
+    session.first_step()
+    said, kept = outputs(session, tmp_path, "confirmation")
+    assert (said.count, len(set(kept.asked))) == (25, 25) and tuple(kept.outputs[0].shape) == (1, 2)
 
 
 def test_requests_of_a_script_are_told_apart_by_their_inputs(launched: Launch, tmp_path: Path) -> None:

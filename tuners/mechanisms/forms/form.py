@@ -74,7 +74,15 @@ class Source:
     def of(
         cls, root: "Module", request: Request, function: Callable[..., Any], threads: Threads = Threads()
     ) -> "Source":
-        """A model as it meets its first request, which ``function`` would answer."""
+        """A model as it meets its first request, which ``function`` would answer.
+
+        Raises:
+            Refused: It is TorchScript, which nothing exports or quantises.
+        """
+        import torch
+
+        if isinstance(root, torch.jit.ScriptModule):
+            raise Refused("the model is TorchScript: forms are made of the module that it was made from")
         calls = tuple(islice(request.calibration(), MOST_CALLS))
         own = getattr(function, "_torchdynamo_orig_callable", function)  # of one that is compiled
         forward = getattr(own, "__func__", None) if getattr(own, "__self__", None) is root else None

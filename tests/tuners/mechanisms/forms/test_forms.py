@@ -167,6 +167,12 @@ def test_hooks_of_the_model_itself_are_not_called_twice(tmp_path: Path) -> None:
         torch_int8_form(source)
 
 
+def test_of_torchscript_no_form_is_made(tmp_path: Path) -> None:
+    scripted = torch.jit.script(torch.nn.Linear(4, 4))
+    with pytest.raises(Refused, match="the model is TorchScript"):
+        Source.of(scripted, Request((torch.ones(1, 4),), {}, tmp_path, list), scripted)
+
+
 def test_a_form_that_cannot_answer_is_refused_before_it_is_served(tmp_path: Path) -> None:
     source = a_source(tmp_path)
 
