@@ -145,11 +145,14 @@ class AgreementCheck:
             if not taken.count:
                 return False
             self._inputs = shutil.copy(str(path), str(session.folder.parent))
+            self._own = [self._take(session, number)[1] for number in range(2)]
         except SessionEnded:
-            return False
+            if not self._inputs:
+                return False
+            session.kill()
+            self._own = self._outputs(self.space.present, 2)[:2]  # it had come to its end
         finally:
             session.kill()
-        self._own = self._outputs(self.space.present, 2)[:2]
         return True
 
     def _common(self, *others: KeptOutputs) -> list[str]:

@@ -24,7 +24,7 @@ SLACK = 1.03  # pairs take a little more than was expected of them, and what is 
 FRESH_RUNS = 3 + len(SEEDS)  # of the numbers: the baseline twice, other seeds, and the candidate
 GROWS = 1.1  # times the budget that is needed: some of what comes before takes a share of it
 ANSWERING = 2  # processes that answer: the program as it is, which does it twice, and the change
-ANSWERING_SCRIPTS = 3  # whose requests go on and come once in a process
+ANSWERING_SCRIPTS = 3  # whose requests go on and come once in a process; 4 where they are others in each
 SCRIPTS = ("script", "module")
 
 
