@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,12 @@ from served import a_wide_source
 
 from advisor.tuners.accuracy.kernel_reference import kernel_check
 from advisor.tuners.accuracy.outputs import Array, Output, flattened
+from advisor.tuners.knob import Refused
 from advisor.tuners.mechanisms.forms.artefact import cpu_flags
+from advisor.tuners.mechanisms.forms.checked import checked_form, compared
+from advisor.tuners.mechanisms.forms.form import Form, Source
 from advisor.tuners.mechanisms.forms.onnx_int8 import onnx_int8_form
+from advisor.tuners.mechanisms.forms.pt2e_int8 import pt2e_int8_form
 
 HERE = Path(__file__).parent
 PROGRAM = """
@@ -90,6 +95,30 @@ def test_weights_of_onnx_runtime_saturate_in_such_a_kernel(
         args, _ = source.example
         right = kernel_check(*([flattened(call(*args))] for call in (source.root, form.reference, form.call)))
     assert right.kernel < 1e-3 or right.saturated  # this machine's own kernel is right, or is named
+
+
+OWN: dict[str, Callable[[Source, int], Form]] = {
+    "ONNX Runtime, dynamic": lambda source, bits: onnx_int8_form(source, "dynamic", bits=bits),
+    "ONNX Runtime, static": lambda source, bits: onnx_int8_form(source, "static", bits=bits),
+    "pt2e, static, compiled": lambda source, bits: pt2e_int8_form(source, bits=bits),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", OWN)
+def test_what_saturates_on_this_machine_is_caught_and_seven_bits_are_taken(path: str, tmp_path: Path) -> None:
+    for package in ("onnx", "onnxruntime", "torchao"):
+        pytest.importorskip(package)
+    source = a_wide_source(tmp_path)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        if not any(flag.endswith("_vnni") for flag in cpu_flags()):
+            with pytest.raises(Refused, match="sums of 16 bits saturate"):
+                checked_form(source, lambda bits: OWN[path](source, bits), "8")
+        form, bits = checked_form(source, lambda bits: OWN[path](source, bits), "auto")
+        check = compared(source, form)
+    assert bits == (8 if any(flag.endswith("_vnni") for flag in cpu_flags()) else 7)
+    assert check is not None and not check.saturated and check.quantisation < 0.1
 
 
 def _saturating(left: Array, right: Array) -> Array:

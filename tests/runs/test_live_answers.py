@@ -1,0 +1,68 @@
+"""Whole runs on requests in real processes: a tail that a change brings, and 8 bits that are slower."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from remembered_progress import Told
+
+from advisor.base.settings import Settings, TargetRequest
+from advisor.result.document import ResultData
+from advisor.runs.tune import tune
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.usefixtures("own_folder", "no_process_remains", "warm_trials"),
+]
+
+TAIL = """
+    import time
+    import torch
+
+    class Waits(torch.nn.Linear):
+        # 4 ms; a quarter of that in inference mode, but for every fiftieth request, which takes 40
+        asked = 0
+
+        def forward(self, x):
+            self.asked += 1
+            faster = torch.is_inference_mode_enabled()
+            time.sleep((0.04 if self.asked % 50 == 0 else 0.001) if faster else 0.004)
+            return super().forward(x)
+
+    model = Waits(8, 4).eval()
+    for number in range(10**9):
+        with torch.no_grad():
+            model(torch.full((1, 8), float(number % 5)))
+"""
+TINY = """
+    import torch, advisor
+
+    workload = advisor.Workload(
+        model=lambda: torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(12))),
+        dataset=lambda: torch.utils.data.TensorDataset(torch.rand(2000, 8)),
+    )
+"""
+
+
+def tuned(folder: Path, kind: str, text: str, budget_s: float, **knobs: list[Any]) -> ResultData:
+    file = folder / "serve.py"
+    file.write_text(textwrap.dedent(text))
+    target = TargetRequest(kind=kind, name=str(file))  # type: ignore[arg-type]  # one of its names
+    settings = Settings(target=target, objective="latency", budget_s=budget_s, knobs=dict(knobs))
+    return tune(settings, Told())
+
+
+def test_a_tail_that_a_shorter_median_brings_is_vetoed(tmp_path: Path) -> None:
+    result = tuned(tmp_path, "script", TAIL, 120.0, inference_mode=["inference_mode"])
+    found = result.recommendation
+    assert found.verdict == "keep" and "tail not shown: p99 is" in found.reason
+    assert found.slow_requests is not None and found.slow_requests.tail == "not_shown"
+
+
+def test_eight_bits_that_are_slower_are_not_recommended(tmp_path: Path) -> None:
+    result = tuned(tmp_path, "workload", TINY, 40.0, quantization=["int8_dynamic"])
+    tried = [trial for trial in result.trials if trial.config.get("quantization") == "int8_dynamic"]
+    ratios = [each.against_baseline for each in tried if each.state == "complete"]
+    assert result.recommendation.verdict == "keep"
+    assert ratios and all(ratio is not None and ratio.estimate < 1 for ratio in ratios), tried
