@@ -46,6 +46,14 @@ def test_a_gpu_that_reorders_nothing_passes() -> None:
     assert ContiguousConv().check(a_gpu_profile(window=window, roots=(NET,))).state is State.PASSED
 
 
+def test_without_a_model_the_kernels_that_reorder_tell_the_layout() -> None:
+    window = a_net(a_conv(6.0), device=a_device(layout_ms=1.5))
+    finding = ContiguousConv().check(a_gpu_profile(window=window, roots=()))
+    assert finding.state is State.OPPORTUNITY
+    few = a_net(a_conv(6.0), device=a_device(layout_ms=0.4))
+    assert ContiguousConv().check(a_gpu_profile(window=few, roots=())).state is State.NOT_APPLICABLE
+
+
 def test_volumes_get_their_own_layout() -> None:
     conv = a_conv(6.0, ((2, 16, 32, 32, 32), (16, 16, 3, 3, 3)))
     finding = ContiguousConv().check(a_rich_profile(window=a_net(conv), roots=(NET,)))

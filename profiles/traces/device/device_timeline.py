@@ -23,7 +23,10 @@ MOST_GAPS = 20
 FAR_AHEAD = 10  # kernels launched and not begun, from where launches hold nothing up; set by experiment
 STEPS_FOR_SPREAD = 5
 
-LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|convertTensor|tensorTransform", re.IGNORECASE)
+LAYOUT = re.compile(
+    r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|convertTensor|tensorTransform|batched_transpose_\d",
+    re.IGNORECASE,
+)
 CAPTURES = frozenset(f"{runtime}StreamBeginCapture" for runtime in ("cuda", "hip"))
 SAYS_NOTHING = ("advisor_", "ProfilerStep#", "DistributedDataParallel.", "## ")
 """Beginnings of annotations around so much that they do not say what the host did in a gap."""
