@@ -323,6 +323,11 @@ class Run:
         for name, method, value in self._at("optimizer"):
             self._guard(name, method, optimizer, value)
 
+    def replaced(self, optimizer: "Optimizer", earlier: "Optimizer") -> None:
+        """An optimizer is about to make its first step, in the place of one that makes no more."""
+        self._optimizers[:] = [known for known in self._optimizers if known is not earlier]
+        self.optimizer(optimizer)
+
     def step(self, optimizer: "Optimizer") -> AbstractContextManager[Any]:
         """Around an update."""
         return self._contexts("step", optimizer)

@@ -3,13 +3,17 @@
 import re
 
 TEXT = re.compile(r"an f-string|(^|\.)(__format__|__repr__|__str__|format|repr|str|print|pformat)$")
-WAITS = re.compile(r"(^|\.)(sleep|wait|acquire)$")
+WAITS = re.compile(r"(^|\.)(sleep|wait|acquire|join)$|^with .*\b(?i:lock|mutex|semaphore|condition)")
 DRAWS = re.compile(r"^random\.(sample|choices?)$")
 NUMPY_DRAWS = re.compile(r"^(np|numpy)\.random\.|(^|\.)rng\.")
 PARSES = re.compile(
     r"^(json|yaml|pickle|csv|re|ast)\.|(^|\.)(readlines?|read|read_csv|findall|finditer|loads?|open|imread)$"
 )
 WRITES = re.compile(r"(^|\.)(fsync|flush|dump|dumps|write|writerow|writelines|savefig|save)$")
+ASKS = re.compile(
+    r"^(subprocess|psutil|shutil|socket|requests|urllib)\.|^os\.(system|popen|listdir|walk|stat)$|(^|\.)(urlopen|glob|"
+    r"check_output|Popen|memory_info|cpu_percent|virtual_memory)$"
+)
 COLLECTS = re.compile(r"(^|\.)(deepcopy|state_dict)$")
 
 
@@ -39,6 +43,11 @@ def instead_of(call: str, place: str) -> str | None:
         ),
         (PARSES, "Do `{call}` at {place} once in front of the loop, and keep what it gives."),
         (WRITES, "Call `{call}` at {place} every few hundred steps, or keep values and write them at once."),
+        (
+            ASKS,
+            "Ask with `{call}` at {place} once before the loop, every few hundred steps, or in a thread: "
+            "nothing is computed while the step waits for the answer.",
+        ),
         (COLLECTS, "Call `{call}` at {place} less often, or write into one copy: `old.copy_(new)`."),
     ):
         if names.search(call):

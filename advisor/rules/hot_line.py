@@ -8,6 +8,7 @@ from advisor.advice.named_calls import instead_of
 from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.asking_lines import asks
 from advisor.profiles.derived.eligibility import share_of_step
+from advisor.profiles.derived.whole_steps import runs_steps
 from advisor.profiles.facts.observed import LineCalls, Location
 from advisor.profiles.facts.profile import Profile, StepPhases
 
@@ -90,14 +91,13 @@ def self_shares(profile: Profile, phases: StepPhases) -> dict[Location, float]:
     waits = profile.loader is not None and profile.loader.num_workers > 0
     started = _met_in(profile, "backward") | _met_in(profile, "optimizer")  # of the rest they hold nothing
     called = {spot.location for spot in profile.hotspots if spot.inner}
-    whole = _met_in(profile, "forward") & _met_in(profile, "optimizer")  # whole steps run there
     for spot in profile.hotspots:
         is_part = hasattr(phases, f"{spot.phase}_ms") and (spot.inner or spot.phase not in BY_ENGINE)
         around = spot.phase == "other" and spot.location in started
         if (
             is_part
             and not around
-            and spot.location not in whole
+            and not runs_steps(profile, spot.location)
             and not (waits and spot.phase == "input_wait")
         ):
             met[spot.location] += spot.share * phases.share(spot.phase)

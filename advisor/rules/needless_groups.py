@@ -25,7 +25,7 @@ class NeedlessGroups(Rule):
     threshold = (
         f"{MANY} groups more than settings, in an update of at least 5 % of the step (set by experiment)"
     )
-    explains = ("optimizer_bound", "single_tensor_optimizer")
+    explains = ("optimizer_bound", "single_tensor_optimizer", "launch_bound")
 
     def check(self, profile: Profile) -> Finding:
         phases = profile.phases

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.line_rule import LineRule
 from advisor.advice.rule import Family, percent
+from advisor.profiles.derived.whole_steps import runs_steps
 from advisor.profiles.facts.observed import LineCalls
 from advisor.profiles.facts.profile import Profile, StepPhases
 
@@ -36,7 +37,11 @@ class PiecewiseCalls(LineRule):
     explains = ("indexing_loop", "launch_bound", "unattributed_time", "idle_device")
 
     def judge(self, profile: Profile, phases: StepPhases) -> Finding:
-        lines = [line for line in profile.line_calls if is_piecewise(line)]
+        lines = [
+            line
+            for line in profile.line_calls
+            if is_piecewise(line) and not runs_steps(profile, line.location)
+        ]
         share = calls_share(lines, phases)
         layers = any(line.weights for line in lines) or not lines
         what = "calls layers" if layers else "computes"

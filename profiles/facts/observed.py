@@ -39,7 +39,7 @@ class Unread:
     """Results of one line of which at most half is read afterwards.
 
     ``calls`` gave them; ``share`` (0 to 1) is the part of the time of all calls of the line's phase that went
-    into what is not read, and ``read`` the smallest part of one result that is. ``masked`` says whether zeros
+    into what is not read, and ``read`` the part of them that is. ``masked`` says whether zeros
     erase the rest, in place of an index that leaves it out. ``functions`` are those with the most such time.
     """
 

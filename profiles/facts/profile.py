@@ -203,7 +203,8 @@ class OptimizerFacts:
     ``without_gradient_bytes`` are bytes of parameters that had no gradient in any update seen.
     ``zeroes_gradients`` is whether gradients are cleared by writing zeros, ``zero_grad_ms`` the time of
     clearing them per step. ``groups`` counts the groups of parameters, ``distinct_groups`` those that would
-    be left if groups with equal settings were one.
+    be left if groups with equal settings were one. ``updates`` were done, by this one and the ``renewed``
+    others that the program made at its line in its place.
     """
 
     name: str
@@ -224,6 +225,8 @@ class OptimizerFacts:
     location: Location | None = None
     groups: int | None = None
     distinct_groups: int | None = None
+    renewed: int = 0
+    updates: int | None = None
 
     @property
     def implementation(self) -> str:

@@ -15,6 +15,9 @@ from advisor.advice.named_calls import instead_of
         (".readlines", "once in front of the loop"),
         ("os.fsync", "every few hundred steps"),
         ("copy.deepcopy", "`old.copy_(new)`"),
+        ("subprocess.run", "every few hundred steps, or in a thread"),
+        ("psutil.virtual_memory", "every few hundred steps, or in a thread"),
+        ("with LOCK", "while `with LOCK` waits"),
     ],
 )
 def test_what_is_known_has_its_own_advice_with_the_place(call: str, says: str) -> None:

@@ -350,6 +350,25 @@ SITUATIONS = (
         never=(r"loader's workers",),
         among=2,
     ),
+    Situation(
+        "optimizer_each_step",
+        ("optimizer_recreated",),
+        says=(r"no momenta", r"once, before the first step"),
+        place="torch.optim.AdamW(",
+    ),
+    Situation(
+        "scores_at_all_places",
+        ("unread_results",),
+        says=(r"`linear`", r"Take that part of what goes into"),
+        place="self.head(states)",
+    ),
+    Situation(
+        "experts_for_all_rows",
+        ("unread_results",),
+        says=(r"zeros erase the rest", r"index_add"),
+        place="weight * expert(x)",
+        never=(r"torch\.compile",),
+    ),
 )
 
 

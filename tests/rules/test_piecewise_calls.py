@@ -4,7 +4,7 @@ import pytest
 from builders import a_loader, a_profile
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.observed import GradientFacts, LineCalls, Location
+from advisor.profiles.facts.observed import GradientFacts, HotSpot, LineCalls, Location
 from advisor.rules.piecewise_calls import PiecewiseCalls
 
 LINE = Location("/home/me/net.py", 23, "forward")
@@ -49,6 +49,12 @@ def test_a_loss_over_pairs_is_named_without_a_word_of_layers() -> None:
     assert "layer" not in finding.title + finding.advice
     assert "`__getitem__`, `mean` over a dimension" in finding.advice
     assert check(weights=0, turns=12).state is State.PASSED  # scales of a loss
+
+
+def test_calls_of_a_trainer_are_not_those_of_the_line_that_starts_it() -> None:
+    met = [HotSpot(phase, LINE, 0.5) for phase in ("forward", "optimizer")]
+    assert judged(a_line(), hotspots=tuple(met)).state is State.PASSED
+    assert judged(a_line(), hotspots=tuple(met[:1])).fired
 
 
 def test_a_few_turns_or_little_time_pass() -> None:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from advisor.profiles.derived.step_phases import phases_of
-from advisor.profiles.facts.observed import StepSeries
+from advisor.profiles.facts.observed import HotSpot, Location, StepSeries
 from advisor.profiles.facts.profile import LoaderFacts, Profile, StepPhases
 from advisor.tuners.trial.look_messages import Observed, Recorded
 
 OUTLIER = 3.0  # robust sigma
+LOOP = ("forward", "backward", "optimizer", "other")  # parts of a step that the training loop calls
 EPOCHS = (
     "epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "first_step_ms", "construct_ms",
     "constructed",
@@ -133,10 +134,24 @@ def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
     before, after = watched.loader, inspected.loader
     if before is None or after is None:
         return after
-    waiting = [spot.location for spot in inspected.hotspots if spot.phase == "input_wait"]
-    slow = waiting if not after.num_workers else []  # else the program only waits there
     kept = {name: getattr(before, name) for name in EPOCHS}
-    return replace(after, **kept, slow_line=after.slow_line or next(iter(slow), None))
+    slow = line_of_items(inspected.hotspots) if not after.num_workers else None  # else it only waits there
+    return replace(after, **kept, slow_line=after.slow_line or slow)
+
+
+def line_of_items(hotspots: Iterable[HotSpot]) -> Location | None:
+    """The line that was met most while batches were made, beside the loop that asks for them.
+
+    That is met while torch joins items, which runs no line of the program: it is known by what else it does.
+    """
+    training = {_function(spot) for spot in hotspots if spot.phase in LOOP and not spot.inner}
+    waiting = [spot for spot in hotspots if spot.phase == "input_wait"]
+    making = [spot for spot in waiting if _function(spot) not in training] or waiting
+    return next((spot.location for spot in making), None)
+
+
+def _function(spot: HotSpot) -> tuple[str, str]:
+    return spot.location.file, spot.location.function
 
 
 def unrecorded(profile: Profile) -> str | None:

@@ -20,7 +20,8 @@ class Known:
 
     ``lacking`` are parameters that had no gradient at any update looked at. Clearing gradients was timed
     between the updates ``cleared_from`` and ``cleared_to``. ``settled`` means that its updates end steps, and
-    are only timed and counted.
+    are only timed and counted. ``renewed`` counts those that were made at its line, for what it updates,
+    after it had updated: each has taken its place.
     """
 
     optimizer: "Optimizer"
@@ -34,6 +35,7 @@ class Known:
     clear_ns: int = 0
     zeroes: bool | None = None
     settled: bool = False
+    renewed: int = 0
 
 
 def optimizer_facts(optimizer: "Optimizer", closure: bool = False) -> OptimizerFacts:

@@ -76,6 +76,7 @@ class Optimizers:
         self._open: list[AbstractContextManager[Any] | None] = []
         self._records: dict[int, Known] = {}  # with strong references: an identity must not be used again
         self._made_at: weakref.WeakKeyDictionary[Optimizer, Location | None] = weakref.WeakKeyDictionary()
+        self._made_after: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
         self._in_backward = False
         self._clears_left = TIMED_CLEARS
         self._began_ns = 0
@@ -174,6 +175,8 @@ class Optimizers:
             zeroes_gradients=record.zeroes,
             zero_grad_ms=record.clear_ns / clears / 1e6 if clears else None,
             location=self._made_at.get(record.optimizer),
+            renewed=record.renewed,
+            updates=record.updates,
         )
 
     def _wrap_init(self, original: Callable[..., None]) -> Callable[..., None]:
@@ -181,6 +184,7 @@ class Optimizers:
             if self._scope.active:
                 self._clock.expect("optimizer")
                 self._made_at[optimizer] = user_location()
+                self._made_after[optimizer] = sum(record.updates for record in self._records.values())
             original(optimizer, *args, **kwargs)
 
         return __init__
@@ -333,6 +337,16 @@ class Optimizers:
         return context
 
     def _meet(self, optimizer: "Optimizer", args: Any, kwargs: Any) -> Known:
+        before = self._predecessor(optimizer)
+        if before is not None:
+            earlier = before.optimizer
+            self._clock.replaces(optimizer, earlier)
+            before.optimizer, before.renewed = optimizer, before.renewed + 1
+            known = list(self._records.values())  # in their order, which is that of positions
+            self._records.clear()
+            self._records.update({id(each.optimizer): each for each in known})
+            self._run.replaced(optimizer, earlier)
+            return before
         closure = _has_closure(args, kwargs)
         record = Known(
             optimizer,
@@ -347,6 +361,21 @@ class Optimizers:
         self._first(optimizer)
         self._run.optimizer(optimizer)
         return record
+
+    def _predecessor(self, optimizer: "Optimizer") -> Known | None:
+        """What updated the same, and was made at the same line, before this one was made."""
+        if not self._made_after.get(optimizer):
+            return None
+        place, first = self._made_at.get(optimizer), next(parameters(optimizer), None)
+        kin = (
+            record
+            for record in self._records.values()
+            if record.updates
+            and self._made_at.get(record.optimizer) == place
+            and type(record.optimizer) is type(optimizer)
+            and next(parameters(record.optimizer), None) is first
+        )
+        return next(kin, None) if place is not None else None
 
     def _drop_aborted(self) -> None:
         """Forget updates that an exception left: torch calls no hook for them."""

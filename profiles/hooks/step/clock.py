@@ -216,6 +216,12 @@ class Clock:
         if position == "0":
             self._tick(OPTIMIZER, self._ended)
 
+    def replaces(self, optimizer: object, earlier: object) -> None:
+        """The program made this optimizer in the place of an earlier one, which updates no more."""
+        position = self._updaters.pop(id(earlier), None)
+        if position is not None:
+            self._updaters[id(optimizer)] = position
+
     def closes(self, optimizer: object) -> bool:
         """Whether the updates of this optimizer close steps, as far as is known."""
         return self._updaters.get(id(optimizer)) == "0"

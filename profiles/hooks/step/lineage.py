@@ -245,7 +245,7 @@ class Tally:
         self.listed = 0
         self.graphed = self.parametrized = False
         self.unread_ns = self.unread_calls = 0
-        self.read = 1.0
+        self.little_ns = 0
         self.masked = False
         self.least: dict[str, int] = {}
 
@@ -254,7 +254,7 @@ class Tally:
         lost = int(made.spent * (1 - read))
         self.unread_calls += 1
         self.unread_ns += lost
-        self.read = min(self.read, read)
+        self.little_ns += made.spent
         self.masked |= made.masked
         self.least[made.name] = self.least.get(made.name, 0) + lost
 
@@ -293,7 +293,11 @@ class Tally:
             parametrized=self.parametrized,
             repeated_functions=_longest(self.again),
             unread=Unread(
-                self.unread_calls, self.unread_ns / whole, self.read, _longest(self.least), self.masked
+                self.unread_calls,
+                self.unread_ns / whole,
+                1 - self.unread_ns / max(1, self.little_ns),
+                _longest(self.least),
+                self.masked,
             )
             if self.unread_calls
             else None,
