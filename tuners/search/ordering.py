@@ -57,7 +57,8 @@ class Expectations:
         """Knobs by the gain to expect over the seconds that their first look takes.
 
         Those whose gain a finding proves and the knob itself expects stand before the others. Less than could
-        be confirmed counts as the least that any knob may bring; those that only lose come last.
+        be confirmed counts as less than the least that any knob may bring, in proportion; those that only lose
+        come last.
 
         Args:
             incumbent: What they are tried beside.
@@ -73,7 +74,8 @@ class Expectations:
                 gain, share = min(gain, gain_without(waits)), min(share, waits)
             proven = self.proven(name, incumbent, waits)
             seconds = max(LEAST_S, self._seconds(name, values, incumbent))
-            gain = LEAST_GAIN if 0 <= gain < self.least else gain
+            if 0 <= gain < self.least:
+                gain = LEAST_GAIN * max(gain, LEAST_GAIN) / self.least
             return not proven, -gain / seconds, -share, name
 
         return sorted(self.space.choices, key=rank)

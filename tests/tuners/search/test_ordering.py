@@ -7,6 +7,7 @@ from builders import a_loader, a_machine, a_profile, a_root, a_window, an_op, an
 
 from advisor.profiles.facts.observed import HostFacts, MemoryUse
 from advisor.profiles.facts.profile import Profile, RunFacts, StepPhases
+from advisor.profiles.facts.recorded import PointwiseChains
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -117,6 +118,14 @@ def test_what_could_not_be_confirmed_counts_as_nothing_beside_what_could() -> No
     cheap, sure = (order(profile, least=least) for least in (0.01, 0.1))
     assert cheap.index("optimizer_implementation") < cheap.index("channels_last")
     assert sure.index("optimizer_implementation") > sure.index("channels_last")
+
+
+def test_of_what_could_not_be_confirmed_alone_the_most_promising_for_its_seconds_comes_first() -> None:
+    chains = PointwiseChains(90.0, 40.0, ("aten::add", "aten::relu"), bytes_moved=4e6, bytes_fused=1e6)
+    window = replace(CONVOLUTIONAL, pointwise=chains)
+    faults = MemoryUse(2**30, minor_faults_per_step=2000.0, system_share=0.02)
+    found = order(a_program(window=window, memory=faults), least=0.1)
+    assert found.index("execution") < found.index("malloc")
 
 
 def test_values_of_which_nothing_is_expected_come_after_those_that_promise_something() -> None:
