@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from builders import a_rich_profile
 
+from advisor.profiles.facts.observed import MemoryUse
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Value
 from advisor.tuners.supervision.failures import Failure
@@ -81,6 +82,7 @@ class Program:
         samples: Of those that answers are judged by, where it is a model that answers.
         feeds_itself: It goes on from what it answered, so a changed one is asked otherwise.
         inputs_once: Each input of it comes once, as in a script that answers one after the other.
+        memory: What else is known of its memory, but the peak.
         slower: Factor of all that takes time, starts and compiling too, by the clock.
         load: CPUs that other processes take at a time; a step takes so many times its time more.
         failed: How often each effect has made a process fail.
@@ -105,6 +107,7 @@ class Program:
     samples: int = 0
     inputs_once: bool = False
     feeds_itself: bool = False
+    memory: MemoryUse = field(default_factory=lambda: MemoryUse(0))
     slower: Callable[[float], float] = lambda now: 1.0
     load: Callable[[float], float] = lambda now: 0.0
 

@@ -19,7 +19,6 @@ from replayed_looks import looked_at
 from replayed_program import CACHED, PEAK_BYTES, Config, Effect, Program
 
 from advisor.base.settings import Settings, TargetRequest
-from advisor.profiles.facts.observed import MemoryUse
 from advisor.result.document import ResultData
 from advisor.runs.tune import tune
 from advisor.stages.launching import Caller
@@ -180,8 +179,8 @@ class ReplayedSession(Session):
         return self.slot(steps, drop=drop, config=config, limit_s=limit_s)
 
     def facts(self) -> Facts:
-        memory = MemoryUse(host_peak_bytes=round(self._peak))
-        profile = replace(self._of.program.profile, memory=memory)
+        program = self._of.program
+        profile = replace(program.profile, memory=replace(program.memory, host_peak_bytes=round(self._peak)))
         return Facts(profile, losses=self._losses)
 
     @property

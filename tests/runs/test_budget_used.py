@@ -9,6 +9,7 @@ from builders import a_machine, a_rich_profile
 from replayed_program import Effect, Program, where
 from replaying import Replay, replayed
 
+from advisor.profiles.facts.observed import MemoryUse
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.knob import Value
 
@@ -35,11 +36,17 @@ def computing(config: Mapping[str, Value]) -> Mapping[str, float]:
     return {"input_wait": 0.002, "forward": 0.33, "backward": 0.65, "optimizer": 0.01}
 
 
-def resnet(effects: Sequence[Effect], folder: Path, *, noise: float) -> Replay:
+FAULTS = MemoryUse(0, minor_faults_per_step=60_000.0, system_share=0.1)  # they speak for another allocator
+
+
+def resnet(
+    effects: Sequence[Effect], folder: Path, *, noise: float, memory: MemoryUse | None = None
+) -> Replay:
     """Steps of 0.9 s behind a start of 2 s, in the default budget."""
     program = Program(
         effects, step_s=0.9, startup_s=2.0, compile_s=60.0, noise=noise, between=0.01, profile=images(),
-        parts=computing, ops=CONVOLUTIONS, without={"loader": 0.998, "optimizer": 0.99},
+        parts=computing, ops=CONVOLUTIONS, memory=memory or MemoryUse(0),
+        without={"loader": 0.998, "optimizer": 0.99},
     )  # fmt: skip
     return replayed(program, folder, budget_s=600.0)
 
@@ -52,6 +59,18 @@ def test_compiling_is_tried_and_confirmed_where_a_layout_alone_could_not_be(
     found = run.result.recommendation
     assert found.verdict == "change" and found.config["execution"] == "compile"
     assert run.launcher.now <= 1.2 * 600.0
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.06])
+def test_so_it_is_where_page_faults_speak_for_an_allocator_that_gives_nothing(
+    noise: float, tmp_path: Path
+) -> None:
+    run = resnet([LAYOUT, COMPILED, THREADS], tmp_path, noise=noise, memory=FAULTS)
+    found = run.result.recommendation
+    assert found.verdict == "change" and found.config["execution"] == "compile"
+    assert found.config["malloc"] == "libc" and run.launcher.now <= 1.2 * 600.0
+    (reason,) = (each.reason for each in run.result.not_tried if each.knob == "flush_denormal")
+    assert "no denormal numbers were met" in reason
 
 
 def test_a_gain_that_cannot_be_confirmed_does_not_end_the_search(tmp_path: Path) -> None:

@@ -57,8 +57,7 @@ class Expectations:
         """Knobs by the gain to expect over the seconds that their first look takes.
 
         Those whose gain a finding proves and the knob itself expects stand before the others. Less than could
-        be confirmed counts as less than the least that any knob may bring, in proportion; those that only lose
-        come last.
+        be confirmed counts as a share of the least that any knob may bring; those that only lose come last.
 
         Args:
             incumbent: What they are tried beside.
