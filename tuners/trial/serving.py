@@ -62,7 +62,7 @@ class Server:
         self._model.eval()
         self._needed = arguments_needed(self._model)
         self._dataset = workload.dataset()
-        self._samples = dealt(len(self._dataset), seed) if hasattr(self._dataset, "__len__") else None
+        self._samples = None if _is_stream(self._dataset) else dealt(len(self._dataset), seed)
         serving = run.serving
         self._reference = serving.reference
         serving.calibration = self._calibration
@@ -182,6 +182,8 @@ class Server:
                 yield self._collate([self._bare(item) for item in chunk])
             if empty:
                 raise ValueError("the dataset gives no sample")
+            if iter(self._dataset) is self._dataset:  # a generator gives its items once
+                self._dataset = self._workload.dataset()
 
     def _item(self, place: int) -> Any:
         return self._bare(self._dataset[place])
@@ -213,6 +215,14 @@ class Server:
         if example is None:
             return None
         return ((), dict(example)) if isinstance(example, dict) else (tuple(example), {})
+
+
+def _is_stream(dataset: Any) -> bool:
+    """Whether it has no places that could be asked for."""
+    from torch.utils.data import IterableDataset
+
+    indexed = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    return not indexed or isinstance(dataset, IterableDataset)
 
 
 def _all(samples: Samples | None) -> "list[int]":

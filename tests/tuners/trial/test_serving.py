@@ -261,6 +261,20 @@ def test_sorted_requests_are_shorter_and_answer_the_same(launched: Launch, tmp_p
     assert all(one.allclose(two) for one, two in zip(own.outputs, answers, strict=True))
 
 
+@pytest.mark.parametrize("made", ["Sized", "lambda: (torch.ones(4) for _ in range(9))"])
+def test_a_stream_with_a_length_and_a_generator_are_begun_again(
+    made: str, launched: Launch, tmp_path: Path
+) -> None:
+    sized = STREAM.replace("Items(", "Sized(").replace(
+        "        def __iter__", "        def __len__(self): return 40\n        def __iter__"
+    )
+    session = launched("workload", sized.replace("dataset=Items, batch_size=8", f"dataset={made}"), {})
+    session.first_step()
+    assert len(session.slot(50, drop=0).step_s) == 50  # of fewer samples than these take
+    told, _ = outputs(session, tmp_path, "confirmation")
+    assert (told.count, told.available) == (0, 0)
+
+
 def test_samples_of_a_stream_come_in_its_order_and_are_not_put_together_anew(launched: Launch) -> None:
     session = launched("workload", STREAM, {})
     session.first_step()
