@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from advisor.base.errors import AdvisorError
 from advisor.base.settings import Settings, TargetRequest, Value
 from advisor.base.signals import StopRequests
 from advisor.report.progress import PlainProgress
@@ -63,13 +64,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     rows: dict[str, Any] = {}
+    failed: dict[str, str] = {}
     for name in QUICK if options.quick else options.only:
-        rows[name] = measured(name, options.budget)
-        print(f"{name}: {json.dumps(rows[name])}", flush=True)
+        try:
+            rows[name] = measured(name, options.budget)
+        except (AdvisorError, TrialFailed, subprocess.CalledProcessError) as error:
+            failed[name] = str(error)  # the others are still to be measured
+        print(f"{name}: {failed.get(name) or json.dumps(rows[name])}", flush=True)
+        if not rows:
+            continue
         shares = [row["of_best"] for row in rows.values()]
-        told = {"conditions": conditions(), "median_of_best": statistics.median(shares), "models": rows}
+        median = statistics.median(shares)
+        told = {"conditions": conditions(), "median_of_best": median, "models": rows, "failed": failed}
         options.out.write_text(json.dumps(told, indent=1) + "\n")
-    print(f"median of the best that passes: {statistics.median(shares):.3f}")
+    if rows:
+        print(f"median of the best that passes: {median:.3f}")
+    if failed:
+        raise SystemExit(f"{len(failed)} models were not measured: {', '.join(failed)}")
 
 
 def measured(name: str, budget: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Server:
         self._model.to(self._device)
         self._model.eval()
         self._needed = arguments_needed(self._model)
-        self._dataset = workload.dataset()
+        self._dataset: Any = workload.dataset()
         self._samples = None if _is_stream(self._dataset) else dealt(len(self._dataset), seed)
         serving = run.serving
         self._reference = serving.reference
