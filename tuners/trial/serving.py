@@ -61,8 +61,9 @@ class Server:
         self._model.to(self._device)
         self._model.eval()
         self._needed = arguments_needed(self._model)
-        self._dataset: Any = workload.dataset()
-        self._samples = None if _is_stream(self._dataset) else dealt(len(self._dataset), seed)
+        dataset: Any = workload.dataset()
+        self._dataset = dataset
+        self._samples = None if _is_stream(dataset) else dealt(len(dataset), seed)
         serving = run.serving
         self._reference = serving.reference
         serving.calibration = self._calibration
