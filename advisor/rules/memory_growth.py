@@ -11,6 +11,9 @@ GROWTH_BYTES = 2**30  # TraceML
 GROWTH_SHARE = 0.05  # of all memory (SageMaker Debugger, GPUMemoryIncrease)
 FAST_BYTES = 2**28  # and so fast that memory is full within FULL_S: both chosen here; a run outlasts that
 FULL_S = 3600.0
+SETTLED = (
+    20  # times what a step holds, up to which heaps grow before they are large enough. Chosen, not measured
+)
 MIB = 2**20
 
 
@@ -20,7 +23,7 @@ class MemoryGrowth(Rule):
     Usual holders are a list of losses that still carry their graph, outputs kept for a metric, a cache
     without a limit, or a dataset that stores what it has read. Growth in the first steps is normal:
     the rule asks for a rise that goes on over at least 50 steps. A rise that has not reached 1 GiB yet counts
-    from 256 MiB on where memory would be full within an hour.
+    from 256 MiB and 20 times what one step holds on where memory would be full within an hour.
     Keep numbers instead of tensors (`losses.append(loss.item())`), give caches a limit, and stop the run
     before it fails. `torch.cuda.memory._snapshot()` or `gc.get_objects()` at two steps shows what was added.
     """
@@ -46,7 +49,7 @@ class MemoryGrowth(Rule):
         enough = GROWTH_BYTES if limit is None else min(GROWTH_BYTES, GROWTH_SHARE * limit)
         left = None if limit is None else _steps_left(profile, memory, limit)
         if left is not None and profile.phases is not None and left * profile.phases.step_ms < 1000 * FULL_S:
-            enough = min(enough, FAST_BYTES)
+            enough = min(enough, max(FAST_BYTES, SETTLED * (memory.activation_bytes or 0)))
         grown = f"{max(0, memory.growth_bytes) / MIB:,.0f} MiB"
         if memory.growth_bytes < enough or not memory.growth_monotone:
             return self.passed(f"{grown} more memory after {memory.growth_steps} steps")

@@ -1,6 +1,7 @@
 """Single items take longer than the rest of the step."""
 
 from advisor.advice.finding import Ceiling, Finding, Kind
+from advisor.advice.named_calls import PARSES
 from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
 from advisor.profiles.derived.copies import against_workers
 from advisor.profiles.derived.demand import WAITS, Feeding, feeding, is_piped
@@ -67,7 +68,7 @@ class SlowItem(Rule):
         return self.opportunity(
             f"{percent(share)} of each step waits for {told}",
             wait_ceiling(self, profile),
-            advice=_advice(fed, loader) if slow else _advice_on_stalls(loader),
+            advice=_advice(fed, loader) + _of_file(profile, loader) if slow else _advice_on_stalls(loader),
             location=loader.slow_line or loader.location,
             evidence={
                 "item_ms": round(loader.item_ms, 4),
@@ -132,6 +133,16 @@ def _advice(fed: Feeding, loader: LoaderFacts) -> str:
         f"Do {what}{place} once, offline, and store the result; "
         "a random augmentation stays in the item, since stored it would be the same in every epoch."
     )
+
+
+def _of_file(profile: Profile, loader: LoaderFacts) -> str:
+    """What to do where the slow line reads or parses a file, which may be the same for all items."""
+    calls = [spot.call for spot in profile.hotspots if spot.location == loader.slow_line]
+    call = next(filter(PARSES.search, calls), "")
+    if not call:
+        return ""
+    mapped = ', large arrays with `mmap_mode="r"`' if call.endswith(".load") else ""
+    return f" Where `{call}` gives the same for all items, call it once in the constructor{mapped}."
 
 
 def at_once(loader: LoaderFacts) -> str:

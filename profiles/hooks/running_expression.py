@@ -28,6 +28,7 @@ def expression(span: Span) -> str:
     """The name of what is called there, or the expression if it is short; empty where neither is found."""
     file, first, last, begin, end = span
     lines = [linecache.getline(file, number).encode() for number in range(first, last + 1)]
+    around = lines[0][:begin].decode(errors="replace").strip()
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][begin:]
     try:
@@ -39,6 +40,8 @@ def expression(span: Span) -> str:
         return TEXT
     if isinstance(parsed, ast.Call):
         return _called(parsed.func)
+    if around in ("with", "async with") and isinstance(parsed, ast.Name | ast.Attribute):
+        return f"with {text}"  # enters or leaves it: what takes time there is to wait for a lock
     return text if len(text) <= LONGEST and not isinstance(parsed, ast.Constant | ast.Name) else ""
 
 

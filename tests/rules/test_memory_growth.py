@@ -41,6 +41,14 @@ def test_a_quarter_of_a_gib_is_enough_where_memory_is_full_within_an_hour() -> N
     assert not MemoryGrowth().check(a_profile(phases=StepPhases(step_ms=1000.0), memory=fast)).fired
 
 
+def test_heaps_that_grow_to_hold_some_steps_are_no_leak() -> None:
+    facts = {"growth_steps": 50, "growth_bytes": 300 * 2**20, "growth_bytes_per_step": 6 * 2**20}
+    phases = StepPhases(step_ms=100.0)
+    for step_mib, fires in ((26, False), (6, True)):
+        memory = growing(**facts, host_limit_bytes=32 * GIB, activation_bytes=step_mib * 2**20)
+        assert MemoryGrowth().check(a_profile(phases=phases, memory=memory)).fired is fires
+
+
 def test_the_holder_is_named_where_it_was_found() -> None:
     memory = growing(retained_name="losses", retained_location=Location("train.py", 40))
     finding = MemoryGrowth().check(a_profile(memory=memory))

@@ -4,7 +4,7 @@ import pytest
 from builders import a_loader, a_machine, a_profile, a_share
 
 from advisor.advice.finding import Finding, Severity, State
-from advisor.profiles.facts.observed import Location
+from advisor.profiles.facts.observed import HotSpot, Location
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.profiles.facts.replayed import Replays
 from advisor.rules.slow_collate import SlowCollate
@@ -30,6 +30,15 @@ def test_items_that_outlast_the_step_are_named_with_the_line_that_is_slow() -> N
     assert finding.severity is Severity.HIGH
     assert finding.location == line
     assert "`decode` at data.py:12 once, offline" in finding.advice
+
+
+def test_a_file_that_may_be_the_same_for_all_items_is_read_once() -> None:
+    line = Location("data.py", 12, "__getitem__")
+    met = (HotSpot("input_wait", line, 0.8, call="np.load"),)
+    advice = check(a_slow_loader(slow_line=line), hotspots=met).advice
+    assert "`np.load` gives the same for all items" in advice and 'mmap_mode="r"' in advice
+    other = check(a_slow_loader(slow_line=line), hotspots=(HotSpot("input_wait", line, 0.8, call="resize"),))
+    assert "constructor" not in other.advice
 
 
 def test_the_replayed_step_is_the_ceiling_where_there_is_one() -> None:

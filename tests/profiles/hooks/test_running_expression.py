@@ -53,6 +53,19 @@ def test_an_index_is_told_as_it_is_written() -> None:
     assert rows.met == "rows[1 + 2]"
 
 
+def test_a_lock_that_is_taken_is_told_with_its_statement() -> None:
+    class Lock(Meeting):
+        def __enter__(self) -> None:
+            self.note()
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    lock = Lock()
+    with lock:
+        assert lock.met == "with lock"
+
+
 def test_values_in_a_text_are_told_as_such() -> None:
     value = Meeting()
     assert f"of {value}" and value.met == TEXT
