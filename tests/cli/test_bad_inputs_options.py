@@ -297,7 +297,7 @@ import torch
 p = torch.nn.Parameter(torch.ones(2))
 o = torch.optim.SGD([p], 0.1)
 for _ in range(400):
-    time.sleep(0.2)
+    time.sleep(0.1)
     o.zero_grad()
     (p ** 2).sum().backward()
     o.step()
