@@ -45,6 +45,12 @@ def no_process_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test starts computes with one thread, whatever this process does."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in a folder of its own, which is the working directory."""
     monkeypatch.chdir(tmp_path)

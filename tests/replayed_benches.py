@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remembered_progress import Told
 from replayed_program import Program
-from replaying import ReplayingLauncher
+from replayed_sessions import ReplayingLauncher
 
 from advisor.base.settings import Settings
 from advisor.base.signals import StopRequests

@@ -10,7 +10,7 @@ from builders import a_machine, a_rich_profile
 from check_builder import a_check
 from remembered_progress import Told
 from replayed_program import Effect, Program, where
-from replaying import ReplayingLauncher
+from replayed_sessions import ReplayingLauncher
 from result_builder import a_recommendation, a_result
 
 from advisor.base.errors import UsageError

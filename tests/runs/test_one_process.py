@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from replayed_program import Effect, Program, where
-from replaying import Replay, ReplayedSession, ReplayingLauncher, replayed
+from replayed_sessions import ReplayedSession, ReplayingLauncher
+from replaying import Replay, replayed
 
 from advisor.tuners.knob import Value
 

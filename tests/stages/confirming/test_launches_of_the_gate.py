@@ -10,7 +10,7 @@ import pytest
 from builders import a_profile, a_root
 from confirmation_builder import a_bench
 from replayed_program import Effect, Program, where
-from replaying import ReplayingLauncher
+from replayed_sessions import ReplayingLauncher
 
 from advisor.base.settings import GRACE
 from advisor.stages.confirming.numerics import NodeLost, Numerics, NumericsGate, OtherNode, is_worn

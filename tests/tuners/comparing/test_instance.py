@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from replayed_program import Effect, Program
-from replaying import ReplayedSession, ReplayingLauncher
+from replayed_sessions import ReplayedSession, ReplayingLauncher
 
 from advisor.tuners.comparing.duel import Arena, Duel
 from advisor.tuners.comparing.instance import Instance

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders import a_machine, a_profile
 from replayed_program import Effect, Program
-from replaying import ReplayingLauncher
+from replayed_sessions import ReplayingLauncher
 
 from advisor.profiles.facts.profile import RunFacts
 from advisor.stages.baseline import start_at_once

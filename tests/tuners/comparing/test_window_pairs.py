@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from replayed_program import Program
-from replaying import ReplayingLauncher
+from replayed_sessions import ReplayingLauncher
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import WINDOWS

@@ -20,13 +20,8 @@ from advisor.tuners.trial.spec import Target
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
-    pytest.mark.usefixtures("no_process_remains"),
+    pytest.mark.usefixtures("no_process_remains", "one_thread"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 LEAVES_A_CHILD = """

@@ -21,13 +21,8 @@ from advisor.tuners.trial.spec import Target
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
-    pytest.mark.usefixtures("no_process_remains"),
+    pytest.mark.usefixtures("no_process_remains", "one_thread"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def failure_of(target: Target, folder: Path, *, steps: int = 5) -> tuple[Failure, Path]:
