@@ -11,6 +11,7 @@ from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.failures import (
     Cause,
     Failure,
+    OutOfTime,
     describe,
     describe_ours,
     from_exit,
@@ -90,6 +91,8 @@ def test_a_lack_of_host_memory_names_what_was_used_and_what_is_allowed() -> None
         ("oom_device", "CUDA out of memory", True),
         ("oom_host", "killed by the kernel for lack of memory, peak RSS 1 MiB", True),
         ("oom_host", "killed, likely out of memory, peak RSS 1 MiB", False),
+        ("timeout", "no answer for 300 s in phase compile", True),
+        ("timeout", OutOfTime("to compile for more than 90 s").failure.message, False),
         ("killed", "the tuner ended during this trial", False),
         ("device_error", "CUDA error: GPU is lost", False),
         ("environment", "too many open files", False),
