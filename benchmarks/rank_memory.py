@@ -1,6 +1,6 @@
 """Is the memory of a rank that ``advisor plan`` predicts what two real ranks take? On a CPU, with gloo.
 
-    python -m benchmarks.rank_memory
+    python -m benchmarks.rank_memory [--resume]
 
 Two programs of 25 million parameters (100 MB each of parameters and gradients): a transformer with Adam (200
 MB of state) and small activations, and linear layers with momentum (100 MB) and activations larger than the
@@ -10,7 +10,8 @@ before them). From these alone ``advisor.planning.memory`` predicts the peak of 
 fsdp (all as one unit), parameter servers (a worker and the one server), pipelines and tensor parallelism,
 which are then run and measured in the same way. glibc is told to give memory back at once
 (``MALLOC_MMAP_THRESHOLD_``), or resident memory would hold what is long free. Every process has loaded the
-same parts of torch, so that what these take is the same.
+same parts of torch, so that what these take is the same. What was measured is written after each run;
+``--resume`` goes on from there.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -256,13 +257,25 @@ def main() -> None:
     )
     parser.add_argument("--spec", type=json.loads)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--resume", action="store_true", help="keep the runs that the file has")
     options = parser.parse_args()
     if options.spec is not None:
         run(options.spec)
         return
-    found = {name: compared(name) for name in PROGRAMS}
-    written = json.dumps({"conditions": conditions(), "programs": found}, indent=1)
-    options.out.write_text(written + "\n", encoding="utf-8")
+    found = stored(options.out) if options.resume else {}
+    for name in PROGRAMS:
+        for rows in compared(name, found.get(name)):
+            found[name] = rows
+            written = json.dumps({"conditions": conditions(), "programs": found}, indent=1)
+            options.out.write_text(written + "\n", encoding="utf-8")
+
+
+def stored(path: Path) -> dict[str, Any]:
+    """What a file holds by program; nothing where there is none."""
+    if not path.exists():
+        return {}
+    programs: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["programs"]
+    return programs
 
 
 def predicted(
@@ -289,13 +302,21 @@ def predicted(
     return memory.at(strategy if strategy in SHARES else kind, Spot(RANKS, 1, own)).peak_bytes
 
 
-def compared(name: str) -> dict[str, Any]:
-    """One process of a program, and each strategy as measured and as predicted from it."""
-    alone = measured(name, "single", 1)
-    rows = []
+def compared(name: str, before: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    """One process of a program, and each strategy as measured and as predicted from it; after each run.
+
+    Args:
+        name: Of the program.
+        before: What an earlier call gave, whose runs are kept.
+    """
+    found = before or {"alone_mb": {}, "rows": []}
+    alone = {kind: size * MB for kind, size in found["alone_mb"].items()} or measured(name, "single", 1)
+    rows = list(found["rows"])
     for strategy in STRATEGIES_RUN:
-        found = measured(name, strategy, RANKS)
-        peak, held, largest = found["peak"], found.get("parameters", 0), found.get("largest", 0)
+        if any(row["strategy"] == strategy for row in rows):
+            continue
+        peaks = measured(name, strategy, RANKS)
+        peak, held, largest = peaks["peak"], peaks.get("parameters", 0), peaks.get("largest", 0)
         said = predicted(name, alone, strategy, held, largest)
         rows.append(
             {
@@ -309,7 +330,7 @@ def compared(name: str) -> dict[str, Any]:
         )
         told = f"measured {peak / MB:.0f} MB, predicted {said / MB:.0f} MB, {said / peak - 1:+.1%}"
         print(f"{name}, {strategy}: {told}", flush=True)
-    return {"alone_mb": {name: size / MB for name, size in alone.items()}, "rows": rows}
+        yield {"alone_mb": {kind: size / MB for kind, size in alone.items()}, "rows": rows}
 
 
 if __name__ == "__main__":
