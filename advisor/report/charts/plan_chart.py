@@ -28,7 +28,8 @@ from advisor.report.plan_lines import PART_NAMES
 from advisor.result import wording
 
 MOST_BARS = 12
-NAMES_WIDTH = 126  # of names of strategies: `parameter_server` is the longest
+NAMES_WIDTH = 126  # of names of strategies: `parameter_server` is the longest of those in every plan
+LETTER_WIDTH = 7.0  # of a name, in the mean
 SHAPES = {
     "computing_ms": "forward",
     "waiting_ms": "idle_after_a_synchronisation",
@@ -208,12 +209,17 @@ def odds_map(name: str, compared: Sequence[Compared], memory: Sequence[RankMemor
     """Strategies by count: the darker, the likelier it is the fastest; what does not fit is crossed."""
     names = sorted({strategy for row in compared for strategy, _ in row.odds})
     refused = {(row.strategy, row.ranks) for row in memory if row.fit == "does not fit"}
-    left, top, high = NAMES_WIDTH, 8, 30
+    longest = max(len(part) for strategy in names for part in strategy.split(", "))
+    left, top, high = max(NAMES_WIDTH, LETTER_WIDTH * longest + 8), 8, 30
     wide = (WIDTH - left - 8) / len(compared)
     parts = []
     for down, strategy in enumerate(names):
         y = top + high * down
-        parts.append(label(left - 8, y + high / 2 + 4, strategy, anchor="end"))
+        kind, _, settings = strategy.partition(", ")
+        above = 6 if settings else 0  # of two lines
+        parts.append(label(left - 8, y + high / 2 + 4 - above, kind, anchor="end"))
+        if settings:
+            parts.append(label(left - 8, y + high / 2 + 4 + above, settings, anchor="end", colour=MUTED))
         for across, row in enumerate(compared):
             share, x = dict(row.odds)[strategy], left + wide * across
             tip = tooltip(f"{strategy}, {ranks_of(row.ranks)}: fastest with {share:.0%}")
