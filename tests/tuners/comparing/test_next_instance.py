@@ -53,6 +53,7 @@ def lines(file: Path) -> int:
     return len(file.read_text().splitlines())
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_two_instances_start_together_and_run_one_after_the_other(tmp_path: Path) -> None:
     with arena_of(tmp_path) as arena:
         one = arena.duel(OFF, ON, how=LIVE, quads=1, followed=True)

@@ -58,6 +58,7 @@ def order_of(epochs: int) -> list[list[int]]:
     return [[index for batch in loader for index in batch.tolist()] for _ in range(epochs)]
 
 
+@pytest.mark.usefixtures("warm_trials")
 def test_one_process_has_each_number_of_workers_in_turn_and_loses_no_sample(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     with Launcher(
