@@ -1,7 +1,7 @@
 """CPU time and memory of reading and analysing traces, beside HolisticTraceAnalysis.
 
     python3 -m venv /tmp/hta && /tmp/hta/bin/pip install HolisticTraceAnalysis
-    python benchmarks/trace_reading.py --hta-python /tmp/hta/bin/python \\
+    python -m benchmarks.trace_reading --hta-python /tmp/hta/bin/python \\
         --out benchmarks/results/trace_reading.json
 
 The traces are generated: a training loop with Python frames, operators with shapes, launches, kernels,
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from conditions import conditions
+from benchmarks.conditions import conditions
 
 SIZES = (0.1, 0.5, 2.0)
 STEPS = 8

@@ -211,7 +211,7 @@ def _share(share: float) -> str:
 
 
 COMMANDS = {
-    "trace_reading": "python benchmarks/trace_reading.py --hta-python /tmp/hta/bin/python",
+    "trace_reading": "python -m benchmarks.trace_reading --hta-python /tmp/hta/bin/python",
     "power": "python -m benchmarks.power --parts replayed",
     "placebo": "python -m benchmarks.placebo --runs 10 --budget 40s",
     "overhead": "python benchmarks/overhead.py",
