@@ -2,10 +2,12 @@
 
 import ast
 import linecache
+import re
 from itertools import islice
 from types import FrameType
 
 LONGEST = 40  # characters of an expression that is no call; more of a line says no more than its number
+ENTERED = re.compile(r"with\s+([\w.]+)(?:\s+as\s+\w+)?\s*:")
 TEXT = "an f-string"  # an expression that turns values into text
 
 Span = tuple[str, int, int, int, int]
@@ -28,9 +30,11 @@ def expression(span: Span) -> str:
     """The name of what is called there, or the expression if it is short; empty where neither is found."""
     file, first, last, begin, end = span
     lines = [linecache.getline(file, number).encode() for number in range(first, last + 1)]
-    around = lines[0][:begin].decode(errors="replace").strip()
     lines[-1] = lines[-1][:end]
+    entered = ENTERED.match(linecache.getline(file, first).strip())
     lines[0] = lines[0][begin:]
+    if entered is not None and b"(" not in lines[0]:  # of it, or of all the statement, entering is told
+        return f"with {entered[1]}"
     try:
         text = b"".join(lines).decode().strip()
         parsed = ast.parse(f"({text})", mode="eval").body
@@ -40,8 +44,6 @@ def expression(span: Span) -> str:
         return TEXT
     if isinstance(parsed, ast.Call):
         return _called(parsed.func)
-    if around in ("with", "async with") and isinstance(parsed, ast.Name | ast.Attribute):
-        return f"with {text}"  # enters or leaves it: what takes time there is to wait for a lock
     return text if len(text) <= LONGEST and not isinstance(parsed, ast.Constant | ast.Name) else ""
 
 

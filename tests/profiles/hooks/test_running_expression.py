@@ -2,6 +2,8 @@
 
 import random
 import sys
+import threading
+import time
 from collections import deque
 from types import FrameType, SimpleNamespace
 
@@ -54,16 +56,29 @@ def test_an_index_is_told_as_it_is_written() -> None:
 
 
 def test_a_lock_that_is_taken_is_told_with_its_statement() -> None:
-    class Lock(Meeting):
-        def __enter__(self) -> None:
-            self.note()
+    lock = threading.Lock()
+    begun = threading.Event()
 
-        def __exit__(self, *_: object) -> None:
-            pass
+    def waits() -> None:
+        begun.set()
+        with lock:
+            begun.clear()
 
-    lock = Lock()
     with lock:
-        assert lock.met == "with lock"
+        thread = threading.Thread(target=waits, daemon=True)
+        thread.start()
+        assert begun.wait(60)
+        met = ""
+        until = time.monotonic() + 60
+        while met != "with lock" and time.monotonic() < until:
+            frame = sys._current_frames().get(thread.ident or 0)
+            while frame is not None and frame.f_code is not waits.__code__:
+                frame = frame.f_back
+            span = span_of(frame) if frame is not None else None
+            met = expression(span) if span is not None else ""
+            time.sleep(0.001)
+    thread.join(60)
+    assert met == "with lock"
 
 
 def test_values_in_a_text_are_told_as_such() -> None:
