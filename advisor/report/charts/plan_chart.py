@@ -29,7 +29,7 @@ from advisor.result import wording
 
 MOST_BARS = 12
 NAMES_WIDTH = 126  # of names of strategies: `parameter_server` is the longest of those in every plan
-LETTER_WIDTH = 7.0  # of a name, in the mean
+LETTER_WIDTH = 7.8  # of a name, in the mean
 SHAPES = {
     "computing_ms": "forward",
     "waiting_ms": "idle_after_a_synchronisation",
@@ -216,7 +216,7 @@ def odds_map(name: str, compared: Sequence[Compared], memory: Sequence[RankMemor
     for down, strategy in enumerate(names):
         y = top + high * down
         kind, _, settings = strategy.partition(", ")
-        above = 6 if settings else 0  # of two lines
+        above = 7 if settings else 0  # of two lines
         parts.append(label(left - 8, y + high / 2 + 4 - above, kind, anchor="end"))
         if settings:
             parts.append(label(left - 8, y + high / 2 + 4 + above, settings, anchor="end", colour=MUTED))
