@@ -102,7 +102,7 @@ def sessions_of_ranks(ranks: list[Rank], owner: Owner | None = None) -> list[Ses
     ]
 
 
-def failure_of(launch: ExecLaunch, limit_s: float = 30.0) -> Failure:
+def failure_of(launch: ExecLaunch, limit_s: float = 60.0) -> Failure:
     with pytest.raises(TrialFailed) as raised:
         launch.ranks(limit_s, silent)
     assert not psutil.pid_exists(launch.supervisor)

@@ -28,7 +28,7 @@ CHILD = """
 import subprocess
 print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True)
 """
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 pytestmark = pytest.mark.usefixtures("no_process_remains")
 

@@ -23,7 +23,7 @@ export SLURM_STEP_ID=7 SLURM_PROCID=0 SLURM_NTASKS=1 SLURMD_NODENAME=n2 OMP_NUM_
 exec "$@"
 """
 BUSY = 'echo "srun: error: Unable to create step for job 9: Requested nodes are busy" >&2; exit 1\n'
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 pytestmark = pytest.mark.usefixtures("no_process_remains")
 

@@ -237,7 +237,7 @@ def test_who_looks_after_a_rank_ends_it_with_its_line_or_tells_its_end(
         assert process.stdout is not None and process.stdout.read(2) == b"1\n"
         if is_killed:
             process.send_signal(signal.SIGSEGV)
-            said = ours.receive(10.0)
+            said = ours.receive(60.0)
             assert isinstance(said, Failed)
             assert said.failure == Failure("crash_signal", "ended on far by SIGSEGV")
         ours.close()
@@ -251,12 +251,12 @@ def test_what_comes_over_the_line_is_kept_here(tmp_path: Path) -> None:
         theirs = Channel(socket.create_connection(server.getsockname()))
         ours = DistantChannel(server.accept()[0], tmp_path)
     theirs.send(Phase("start", 4711))
-    assert ours.receive(5.0) == Phase("start", -1)
+    assert ours.receive(60.0) == Phase("start", -1)
     theirs.send(TrialOutcome("stopped", steps=3))
-    assert ours.receive(5.0) == TrialOutcome.read(tmp_path / "outcome.json")
+    assert ours.receive(60.0) == TrialOutcome.read(tmp_path / "outcome.json")
     theirs.close()
     with pytest.raises(ChannelClosed):
-        ours.receive(5.0)
+        ours.receive(60.0)
     ours.close()
 
 

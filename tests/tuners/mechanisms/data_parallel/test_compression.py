@@ -34,7 +34,7 @@ STEPS = 800
 @pytest.fixture
 def alone() -> Iterator[None]:
     """A group of one process, which is sent only what it sends."""
-    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=20))
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=60))
     yield
     dist.destroy_process_group()
 
