@@ -122,7 +122,7 @@ def running_below(folder: Path) -> list[int]:
 @pytest.mark.alone
 def test_a_script_is_tuned_and_checked_against_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SLOW)
-    out, _ = finished(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "75s")
+    out, _ = finished(tmp_path, "tune", "train.py", "--knob", "num_workers=0,4", "--budget", "180s")
     result = result_of(tmp_path)
     found = result["recommendation"]
     assert found["config"] == {"num_workers": 4} and "num_workers" in out
