@@ -1,10 +1,10 @@
 """What an optimizer is set to, what it holds, and its gradients: read from the object itself."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.facts.profile import OptimizerFacts
+from advisor.profiles.facts.profile import Location, OptimizerFacts
 from advisor.profiles.hooks.tensors import each_tensor, total_bytes
 
 if TYPE_CHECKING:
@@ -54,6 +54,25 @@ def optimizer_facts(optimizer: "Optimizer", closure: bool = False) -> OptimizerF
         closure=closure,
         groups=len(optimizer.param_groups),
         distinct_groups=len({_settings(each) for each in optimizer.param_groups}),
+    )
+
+
+def described(record: Known, location: Location | None) -> OptimizerFacts:
+    """Settings of an optimizer, and what it holds and has done so far; ``location`` is where it was made."""
+    held = {id(parameter): parameter for parameter in parameters(record.optimizer)}.values()
+    looked = record.updates > 0
+    clears = 0 if record.cleared_from is None else record.cleared_to - record.cleared_from + 1
+    return replace(
+        record.settings,
+        parameters=sum(parameter.numel() for parameter in held),
+        parameter_bytes=bytes_of(held),
+        state_bytes=state_bytes(record.optimizer),
+        without_gradient_bytes=bytes_of(record.lacking.values()) if looked else None,
+        zeroes_gradients=record.zeroes,
+        zero_grad_ms=record.clear_ns / clears / 1e6 if clears else None,
+        location=location,
+        renewed=record.renewed,
+        updates=record.updates,
     )
 
 

@@ -5,7 +5,6 @@ import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,10 @@ from advisor.profiles.events import Run
 from advisor.profiles.facts.profile import Location, OptimizerFacts
 from advisor.profiles.hooks.optimizer.optimizer_facts import (
     Known,
-    bytes_of,
+    described,
     first_nonfinite,
     optimizer_facts,
     parameters,
-    state_bytes,
     total_norm,
 )
 from advisor.profiles.hooks.patches import Patch, Scope, untraced
@@ -147,7 +145,7 @@ class Optimizers:
     @property
     def facts(self) -> list[OptimizerFacts]:
         """Their settings before the first update, and what they hold and have seen until now."""
-        return [self._describe(record) for record in self._records.values()]
+        return [described(record, self._made_at.get(record.optimizer)) for record in self._records.values()]
 
     @property
     def without_gradient(self) -> frozenset[int]:
@@ -161,23 +159,6 @@ class Optimizers:
         if any(record.settings.closure for record in self._records.values()):
             return "the optimizer calls a closure"
         return "updates run inside backward" if self._in_backward else None
-
-    def _describe(self, record: Known) -> OptimizerFacts:
-        held = {id(parameter): parameter for parameter in parameters(record.optimizer)}.values()
-        looked = record.updates > 0
-        clears = 0 if record.cleared_from is None else record.cleared_to - record.cleared_from + 1
-        return replace(
-            record.settings,
-            parameters=sum(parameter.numel() for parameter in held),
-            parameter_bytes=bytes_of(held),
-            state_bytes=state_bytes(record.optimizer),
-            without_gradient_bytes=bytes_of(record.lacking.values()) if looked else None,
-            zeroes_gradients=record.zeroes,
-            zero_grad_ms=record.clear_ns / clears / 1e6 if clears else None,
-            location=self._made_at.get(record.optimizer),
-            renewed=record.renewed,
-            updates=record.updates,
-        )
 
     def _wrap_init(self, original: Callable[..., None]) -> Callable[..., None]:
         def __init__(optimizer: "Optimizer", *args: Any, **kwargs: Any) -> None:
