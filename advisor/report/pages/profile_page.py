@@ -82,7 +82,7 @@ def profile_page(result: ProfileData, prefix: str = "") -> ProfilePage:
         tiles=tiles(result),
         device=device_bar(f"{prefix}device", summary),
         device_legend=legend(device_parts(summary)),
-        step=step_bar(f"{prefix}step", summary.phases_ms),
+        step=step_bar(f"{prefix}step", summary.phases_ms, title="One step, by part"),
         legend=legend(summary.phases_ms),
         periodic=periodic(summary),
         ranks=rank_picture(f"{prefix}rank-times", summary.ranks),
