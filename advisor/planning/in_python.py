@@ -100,7 +100,7 @@ def plan(
             at = places(measured, counts, gpus_per_node, batch)
     return make_plan(
         measured, at, network=network_of(network), goal=goal, far=far, strategy=name, memory=memory,
-        servers=found[name].servers, ages=found[name].ages,
+        servers=found[name].servers, ages=found[name].ages, supply=found[name].supply,
     )  # fmt: skip
 
 

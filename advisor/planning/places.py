@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from advisor.planning.effects.loading import Supply
+
 WAITS = 0.05  # share of a step that waits for data, from which on the loader is a limit (rule input_bound)
 
 
@@ -77,9 +79,11 @@ class Measured:
         servers: Of parameters, where it is known how many there are.
         ages: Of gradients when a server takes them, in updates made since their parameters were fetched: the
             median and the most by place. Of asynchronous training alone.
+        supply: Of samples on one node, where making an item was timed.
     """
 
     points: list[Point] = field(default_factory=list)
     peaks: dict[Place, int] = field(default_factory=dict)
     servers: int | None = None
     ages: dict[Place, tuple[float, int]] = field(default_factory=dict)
+    supply: Supply | None = None

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from advisor.base.errors import UsageError
 from advisor.planning.doubts import doubts
+from advisor.planning.effects.loading import Supply
 from advisor.planning.goal import Goal
 from advisor.planning.memory import Memory
 from advisor.planning.network import Network
@@ -131,6 +132,7 @@ def make_plan(
     memory: Memory | None = None,
     servers: int | None = None,
     ages: Mapping[Place, tuple[float, int]] | None = None,
+    supply: Supply | None = None,
 ) -> Plan:
     """Predict every place that is asked for.
 
@@ -144,6 +146,7 @@ def make_plan(
         memory: Of a rank, where it was measured.
         servers: Of parameters; as many as ranks where it is left out.
         ages: Of gradients in updates, the median and the most, where asynchronous training told them.
+        supply: Of samples on one node, where making an item was timed.
 
     Raises:
         UsageError: Nothing is left to predict.
@@ -151,7 +154,7 @@ def make_plan(
     speed = None if network is None else network.bytes_per_s(shared_bytes(points) or math.inf)
     parts = next((point.micro_batches for point in points if point.micro_batches), None)
     scheme = Scheme.of(strategy, servers, parts)
-    predictor = Predictor(points, Priors.stored(), speed, scheme)
+    predictor = Predictor(points, Priors.stored(), speed, scheme, supply)
     goal = goal or Goal()
     first = min(middles(points), key=lambda point: (point.place.ranks, point.place.nodes))
     rows, left_out = [], []
@@ -230,6 +233,8 @@ def _note(predicted: Predicted, points: Sequence[Point]) -> str:
         said.append(f"nothing measured {'of the network' if nodes > 1 else 'on one node'}")
     elif nodes > 2 and max(point.place.nodes for point in points) == 2:
         said.append("two nodes are a case of their own")
+    if predicted.starved:
+        said.append("the CPUs of a node prepare no more samples")
     if predicted.crowded:
         said.append("ranks of a node share more than links: the loader, CPUs or storage?")
     elif any(point.waits_for_data and place.per_node > point.place.per_node for point in points):
@@ -280,6 +285,8 @@ def _basis(
         to = ranks_of(most.place.per_node)
         words = f"loader of a node: {gave:,.0f} samples/s at most so far, with {to} waiting for it"
         rows.append(Basis(words, "measured"))
+    if predictor.supply is not None:
+        rows += _supplied(predictor.supply)
     if network is not None:
         used = predictor.network_ms is not None
         rest = "" if used else "; not used, since no bytes of a step are known"
@@ -307,6 +314,24 @@ def _basis(
         )
     )
     return tuple(rows)
+
+
+def _supplied(supply: Supply) -> list[Basis]:
+    """What a node can give at most, and by what; other nodes are taken to be like it."""
+    rows = []
+    if supply.cpu_s > 0:
+        most = supply.cpus / supply.cpu_s
+        cores = f"{supply.cpus} CPU{'' if supply.cpus == 1 else 's'}"
+        words = (
+            f"{cores} of a node prepare {most:,.0f} samples/s at most, at {1e3 * supply.cpu_s:.3g} ms each"
+        )
+        rows.append(Basis(words, "measured"))
+    if supply.read_bytes > 0 and math.isfinite(supply.bytes_per_s):
+        most = supply.bytes_per_s / supply.read_bytes
+        rows.append(
+            Basis(f"storage of a node gives {most:,.0f} samples/s where nothing is cached", "measured")
+        )
+    return rows
 
 
 def _narrower(points: Sequence[Point], rows: Sequence[Prediction]) -> str:

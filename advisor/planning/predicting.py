@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from advisor.planning.effects.loading import loading_s
+from advisor.planning.effects.loading import Supply
 from advisor.planning.growth import crowding, grown, reference, situation
 from advisor.planning.physics import Parts, Physics
 from advisor.planning.places import Place, Point, middles, shared_bytes
@@ -72,6 +72,7 @@ class Predicted:
     scale: float = 0.0  # of the interval, in logarithms
     crowded: bool = False  # ranks of a node already take most of what more of them give
     fewer: bool = False  # than were measured
+    starved: bool = False  # of samples, which the CPUs of a node prepare no faster
 
     @property
     def spread(self) -> str:
@@ -87,6 +88,7 @@ class Predictor:
         priors: What other programs teach.
         network_bytes_per_s: Of one node, if the network is named and the points tell the bytes of a step.
         scheme: How communication grows; that of an all-reduce by default.
+        supply: Of samples on one node, where it was measured.
     """
 
     def __init__(
@@ -95,11 +97,14 @@ class Predictor:
         priors: Priors,
         network_bytes_per_s: float | None = None,
         scheme: Scheme | None = None,
+        supply: Supply | None = None,
     ) -> None:
         self.points = list(points)
         self._scheme = scheme or Scheme()
         even = [replace(point, step_ms=point.step_ms / self._stretch(point.place)) for point in points]
         self._middles = middles(even)
+        gave = [(p.place.per_node * p.place.local_batch, p.step_ms) for p in self._middles]
+        self.supply = supply and supply.within(gave)
         self.priors = priors
         size = shared_bytes(points)
         self.network_ms = size / network_bytes_per_s * 1e3 if size and network_bytes_per_s else None
@@ -140,6 +145,8 @@ class Predictor:
         low = min(estimate * math.exp(spread.low * scale), self._perfect_ms(start, place, kind))
         if crowded is not None:
             low = min(low, start.step_ms)  # as if only links were shared, whose cost is there already
+        starved = self._preparing_ms(place) > estimate
+        estimate = max(estimate, self._preparing_ms(place))
         high = max(estimate * math.exp(spread.high * scale), self._loading_ms(place))
         step = Interval(estimate * stretch, low * stretch, high * stretch)
         return Predicted(
@@ -154,6 +161,7 @@ class Predictor:
             scale,
             crowded is not None,
             fewer,
+            starved,
         )
 
     def _beside_batches(self, place: Place, estimate: float) -> float:
@@ -179,14 +187,20 @@ class Predictor:
         """The step where a node gives no more samples than it gave while its ranks waited for data.
 
         Its CPUs or its storage may be used up; more ranks may as well bring workers of their own, so this
-        bounds the slow end alone. Zero where nothing waited on fewer ranks a node.
+        bounds the slow end alone, as storage does, of which a cache may hold a part. Zero where nothing
+        waited on fewer ranks a node and no reading was measured.
         """
         waiting = [p for p in self._middles if p.waits_for_data and p.place.per_node < place.per_node]
-        if not waiting:
-            return 0.0
-        ms = min(p.step_ms / (p.place.per_node * p.place.local_batch) for p in waiting)  # of one sample
         samples = place.per_node * place.local_batch
-        return 1e3 * loading_s(samples, ms / 1e3, cpus=1, bytes_per_sample=0.0, bytes_per_s=math.inf)
+        read = 0.0 if self.supply is None else self.supply.reading_ms(samples)
+        if not waiting:
+            return read
+        ms = min(p.step_ms / (p.place.per_node * p.place.local_batch) for p in waiting)  # of one sample
+        return max(ms * samples, read)
+
+    def _preparing_ms(self, place: Place) -> float:
+        """The step in which the CPUs of a node like the measured one prepare the samples of its ranks."""
+        return 0.0 if self.supply is None else self.supply.preparing_ms(place.per_node * place.local_batch)
 
     def _crowded_ms(self, place: Place) -> float | None:
         """The step where ranks of one node already took most of each other's gain, and more share a node."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.base.errors import UsageError
+from advisor.planning.effects.loading import Supply
 from advisor.planning.places import Measured, Place, Point
 from advisor.planning.predicting import Interval as Noise
 from advisor.result.document import Interval, ProfileData, Rate, ResultData, Trial, Value
@@ -38,6 +39,7 @@ def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str
         on_device = "device_peak" in result.profile.memory_bytes
         own = alone if present == SINGLE else found.setdefault(present, _empty(baseline.config))
         alone_bytes = baseline.steps_peak_bytes or baseline.peak_bytes
+        alone.supply = alone.supply or _supply(result)
         waits = result.profile.phases_ms.get("input_wait")
         samples = _samples(baseline.step_ms, baseline.throughput)
         _add(
@@ -62,6 +64,7 @@ def measured_strategies(results: Sequence[ResultData | ProfileData]) -> dict[str
     for one in found.values():
         one.points[:0] = alone.points
         one.peaks |= alone.peaks
+        one.supply = alone.supply
     return found or {SINGLE: alone}
 
 
@@ -95,6 +98,19 @@ def _shared(trial: Trial, count: int) -> _Shared:
         None if sent is None else sent * count / (2 * (count - 1)),
         float(exposed) if isinstance(exposed, int | float) and math.isfinite(exposed) else None,
         micro_batches=parts if isinstance(parts, int) and parts > 0 else None,
+    )
+
+
+def _supply(result: ResultData) -> Supply | None:
+    """What one of its samples takes of CPUs and storage; ``None`` where no item was timed."""
+    profile, cpus = result.profile, result.machine.get("cpus_allowed")
+    if profile.item_cpu_ms is None or not isinstance(cpus, int) or cpus < 1:
+        return None
+    return Supply(
+        profile.item_cpu_ms / 1e3,
+        cpus,
+        profile.item_read_bytes or 0,
+        profile.rates.get("storage_read") or math.inf,
     )
 
 

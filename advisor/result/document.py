@@ -129,7 +129,8 @@ class ProfileSummary(Record):
     ``products`` are the largest matrix products, ``kernels`` the kernels that take most time.
     ``roofline_by_kind`` is the share of the limits that those of a kind reach, ``mfu`` the share of the step
     that its arithmetic would take at the peak of its types. ``collectives`` are exchanges between ranks.
-    ``epoch_samples`` is the length of the training data, ``parameters`` how many an optimizer updates.
+    ``epoch_samples`` is the length of the training data, ``parameters`` how many an optimizer updates;
+    ``item_cpu_ms`` is the CPU time that making one sample takes, ``item_read_bytes`` what is read for it.
     """
 
     phases_ms: dict[str, Finite]
@@ -145,6 +146,8 @@ class ProfileSummary(Record):
     epoch_s: Finite | None = None
     epoch_samples: int | None = None
     parameters: int | None = None
+    item_cpu_ms: Finite | None = None
+    item_read_bytes: int | None = None
     overhead: Finite = 0.0
     steps: int = 0
     summary: str = ""

@@ -150,6 +150,14 @@ class LoaderFacts:
     items_change: str | None = None
     items_cached: bool = False
 
+    @property
+    def item_cpu_ms(self) -> float | None:
+        """CPU time that an item takes, its part of joining a batch included; ``None`` where it is unknown."""
+        if self.item_ms is None or self.cpu_share is None:
+            return None
+        joined = (self.collate_ms or 0.0) / (self.batch_size or 1)
+        return (self.item_ms + joined) * self.cpu_share
+
 
 @dataclass(frozen=True)
 class EmbeddingFacts:

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from advisor.planning.effects.loading import Supply
 from advisor.planning.growth import Growth, crowding, grown, reference, situation
 from advisor.planning.physics import Physics
 from advisor.planning.places import Place, Point
@@ -228,3 +229,22 @@ def test_steps_that_waited_for_data_may_wait_for_all_that_a_node_gives() -> None
     (there, elsewhere) = (Predictor(waiting, PRIORS).at(Place(8, nodes, 32)) for nodes in (1, 4))
     assert there.step_ms.high >= 400 > there.step_ms.estimate
     assert elsewhere.step_ms.high < 400  # two a node, as before
+
+
+def test_cpus_of_a_node_bound_the_step_of_more_ranks_a_node() -> None:
+    supply = Supply(cpu_s=0.01, cpus=8)  # 32 samples in 40 ms
+    points = [Point(Place(1, 1, 32), 100), Point(Place(2, 1, 32), 101)]
+    alone, fed = Predictor(points, PRIORS), Predictor(points, PRIORS, supply=supply)
+    crowd, spread = Place(8, 1, 32), Place(16, 16, 32)
+    assert alone.at(crowd).step_ms.estimate < 200 and not alone.at(crowd).starved
+    assert fed.at(crowd).step_ms.estimate == pytest.approx(320) and fed.at(crowd).starved
+    assert fed.at(crowd).step_ms.low == alone.at(crowd).step_ms.low  # a node may have more of them
+    assert fed.at(spread) == alone.at(spread)
+
+
+def test_storage_bounds_the_slow_end_alone() -> None:
+    supply = Supply(cpu_s=0.0, cpus=8, read_bytes=1e6, bytes_per_s=5e8)
+    points = [Point(Place(1, 1, 32), 100), Point(Place(2, 1, 32), 128)]
+    alone, fed = (Predictor(points, PRIORS, supply=one).at(Place(8, 1, 32)) for one in (None, supply))
+    assert fed.step_ms.high == pytest.approx(max(512, alone.step_ms.high))
+    assert fed.step_ms.estimate == alone.step_ms.estimate and not fed.starved

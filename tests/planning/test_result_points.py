@@ -11,6 +11,7 @@ from strategy_builder import under
 
 from advisor.base.errors import UsageError
 from advisor.cli import main
+from advisor.planning.effects.loading import Supply
 from advisor.planning.odds import compare
 from advisor.planning.places import Measured, Place, Point, shared_bytes
 from advisor.planning.plan import make_plan
@@ -43,6 +44,23 @@ def test_what_was_measured_beside_the_step_is_handed_on() -> None:
     assert any(what.startswith("wait for data: at most") for what in told)
     assert "loader of a node: 1,667 samples/s at most so far, with 1 rank waiting for it" in told
     assert "share the loader" in plan.predictions[0].note
+
+
+def test_what_an_item_takes_is_a_ceiling_of_a_node() -> None:
+    result = a_result()
+    assert measured_strategies([result])["ddp"].supply is None
+    more = {"item_cpu_ms": 0.2, "item_read_bytes": 50_000, "rates": {"storage_read": 1e8}}
+    update = {
+        "profile": result.profile.model_copy(update=more),
+        "machine": {**result.machine, "cpus_allowed": 4},
+    }
+    found = measured_strategies([result.model_copy(update=update)])["ddp"]
+    assert found.supply == Supply(0.0002, 4, 50_000, 1e8)
+    plan = make_plan(found.points, [Place(64, 1, 32)], supply=found.supply, far=True)
+    told = {row.what: row.tag for row in plan.basis}
+    assert told["4 CPUs of a node prepare 20,000 samples/s at most, at 0.2 ms each"] == "measured"
+    assert told["storage of a node gives 2,000 samples/s where nothing is cached"] == "measured"
+    assert "the CPUs of a node prepare no more samples" in plan.predictions[0].note
 
 
 def test_parameters_gradients_and_epochs_are_handed_on() -> None:

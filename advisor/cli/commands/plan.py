@@ -265,7 +265,7 @@ def command(
     plans = [
         make_plan(
             one.points, asked, network=network, goal=goal, far=far, strategy=name, memory=memory,
-            servers=one.servers, ages=one.ages,
+            servers=one.servers, ages=one.ages, supply=one.supply,
         )
         for name, one in found.items()
     ]  # fmt: skip

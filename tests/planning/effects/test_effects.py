@@ -5,7 +5,7 @@ import math
 import pytest
 
 from advisor.planning.effects.failures import GPU_HOURS_BETWEEN_STOPS, best_interval_s, stretched
-from advisor.planning.effects.loading import loading_s
+from advisor.planning.effects.loading import Supply, loading_s
 from advisor.planning.effects.overlap import contention_s, exposed_s
 from advisor.planning.effects.waiting import heavy_tailed_s, light_tailed_s
 
@@ -49,3 +49,12 @@ def test_the_best_interval_between_saves() -> None:
 def test_failures_stretch_a_large_run_and_hardly_a_small_one() -> None:
     assert stretched(60, 600, 8, GPU_HOURS_BETWEEN_STOPS) < 1.01
     assert stretched(60, 600, 16_384, GPU_HOURS_BETWEEN_STOPS) > 1.1
+
+
+def test_steps_that_were_shorter_bound_what_a_sample_takes() -> None:
+    supply = Supply(cpu_s=0.01, cpus=4, read_bytes=1e6, bytes_per_s=1e8)
+    assert supply.preparing_ms(32) == pytest.approx(80)
+    assert supply.reading_ms(32) == pytest.approx(320)
+    seen = supply.within([(32, 40), (64, 400)])
+    assert seen.preparing_ms(64) == pytest.approx(80)
+    assert seen.reading_ms(64) == pytest.approx(80)  # the rest came from a cache
