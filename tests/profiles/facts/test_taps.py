@@ -165,6 +165,7 @@ def test_optimizers_are_described_as_the_program_made_them() -> None:
         without_gradient_bytes=0,
         groups=1,
         distinct_groups=1,
+        updates=1,
     )
 
 
