@@ -43,10 +43,8 @@ print(json.dumps({{"cpu_s": cpu_s, "peak_mb": peak / 1000}}))
 """
 OURS = """
 from pathlib import Path
-from advisor.base.heap import map_large_blocks
 from advisor.profiles.traces.reading import read_trace
 from advisor.runs.profile_traces import profile_of
-map_large_blocks()  # as the command does
 """
 OURS_PARSE = "trace = read_trace(Path(path))"
 OURS_REST = """

@@ -68,11 +68,9 @@ def command(
 
 
 def _compare_traces(names: Sequence[str], format: str) -> None:
-    from advisor.base.heap import map_large_blocks
     from advisor.report.pages.trace_comparison_page import render_markdown
     from advisor.runs.compare_traces import compare_traces
 
-    map_large_blocks()
     comparison = compare_traces(*map(Path, names))
     match format:
         case "json":

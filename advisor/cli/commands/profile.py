@@ -252,9 +252,7 @@ def _read_traces(
         facts = {"target": list(names), "kind": "trace", "out": str(folder), "writes": written(folder, FILES)}
         write(told(facts, as_json=format == "json"))
         return 0
-    from advisor.base.heap import map_large_blocks
     from advisor.runs.profile_traces import profile_traces
 
-    map_large_blocks()
     result = profile_traces([Path(name) for name in names], command, folder)
     return show(result, folder, format, everything=everything)
