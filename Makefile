@@ -29,14 +29,14 @@ demo: $(READY) ## run the main job on an ordinary script (3 minutes); leaves dem
 
 # First two tests at a time (three are no faster on two cores); those that assert what they measured have the machine to themselves afterwards.
 # Tests start hundreds of processes: where nothing may write bytecode, each would compile every module again.
-test: $(READY) ## run the tests (about 17 minutes on two cores)
+test: $(READY) ## run the tests (about 13 minutes on two cores)
 	$(BIN)/python -m compileall -q advisor profiles templates tuners
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)" $$(grep -rl 'mark\.alone' tests)
 
 test-all: test long browsers planted faults ## everything: the tests, long ones, browsers, planted programs live, injected faults
 
-long: $(READY) ## what compiles, starts many processes, measures for minutes (about half an hour)
+long: $(READY) ## what compiles, starts many processes, measures for minutes (about 40 minutes)
 	$(PYTEST) -q -m long
 
 browsers: $(READY) ## drive reports of every kind in a Chromium: accessibility, tables, paper (about 3 minutes)
