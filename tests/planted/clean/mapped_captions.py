@@ -43,9 +43,9 @@ def main():
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         data = Captions(Path(folder, "captions.txt"))
-        loader = DataLoader(data, batch_size=16, num_workers=2, persistent_workers=True, prefetch_factor=8)
-        layers = [layer for _ in range(16) for layer in (nn.Linear(1024, 1024), nn.ReLU())]
-        model = nn.Sequential(nn.Linear(128, 1024), nn.ReLU(), *layers, nn.Linear(1024, 2))
+        loader = DataLoader(data, batch_size=256, num_workers=2, persistent_workers=True, prefetch_factor=8)
+        layers = [layer for _ in range(16) for layer in (nn.Linear(512, 512), nn.ReLU())]
+        model = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), *layers, nn.Linear(512, 2))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for epoch in range(1000):
             for features, labels in loader:
