@@ -58,7 +58,9 @@ _GH200 = "https://nvdam.widen.net/s/rrgqqnpbz8/grace-datasheet-gh200-grace-hoppe
 _HOPPER = f"{_CENTRE}/h100, {_HALF}"
 _H200 = f"{_CENTRE}/h200, {_HALF}"
 _PHILISUN = "https://www.philisun.com/technical-analysis"
+_B300 = "https://glennklockwood.com/garden/processors/B300, of NVIDIA's figures of the HGX B300"
 _A100 = f"{_CENTRE}/a100"
+_A800 = f"https://hmc-tech.com/gpu/nvidia-a800-vs-nvidia-t40 (rates); memory as of the A100: {_A100}"
 _GA102 = f"{_NVIDIA}/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf, appendices A and C"
 _GEFORCE = f"{_IMAGES}/aem-dam/Solutions/geforce"
 _ADA = f"{_GEFORCE}/ada/nvidia-ada-gpu-architecture.pdf, appendix A"
@@ -72,6 +74,7 @@ _MAX = "https://docs.tacc.utexas.edu/hpc/stampede3; Intel's specifications of it
 DATA_SHEETS = (
     DataSheet("NVIDIA GB200", r"\bGB200\b", (10, 0), 186, (40, 80, 1250, 2500, 2500, 5000), 8000, 900,
               _BLACKWELL),
+    DataSheet("NVIDIA B300", r"\bB300\b", (10, 3), 288, (1.25, 75, 1125, 2250, 2250, 4500), 8000, 900, _B300),
     DataSheet("NVIDIA B200", r"\bB200\b", (10, 0), 180, (37, 75, 1100, 2250, 2250, 4500), 7700, 900,
               _BLACKWELL),
     DataSheet("NVIDIA GH200 144GB", r"\bGH200 144G", (9, 0), 144, (67, 67, 494.7, 989.4, 989.4, 1978.9),
@@ -91,6 +94,8 @@ DATA_SHEETS = (
               f"https://archive-lib.hpctech.co.jp/gpuproduct/nvidia-h100.html, {_HALF}"),
     DataSheet("NVIDIA H100 SXM", r"\bH100\b", (9, 0), 80, (67, 67, 494.7, 989.4, 989.4, 1978.9), 3350, 450,
               _HOPPER),
+    DataSheet("NVIDIA A800 80GB SXM", r"\bA800\b.*SXM", (8, 0), 80, (19.5, 19.5, 156, 312, 312, None), 2039,
+              200, _A800),
     DataSheet("NVIDIA A100 80GB PCIe", r"\bA100.*PCIe", (8, 0), 80, (19.5, 19.5, 156, 312, 312, None), 1935,
               300, _A100),
     DataSheet("NVIDIA A100 80GB SXM", r"\bA100\b", (8, 0), 80, (19.5, 19.5, 156, 312, 312, None), 2039, 300,
