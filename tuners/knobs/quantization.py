@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KINDS = ("int8_dynamic", "int8_static", "int8_weight_only")
 SNIPPETS = {
     "int8_dynamic": "model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear})"
-    "  # or load the artefact",
+    "  # artefacts/load.py has all it takes",
     "int8_static": "model = torch.compile(torch.export.load('model-int8-static.pt2').module())"
     "  # the artefact",
     "int8_weight_only": "torchao.quantization.quantize_(model, torchao.quantization.Int8WeightOnlyConfig())",

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 LOADING = """import torch
 model = torch.ao.quantization.quantize_dynamic(model, {{torch.nn.Linear, torch.nn.LSTM, torch.nn.GRU}})
 model.load_state_dict(torch.load("{name}", weights_only=False))"""
+LAYERWISE = """
+for layer in model.modules():  # their fast paths read weights as tensors
+    if isinstance(layer, torch.nn.TransformerEncoderLayer):
+        layer.activation_relu_or_gelu = 0
+    elif isinstance(layer, torch.nn.TransformerEncoder):
+        layer.use_nested_tensor = False"""
 
 
 def torch_int8_form(source: Source) -> Form:
@@ -33,12 +39,32 @@ def torch_int8_form(source: Source) -> Form:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             quantised = torch.ao.quantization.quantize_dynamic(source.copied(), kinds)
+            layerwise = _call_layers(quantised)
             reference = _dequantised(source, quantised)
     except FAILURES as error:
         raise Refused(f"torch.ao.quantization: {first_line(error)}") from None
     path = source.folder / "model-int8.pt"
     torch.save(quantised.state_dict(), path)
-    return Form(quantised, path, LOADING.format(name=path.name), "state_dict", (), reference)
+    loading = LOADING.format(name=path.name) + (LAYERWISE if layerwise else "")
+    return Form(quantised, path, loading, "state_dict", (), reference)
+
+
+def _call_layers(model: "Module") -> bool:
+    """Have encoder layers of torch call their linear layers; whether the model has such.
+
+    In inference a fused kernel answers in their place, which takes weights in floating point. What that saves
+    is lost, and padded places hold other numbers than the zeros that it leaves there.
+    """
+    import torch
+
+    found = False
+    for module in model.modules():
+        if isinstance(module, torch.nn.TransformerEncoderLayer):
+            module.activation_relu_or_gelu = 0  # which layers of another activation have
+            found = True
+        elif isinstance(module, torch.nn.TransformerEncoder):
+            module.use_nested_tensor = False
+    return found
 
 
 def _dequantised(source: Source, quantised: "Module") -> "Module | None":
@@ -46,6 +72,7 @@ def _dequantised(source: Source, quantised: "Module") -> "Module | None":
     import torch
 
     plain = source.copied()
+    _call_layers(plain)
     own: dict[str, Any] = dict(plain.named_modules())
     for name, module in quantised.named_modules():
         if not isinstance(module, torch.ao.nn.quantized.dynamic.Linear):

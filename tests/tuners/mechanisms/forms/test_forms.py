@@ -139,6 +139,41 @@ def test_a_model_without_the_layers_is_refused(tmp_path: Path) -> None:
             make(bare)
 
 
+class Encoder(torch.nn.Module):
+    """Encoder layers, which in inference a fused kernel answers for that reads weights in floating point."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        layer = torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True, **options)
+        self.layers = torch.nn.TransformerEncoder(layer, 2)
+
+    def forward(self, inputs: torch.Tensor, padding: torch.Tensor | None = None) -> torch.Tensor:
+        """Padded places are set to zero, as a fused kernel leaves them."""
+        output: torch.Tensor = self.layers(inputs, src_key_padding_mask=padding)
+        return output if padding is None else output.masked_fill(padding[..., None], 0.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"activation": "gelu"}])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage:UserWarning")
+def test_layers_of_an_encoder_are_quantised_though_a_fused_kernel_answers_for_them(
+    options: dict[str, Any], padded: bool, tmp_path: Path
+) -> None:
+    model = Encoder(**options).eval()
+    padding = torch.tensor([[False] * 8, [False] * 5 + [True] * 3])
+    call: Inputs = ((torch.rand(2, 8, 32), *([padding] if padded else [])), {})
+    source = Source(model, call, tmp_path)
+    form = torch_int8_form(source)
+    check = compared(source, form)
+    assert check is not None and not check.saturated and 1e-4 < check.quantisation < 0.1
+    loaded: dict[str, Any] = {"model": Encoder(**options).eval()}
+    exec(form.loading.replace(form.file.name, str(form.file)), loaded)  # type: ignore[union-attr]
+    with torch.inference_mode():
+        assert torch.equal(loaded["model"](*call[0]), form.call(*call[0]))
+
+
 def test_a_missing_package_is_named_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
