@@ -6,8 +6,10 @@
     python -m benchmarks.time_to_verdict --advisor ../old/.venv/bin/advisor --label before
 
 The cells are those of ``planted_cells.py``, the program is ``planted_gain.py``, tuned by the command line as
-a user would, with the whole space of settings. The verdict counts from the moment at which a confirmation of
-the planted change stood in the study, and launches are those until then; a run may go on searching. The
+a user would, with the whole space of settings. The verdict counts from the moment at which the user is told
+that the planted change is confirmed, if what follows (a longer run, a profile) does not take that back, and
+launches are those until then; a run may go on searching. A version that does not tell it counts from when the
+confirmation stood in the study. The
 quickest cell comes first; each run is written at once, and those that the file of results has are not made
 again. ``--short`` takes six cells, each with a budget of twice the seconds that are asked: 20 minutes. Wants
 a machine that does nothing else.
@@ -16,6 +18,7 @@ a machine that does nothing else.
 import argparse
 import json
 import os
+import re
 import sqlite3
 import statistics
 import subprocess
@@ -24,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ RESULTS = Path(__file__).parent / "results" / "time_to_verdict.json"
 BUDGET = "10m"  # advisor's own default
 POLL_S = 0.2
 MIN_GAIN = 1.02  # advisor's own default: a confirmation ends above it
+CONFIRMED, TAKEN_BACK = "confirmed: ", "taken back: "  # how it is told
 GIVEN_UP = 4.0  # times the budget, after which a run is ended
 
 
@@ -93,21 +97,47 @@ def measured(option: str, count: int) -> tuple[float, float]:
 
 @dataclass
 class Watch:
-    """Looks into the study of a run from outside: when was which confirmation there, after how many launches.
+    """Watches a run from outside: when was which confirmation told, or in the study, after how many launches.
 
     Attributes:
-        folder: Holds ``studies.db`` and, beside it, a folder for each launch.
+        folder: Holds ``studies.db``, a folder for each launch beside it, and ``stderr.txt``.
         knobs: One of them must be part of the change that was confirmed.
     """
 
     folder: Path
     knobs: tuple[str, ...]
     verdict: dict[str, Any] | None = None
+    _told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def look(self, seconds: float) -> None:
-        """Keep the first confirmation of a planted change; ``seconds`` have passed since the command."""
-        if self.verdict is not None:
-            return
+        """Keep the first confirmation of a planted change that stands, ``seconds`` after the command."""
+        self._listen(seconds)
+        if any(map(self._is_planted, self._told)):
+            standing = (entry for entry in self._told_and_kept() if self._is_planted(entry))
+            self.verdict = next((found for _, found in standing), None)
+        elif self.verdict is None:
+            self._look_into_the_study(seconds)
+
+    def _listen(self, seconds: float) -> None:
+        """Note what is told of confirmations, each with when that was."""
+        file = self.folder / "stderr.txt"
+        lines = file.read_text(errors="replace").splitlines() if file.exists() else []
+        told = [text for text in lines if text.startswith((CONFIRMED, TAKEN_BACK))]
+        for text in told[len(self._told) :]:
+            ratio = re.search(r", ([0-9.]+)x \(", text)
+            found = {"seconds": round(seconds, 1), "launches": self.launches}
+            self._told.append((text, {**found, "ratio": None if ratio is None else float(ratio[1])}))
+
+    def _is_planted(self, entry: tuple[str, dict[str, Any]]) -> bool:
+        return entry[0].startswith(CONFIRMED) and any(f"{knob}=" in entry[0] for knob in self.knobs)
+
+    def _told_and_kept(self) -> list[tuple[str, dict[str, Any]]]:
+        """Without those that were taken back: that is told next."""
+        after = [*(text for text, _ in self._told[1:]), ""]
+        pairs = zip(self._told, after, strict=True)
+        return [entry for entry, follows in pairs if not follows.startswith(TAKEN_BACK)]
+
+    def _look_into_the_study(self, seconds: float) -> None:
         launches = self.launches
         trials = self.trials()
         present = trials[0]["config"] if trials else {}
@@ -152,7 +182,7 @@ def tuned(cell: Cell, arguments: Sequence[str], advisor: Path, budget: str) -> d
         report = folder / "report"
         command = [
             str(advisor.absolute()), "tune", program.name, "--budget", budget, "--out", str(report),
-            "--storage", f"sqlite:///{folder}/studies.db", "--quiet", "--", *arguments,
+            "--storage", f"sqlite:///{folder}/studies.db", "--", *arguments,
         ]  # fmt: skip
         watch = Watch(folder, cell.kind.knobs)
         with (folder / "stderr.txt").open("w") as errors:

@@ -39,13 +39,15 @@ class Replay:
     when: list[tuple[float, int]] = field(default_factory=list)
 
     def verdict(self) -> tuple[float, int]:
-        """Seconds and launches after which a change stood confirmed for the first time.
+        """Seconds and launches after which a change was confirmed for the first time, and nothing undid it.
 
         Raises:
-            StopIteration: None ever did.
+            StopIteration: None ever was.
         """
         return next(
-            at for at, text in zip(self.when, self.said, strict=True) if text.startswith("confirmed: ")
+            (trial.confirmed_s, trial.confirmed_launches)
+            for trial in self.result.trials
+            if trial.confirmed_s is not None and trial.confirmed_launches is not None
         )
 
 

@@ -109,6 +109,25 @@ def test_the_first_confirmation_of_a_planted_change_is_the_verdict(tmp_path: Pat
     assert watch.verdict == {"seconds": 3.0, "launches": 3, "ratio": pytest.approx(2.1)}
 
 
+def test_the_verdict_is_when_it_is_told_unless_it_is_taken_back(tmp_path: Path) -> None:
+    watch, errors = Watch(tmp_path, KINDS["loader"].knobs), tmp_path / "stderr.txt"
+    a_study(tmp_path, a_trial("baseline", 0.9), launches=2)
+    told = [
+        "confirmed: malloc=libc-tuned, 1.20x (1.10 to 1.30)",
+        "confirmed: num_workers=8, 4.10x (3.90 to 4.30)",
+        "running num_workers=8 for longer",
+        "taken back: num_workers=8, run for longer, does not fit after 300 steps",
+        "confirmed: num_workers=4, 3.10x (2.90 to 3.30)",
+    ]
+    seconds = []
+    for count in range(1, len(told) + 1):
+        errors.write_text("\n".join([*told[:count], "confirming num_workers=2"]))
+        watch.look(float(count))
+        seconds.append(None if watch.verdict is None else watch.verdict["seconds"])
+    assert seconds == [None, 2.0, 2.0, None, 5.0]
+    assert watch.verdict == {"seconds": 5.0, "launches": 2, "ratio": 3.1}
+
+
 def test_a_run_is_judged_by_launches_and_by_the_seconds_of_its_own_start_and_step() -> None:
     assert goals(a_row()).met
     assert not goals(a_row(verdict_reached={"launches": 6, "seconds": 11.0})).launches

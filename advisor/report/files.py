@@ -20,7 +20,7 @@ from advisor.report.pages.page import change_row, page
 from advisor.report.pages.profile_page import profile_page
 from advisor.report.rendering import asset, rendered, templates
 from advisor.result import benches, outlook, wording
-from advisor.result.conditions import ended, quads, reproduce
+from advisor.result.conditions import ended, quads, reproduce, took
 from advisor.result.document import ProfileData, ResultData
 
 
@@ -79,8 +79,7 @@ def render_text(
         f"Noise: {wording.noise(result)}",
         *filter(None, [quads(result.recommendation.speedup)]),
         *disturbances(result),
-        f"{wording.states(result.trials)}; {ended(result)}; the whole run took "
-        f"{wording.seconds(result.budget.seconds)}",
+        f"{wording.states(result.trials)}; {ended(result)}; {took(result)}",
         *(
             f"{wording.shown(name)}: {wording.shown(text, 500)}"
             for name, text in benches.said(result.benches)

@@ -79,6 +79,24 @@ def ended(result: ResultData) -> str:
     )
 
 
+def took(result: ResultData) -> str:
+    """How long the run took, and until what is recommended was confirmed."""
+    whole = f"the whole run took {wording.seconds(result.budget.seconds)}"
+    told = verdict_after(result)
+    return f"confirmed after {told}; {whole}" if told else whole
+
+
+def verdict_after(result: ResultData) -> str:
+    """``18 s and 3 processes``: when what is recommended was confirmed; empty where nothing is."""
+    found = result.recommendation
+    if found.verdict != "change":
+        return ""
+    for trial in result.trials:
+        if trial.confirmed_s is not None and trial.config == found.config:
+            return f"{wording.seconds(trial.confirmed_s)} and {trial.confirmed_launches} processes"
+    return ""
+
+
 def conditions(result: ResultData) -> list[Fact]:
     """Under which conditions the numbers hold."""
     budget, target = result.budget, result.target
@@ -105,6 +123,7 @@ def conditions(result: ResultData) -> list[Fact]:
         ("Study", shown(result.study)),
         ("Created", shown(result.created)),
         ("Seed", "" if result.seed is None else str(result.seed)),
+        ("Confirmed after", verdict_after(result)),
         *((shown(name), shown(text, 500)) for name, text in benches.said(result.benches)),
     )
     return facts + [Fact(name, text) for name, text in optional if text]

@@ -218,6 +218,8 @@ class Trial(Record):
 
     ``ranks`` is ``None`` for a process alone. ``losses`` are kept where several ranks trained: evenly spread
     over ``loss.steps``, the first and the last among them, ``None`` for one that was not finite.
+    ``confirmed_s`` seconds after the run began, and after ``confirmed_launches`` processes, it was confirmed;
+    what followed, such as a longer run, did not change that.
     """
 
     number: int
@@ -240,6 +242,8 @@ class Trial(Record):
     against_baseline: Ratio | None = None
     startup_s: Finite | None = None
     compile_s: Finite | None = None
+    confirmed_s: Finite | None = None
+    confirmed_launches: int | None = None
     log: str | None = None
 
 

@@ -172,7 +172,7 @@ class _Tuning:
     elsewhere: LearningElsewhere = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outcome = Outcome(self.space.present, reason="interrupted before the confirmation")
+        self.outcome = Outcome(self.space.present, reason="interrupted before the confirmation was through")
         self.batches.trials, self.trials.kept = self.trials.trials, self._save_partial
         self.elsewhere = LearningElsewhere(self.bench, self.space)
         self.search.adopted = self.elsewhere.prepare
@@ -237,7 +237,6 @@ class _Tuning:
         """From now on this is what is known, however the run ends."""
         self.outcome = outcome
         if outcome.verdict == "change":
-            self.bench.progress.say(f"confirmed: {outcome.told(self.space.present)}")
             self._save_partial()
 
     def _go_further(self, nominee: Configuration) -> None:
@@ -344,7 +343,9 @@ class _Tuning:
         """Keep what `advisor report` shows if this process is killed."""
         outcome = self.outcome
         if outcome.verdict != "change":
-            outcome = Outcome(self.space.present, reason="the tuner ended before the confirmation")
+            outcome = Outcome(
+                self.space.present, reason="the tuner ended before the confirmation was through"
+            )
         known = self._result(outcome, self.space.not_tried, finished=False)
         self.study.save_partial(self._standing(known, outcome))
 

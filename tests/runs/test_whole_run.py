@@ -12,6 +12,7 @@ from replayed_program import Effect, Program, where
 from replaying import replayed
 
 from advisor.base.errors import UsageError
+from advisor.result.conditions import verdict_after
 from advisor.tuners.knob import Value
 from advisor.tuners.supervision.failures import Failure
 
@@ -189,7 +190,17 @@ def test_memory_that_grows_past_the_limit_is_found_by_running_longer(tmp_path: P
     assert run.result.recommendation.verdict == "keep"
     assert "for longer" in run.result.recommendation.reason
     (confirm,) = [trial for trial in run.result.trials if trial.stage == "confirm"]
-    assert (confirm.state, confirm.cause) == ("failed", "oom_host")
+    assert (confirm.state, confirm.cause, confirm.confirmed_s) == ("failed", "oom_host", None)
+    told = [text.partition(":")[0] for text in run.said if "num_workers=2" in text]
+    assert told[-3:] == ["confirmed", "running num_workers=2 for longer", "taken back"]
+
+
+def test_a_confirmation_is_told_before_the_longer_run_that_completes_it(tmp_path: Path) -> None:
+    run = replayed(Program([FASTER]), tmp_path, knobs={"num_workers": [0, 2]})
+    confirmed = next(index for index, text in enumerate(run.said) if text.startswith("confirmed: "))
+    assert run.said[confirmed + 1].endswith("for longer")
+    assert run.verdict() == run.when[confirmed] < run.when[confirmed + 2]
+    assert verdict_after(run.result) == f"{run.verdict()[0]:.0f} s and {run.verdict()[1]} processes"
 
 
 def test_what_fails_only_after_many_steps_is_found_by_running_longer(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ class TrialRecord:
 
     ``against_baseline`` is a log ratio; ``step_s`` and ``rate`` come from the trial's own slots.
     ``efficiency`` is what one sample is worth beside one of the baseline's batch, where that is known.
+    ``confirmed_s`` and ``confirmed_launches`` are seconds of the run and processes it had started when the
+    pairs of a confirmation had confirmed it; ``None`` where a longer run took that back.
     """
 
     number: int
@@ -35,6 +37,8 @@ class TrialRecord:
     applied: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     startup_s: float | None = None
+    confirmed_s: float | None = None
+    confirmed_launches: int | None = None
     efficiency: float | None = None
     log: str | None = None
 

@@ -15,7 +15,7 @@ from advisor.stages.confirming.fresh_processes import FreshPairs, FreshProcesses
 from advisor.stages.confirming.judged_numbers import judged_numbers
 from advisor.stages.confirming.lasting import Lasting
 from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
-from advisor.stages.confirming.longer_run import ends_early, lasts_by, usual_steps
+from advisor.stages.confirming.longer_run import limited_by, usual_steps
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.pair_numerics import Drifted, PairNumerics
 from advisor.stages.confirming.reducing import Reducing
@@ -267,15 +267,13 @@ class Confirmation:
         if limit is not None:
             outcome.reason = limit
             return
+        pairs = begun or self._asked_pairs(winner, numbers)[0]
         number, self.next_number = self.next_number, self.next_number + 1
         record = TrialRecord(number, winner, "confirm")
         self.trials.begin(record, 0.0)
         self.trials.keep_contributions(number, winner, outcome.contributions)
         self.bench.progress.say(f"confirming {self._described(winner)} on fresh processes")
-        pairs = begun or self._pairs(winner, number)
         how, quads, processes = pairs.how, pairs.quads, pairs.processes
-        if numbers is not None:
-            pairs.options = numbers.options
         cpu: list[list[float]] = []
         wall: list[list[float]] = []
 
@@ -296,7 +294,8 @@ class Confirmation:
                     raise TrialFailed(Failure("oom_device" if self._on_device else "oom_host", limit))
             return ratios
 
-        gain, level = self.bench.settings.min_gain, self.bench.settings.confidence
+        settings = self.bench.settings
+        gain, level, planned = settings.min_gain, settings.confidence, settings.steps_planned
         earlier = list(self.trials.measured.instances.get(winner, ()))
         try:
             decision, _ = pairs.confirm(kept, min_gain=gain, earlier=earlier, cut_off=record.cut_off)
@@ -314,30 +313,40 @@ class Confirmation:
         record.against_baseline = unconfirmed.measured(decision)
         if record.against_baseline is None:
             record.state, record.message = "pruned", unconfirmed.why_never(processes.disturbed)
-        if decision.verdict == "confirmed":
-            self._run_longer(record, outcome, usual_steps(self.bench.arena, winner, how, quads), how)
-        self.trials.record(record)
-        if record.cause == "not_applied":
-            raise TrialFailed(Failure("not_applied", record.message))
         gained = outcome.time if self._for_memory else record.against_baseline
         outcome.step_ratio = None if gained is None else math.exp(gained.estimate)
         if record.against_baseline is not None and len(leading := self._leading(winner)) == 1:
             outcome.contributions[leading[0]] = decision.estimate
         if decision.verdict != "confirmed":
-            outcome.reason = unconfirmed.why(self._described(winner), decision, gain, processes.disturbed)
-        elif record.state == "failed":
-            outcome.reason = record.message
+            objection = unconfirmed.why(self._described(winner), decision, gain, processes.disturbed)
         elif self._compiling.unpaid(winner, outcome):
-            outcome.reason = f"{wording.UNPAID} within {self._compiling.planned_steps} steps"
-        elif outcome.tails is not None and (objection := outcome.tails.objection(level)):
-            outcome.reason = f"{self._described(winner)}: {objection}"
+            objection = f"{wording.UNPAID} within {self._compiling.planned_steps} steps"
+        elif outcome.tails is not None and (slower := outcome.tails.objection(level)):
+            objection = f"{self._described(winner)}: {slower}"
         else:
-            outcome.verdict, outcome.config, outcome.reason = "change", winner, self._lasts(winner, outcome)
+            objection = ""
+            self._run_longer(record, outcome, usual_steps(self.bench.arena, winner, how, quads), how)
+        self.trials.record(record)
+        if record.cause == "not_applied":
+            raise TrialFailed(Failure("not_applied", record.message))
+        if objection or record.state == "failed":
+            outcome.reason = objection or record.message
+            return
+        outcome.verdict, outcome.config = "change", winner
+        outcome.reason = limited_by(winner, outcome.longer, self.bench.baseline.profile, planned)
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int, how: str) -> None:
-        """What is to be recommended must also last; the record says why it does not."""
+        """Tell that it is confirmed. It must also last, else that is taken back; the record says why."""
         config = record.config
-        described = f"{self._described(config)}, run for longer,"
+        record.confirmed_s, record.confirmed_launches = self.bench.spent_s, self.bench.launcher.launches
+        self.bench.progress.say(f"confirmed: {outcome.told(config, self.space.present)}")
+        self._see_it_last(record, outcome, steps, how)
+        if record.state == "failed":
+            record.confirmed_s = record.confirmed_launches = None
+            self.bench.progress.say(f"taken back: {record.message}")
+
+    def _see_it_last(self, record: TrialRecord, outcome: Outcome, steps: int, how: str) -> None:
+        config, described = record.config, f"{self._described(record.config)}, run for longer,"
         self.bench.progress.say(f"running {self._described(config)} for longer")
         try:
             outcome.longer = longer = self._lasting.run(config, steps, record.number, how)
@@ -351,12 +360,6 @@ class Confirmation:
         if problem is not None:
             record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
             record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
-
-    def _lasts(self, winner: Configuration, outcome: Outcome) -> str:
-        """What is recommended may win each trial and meet a limit later: then that is said first."""
-        baseline, longer = self.bench.baseline.profile, outcome.longer
-        early = "" if longer is None else ends_early(longer, baseline, self.bench.settings.steps_planned)
-        return early or lasts_by(winner, baseline)
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
         record.slots += duel.second

@@ -105,6 +105,21 @@ def run_longer(
     return LongerRun(taken, peaks[-1][1], _growth(peaks), session.last.refused, profile), session
 
 
+def limited_by(
+    config: Mapping[str, Value], run: LongerRun | None, baseline: Profile, planned_steps: int | None
+) -> str:
+    """What wins each trial may meet a limit later: that is said first; empty for none.
+
+    Args:
+        config: What is recommended.
+        run: Of it.
+        baseline: As of ``ends_early``.
+        planned_steps: As of ``ends_early``.
+    """
+    early = "" if run is None else ends_early(run, baseline, planned_steps)
+    return early or lasts_by(config, baseline)
+
+
 def ends_early(run: LongerRun, baseline: Profile, planned_steps: int | None) -> str:
     """Which limit of the system a configuration meets within the planned training; empty for none.
 

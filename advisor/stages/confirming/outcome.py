@@ -58,9 +58,9 @@ class Outcome:
             return 0.0
         return self.decision.estimate.estimate
 
-    def told(self, present: Configuration) -> str:
-        """What is recommended in place of the program as it is, and how much faster that was."""
-        changes = ", ".join(f"{name}={value}" for name, value in self.config.changed(present).items())
+    def told(self, config: Configuration, present: Configuration) -> str:
+        """What was decided about, in place of the program as it is, and how much faster that was."""
+        changes = ", ".join(f"{name}={value}" for name, value in config.changed(present).items())
         if self.decision is None:
             return changes
         estimate, low, high = self.decision.estimate.ratio
