@@ -1,12 +1,11 @@
 """Programs of many shapes behave the same bare and watched, and what is seen of them is right."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm import Warm
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE.parents[1] / "scripts"
@@ -15,10 +14,9 @@ NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py"))
 Seen = dict[str, Any]
 
 
-def run_jobs(folder: Path, jobs: list[dict[str, Any]]) -> None:
+def run_jobs(server: Warm, folder: Path, jobs: list[dict[str, Any]]) -> None:
     jobs = [{**job, "script": str(SCRIPTS / f"{job['script']}.py")} for job in jobs]
-    command = [sys.executable, str(HERE / "driver.py"), str(folder), json.dumps(jobs)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = server.run(HERE / "driver.py", folder, json.dumps(jobs))
     assert done.returncode == 0, done.stderr
 
 
@@ -41,8 +39,8 @@ CHANGED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every program, bare and watched, and some under a change: one import of torch serves them all."""
+def folder(tmp_path_factory: pytest.TempPathFactory, _warm_server: Warm) -> Path:
+    """Every program, bare and watched, and some under a change."""
     folder = tmp_path_factory.mktemp("runs")
     modes = ("bare", "watched")
     jobs = [{"name": f"{name}-{mode}", "script": name, "mode": mode} for name in NAMES for mode in modes]
@@ -50,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"name": f"{job_name(*job)}-watched", "script": job[0], "mode": "watched", "change": job[1], **job[2]}
         for job in CHANGED
     ]
-    run_jobs(folder, jobs)
+    run_jobs(_warm_server, folder, jobs)
     return folder
 
 
