@@ -28,8 +28,17 @@ LIGHT = (
     "advisor.storage.store",
 )
 
+# Half of the time that collecting takes is pytest rewriting the asserts of 600 files: it keeps what it made.
+WRITES_NO_BYTECODE = sys.dont_write_bytecode
+sys.dont_write_bytecode = False
+
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # a machine that does something else as well is slow, which is no fault
+
+
+def pytest_collection_finish() -> None:
+    """What tests import from folders of their own leaves nothing there."""
+    sys.dont_write_bytecode = WRITES_NO_BYTECODE
 
 
 @pytest.fixture
