@@ -32,7 +32,7 @@ demo: $(READY) ## run the main job on an ordinary script (3 minutes); leaves dem
 test: $(READY) ## run the tests (about 13 minutes on two cores)
 	$(BIN)/python -m compileall -q advisor profiles templates tuners
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
-	$(PYTEST) -q -m "alone and $(QUICK)" $$(grep -rl 'mark\.alone' tests)
+	$(PYTEST) -q -m "alone and $(QUICK)" $$(grep -rl --include='*.py' 'mark\.alone' tests)
 
 test-all: test long browsers planted faults ## everything: the tests, long ones, browsers, planted programs live, injected faults
 
