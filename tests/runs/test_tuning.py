@@ -19,6 +19,7 @@ import pytest
 from applied_builder import a_change, a_result_for
 from result_builder import a_rate, a_ratio, an_interval
 from supervised import until
+from warm import Warm
 
 from advisor.cli.machine_checks import torch_build
 from advisor.profiles.facts.machine import read_machine
@@ -202,7 +203,9 @@ def kept_trials(folder: Path) -> int:
     return int(count)
 
 
-def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(tmp_path: Path) -> None:
+def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(
+    warm: Warm, tmp_path: Path
+) -> None:
     (tmp_path / "train.py").write_text(SLOW.replace("time.sleep(0.002)", "time.sleep(0.0005)"))
     command = (
         "--exec",
@@ -214,7 +217,7 @@ def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(tmp_p
         sys.executable,
         "train.py",
     )
-    tuner = start(tmp_path, "tune", *command)
+    tuner = warm.start("-m", "advisor", "tune", *command, cwd=tmp_path)
     until(lambda: tuner.poll() is not None or kept_trials(tmp_path) >= 2, 300)
     tuner.send_signal(signal.SIGINT)
     _, err = tuner.communicate(timeout=120)
@@ -225,10 +228,11 @@ def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(tmp_p
     until(lambda: not running_below(tmp_path), 60)
 
 
-def test_a_script_that_needs_arguments_is_told_so_in_its_own_words(tmp_path: Path) -> None:
+def test_a_script_that_needs_arguments_is_told_so_in_its_own_words(warm: Warm, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(NEEDS_ARGUMENTS)
-    _, err = finished(tmp_path, "tune", "train.py", "--budget", "60s", code=3)
-    assert "--data" in err and "pass its arguments after `--`" in err
+    done = warm.run("-m", "advisor", "tune", "train.py", "--budget", "60s", cwd=tmp_path)
+    err = done.stderr
+    assert done.returncode == 3 and "--data" in err and "pass its arguments after `--`" in err
     assert "site-packages" not in err and "tuners/" not in err
 
 

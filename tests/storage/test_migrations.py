@@ -15,6 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from postgresql import MISSING, NOT_INSTALLED, a_server
 from result_builder import a_result
+from warm import Warm
 
 from advisor.base.errors import EnvironmentProblem
 from advisor.storage import migrations, opening
@@ -175,7 +176,9 @@ def test_a_program_refuses_what_a_later_one_brought_up_to_date(
     assert file.read_bytes() == content
 
 
-def test_many_processes_bring_one_database_up_to_date_at_once(url: StorageUrl, next_step: Path) -> None:
+def test_many_processes_bring_one_database_up_to_date_at_once(
+    url: StorageUrl, next_step: Path, light: Warm
+) -> None:
     file = of_first_schema(Path("x.db"))
     program = (
         "import sys\nfrom pathlib import Path\nfrom advisor.storage import migrations\n"
@@ -184,18 +187,11 @@ def test_many_processes_bring_one_database_up_to_date_at_once(url: StorageUrl, n
         "migrations.FOLDER = Path(sys.argv[1])\nsys.stdin.read()\n"
         "open_database(parse_storage('sqlite:///x.db'), create=False, warn=print).close()\n"
     )
-    command = [sys.executable, "-c", program, str(migrations.FOLDER)]
-    many = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for _ in range(6)
-    ]
-    said = []
-    for process in many:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdin = None
-    for process in many:
-        said.append(process.communicate(timeout=120)[0].decode())
+    reads, writes = os.pipe()
+    many = [light.start("-c", program, migrations.FOLDER, stdin=reads) for _ in range(6)]
+    os.close(reads)
+    os.close(writes)
+    said = [process.communicate(timeout=120)[0] for process in many]
     assert [process.returncode for process in many] == [0] * 6, "".join(said)
     assert sorted(row[0] for row in rows(file)["advisor_version"]) == [1, migrations.newest()]
 
