@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from warm import Warm
+from warm_trials import WarmSubprocess
 
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.launching import launch, zygote
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.trial.spec import Target
 
@@ -42,13 +45,17 @@ PRESENT: dict[str, Value] = {
 
 
 @pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+def arena(tmp_path_factory: pytest.TempPathFactory, _warm_server: Warm) -> Iterator[Arena]:
     folder = tmp_path_factory.mktemp("augmenting")
     file = folder / "train.py"
     file.write_text(AUGMENTING)
     (folder / "study").mkdir()
-    with Launcher(Target("workload", str(file), cwd=str(folder)), folder / "study", device="cpu") as launcher:
-        yield Arena(launcher, KNOBS, PRESENT)
+    target = Target("workload", str(file), cwd=str(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (launch, zygote):
+            patch.setattr(module, "subprocess", WarmSubprocess(_warm_server))
+        with Launcher(target, folder / "study", device="cpu") as launcher:
+            yield Arena(launcher, KNOBS, PRESENT)
 
 
 @pytest.fixture(scope="module")
