@@ -2,10 +2,11 @@
 
 A closed loop asks again once it was answered: nobody ever waits in it. Here requests arrive at random (a
 Poisson process), are answered one at a time in their order, and the time of each counts from its arrival. The
-queue is computed, not run (Lindley's recursion): times of answering are those that were measured, whole slots
-of them drawn at random, so that slow requests that follow each other stay together. Where several samples are
-answered in one call, up to so many that wait are taken together, in the time of a full call also where they
-are fewer.
+queue is computed, not run (Lindley's recursion), which takes from one answer to the next request that waits no
+time: a server of threads, a framework and a network come on top. Times of answering are those that were
+measured, drawn at random in stretches of slots that follow each other, so that what is slow for longer than a
+slot (another program, a clock held down) makes a queue grow for as long. Where several samples are answered in
+one call, up to so many that wait are taken together, in the time of a full call also where they are fewer.
 """
 
 import math
@@ -27,6 +28,7 @@ LOADS = (0.5, 0.7, 0.9)  # of what the program as it is answers (inference.md, s
 SHARES = (0.99, 0.9)  # of requests; the first that so many requests can show
 STREAMS = 100  # that are drawn for one figure
 REQUESTS = 10_000  # of a stream
+STRETCHES = 4  # at least, of which a stream is made: each is as long as that leaves it
 FILLING = 0.2  # of a stream: the queue is empty as it begins
 HIGHEST = 0.99  # load; above it a queue takes longer to settle than a stream lasts
 HALVINGS = 7  # in the search of the highest rate: to one part in a hundred
@@ -168,14 +170,24 @@ class _Streams:
 
     @classmethod
     def drawn(cls, slots: Sequence[Slot], together: int) -> "_Streams":
-        """From as many slots as there are, drawn with replacement, over and over in random order."""
+        """From as many slots as there are, drawn with replacement, over and over in random order.
+
+        What is drawn are stretches of slots as they were measured, the first again after the last (a circular
+        block bootstrap).
+        """
         import numpy
 
         generator = numpy.random.default_rng(0)
         times = [numpy.asarray(slot.step_s) for slot in slots]
+        length = max(1, len(times) // STRETCHES)
+        stretches = [
+            numpy.concatenate([times[(start + at) % len(times)] for at in range(length)])
+            for start in range(len(times))
+        ]
 
         def stream() -> "Array":
-            chosen = [times[place] for place in generator.integers(0, len(times), len(times))]
+            drawn_from = generator.integers(0, len(stretches), math.ceil(len(stretches) / length))
+            chosen = [stretches[start] for start in drawn_from]
             rounds = math.ceil(REQUESTS / sum(map(len, chosen)))
             parts = [chosen[place] for _ in range(rounds) for place in generator.permutation(len(chosen))]
             drawn: Array = numpy.concatenate(parts)[:REQUESTS]

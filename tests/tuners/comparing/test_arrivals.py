@@ -1,7 +1,10 @@
 """What requests wait in a queue: against what is known of queues, and beside a limit."""
 
 import math
+import queue
 import random
+import threading
+import time
 
 import numpy
 import pytest
@@ -60,6 +63,52 @@ def test_the_highest_rate_keeps_the_limit_and_a_shorter_limit_has_a_lower_one() 
 @pytest.mark.parametrize(("requests", "share"), [(63, None), (64, 0.9), (661, 0.9), (662, 0.99)])
 def test_few_requests_show_a_lower_percentile_or_none(requests: int, share: float | None) -> None:
     assert shown_share(requests) == share
+
+
+def test_what_is_slow_for_longer_than_a_slot_lets_a_queue_grow_for_as_long() -> None:
+    """Truth is the queue of what was measured in its order, over and over."""
+    source = random.Random(0)
+    slow = range(8, 16)  # of 40 slots, in which something else takes a third of the machine
+    measured = [
+        Slot(tuple(0.01 * (1.5 if at in slow else 1) * source.lognormvariate(0, 0.02) for _ in range(50)))
+        for at in range(40)
+    ]
+    in_order = numpy.tile(numpy.concatenate([slot.step_s for slot in measured]), 50)
+    gaps = numpy.random.default_rng(1).exponential(1 / capacity(measured), len(in_order))
+    for at in arriving(measured, 1.0, 0.99).loads:
+        waited = numpy.quantile(response_times(in_order, gaps / at.load), 0.99)
+        assert at.time_s is not None and at.at_most_s is not None
+        assert at.time_s == pytest.approx(waited, rel=0.4) and waited < at.at_most_s
+
+
+def test_requests_wait_in_a_real_queue_no_less_than_is_computed_and_as_long_with_what_lies_between() -> None:
+    """One thread answers what another one puts into a queue: busy times and arrivals are those of that run."""
+    waiting: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+    answered: list[tuple[float, float, float]] = []  # when it arrived, was begun and answered
+    numbers = numpy.random.default_rng(0).random((160, 160))
+
+    def answer() -> None:
+        while (arrived := waiting.get()) is not None:
+            began = time.perf_counter()
+            numpy.linalg.svd(numbers)
+            answered.append((arrived, began, time.perf_counter()))
+
+    server = threading.Thread(target=answer)
+    server.start()
+    source = random.Random(0)
+    for _ in range(200):
+        until = time.perf_counter() + source.expovariate(1 / 0.004)
+        while time.perf_counter() < until:
+            time.sleep(0)
+        waiting.put(time.perf_counter())
+    waiting.put(None)
+    server.join()
+    arrived, began, ended = map(numpy.array, zip(*answered, strict=True))
+    gaps = numpy.diff(arrived, prepend=arrived[0])
+    computed = response_times(ended - began, gaps)
+    assert (ended - arrived >= computed - 1e-6).all()
+    busy = ended - numpy.maximum(arrived, numpy.concatenate([arrived[:1], ended[:-1]]))
+    assert ended - arrived == pytest.approx(response_times(busy, gaps), abs=1e-6)
 
 
 def test_both_programs_get_the_same_arrivals_and_a_slow_one_falls_behind() -> None:
