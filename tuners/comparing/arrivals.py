@@ -1,12 +1,13 @@
 """What requests wait where others arrive before they are answered, from measured times of answering.
 
 A closed loop asks again once it was answered: nobody ever waits in it. Here requests arrive at random (a
-Poisson process), are answered one at a time in their order, and the time of each counts from its arrival. The
-queue is computed, not run (Lindley's recursion), which takes from one answer to the next request that waits no
-time: a server of threads, a framework and a network come on top. Times of answering are those that were
-measured, drawn at random in stretches of slots that follow each other, so that what is slow for longer than a
-slot (another program, a clock held down) makes a queue grow for as long. Where several samples are answered in
-one call, up to so many that wait are taken together, in the time of a full call also where they are fewer.
+Poisson process), are answered one at a time in their order, and the time of each counts from its arrival.
+The queue is computed, not run (Lindley's recursion), which takes from one answer to the next request that
+waits no time: a server of threads, a framework and a network come on top. Times of answering are those that
+were measured, drawn at random in stretches of slots that follow each other, so that what is slow for longer
+than a slot (another program, a clock held down) makes a queue grow for as long. Where several samples are
+answered in one call, up to so many that wait are taken together, in the time of a full call also where they
+are fewer.
 """
 
 import math

@@ -40,7 +40,10 @@ DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
 
 @dataclass
 class Duel:
-    """What one instance (a process, or a pair of them) gave."""
+    """What one instance (a process, or a pair of them) gave.
+
+    ``disturbed`` are slots of both that do not count, since something else ran beside one of them alone.
+    """
 
     how: str
     log_ratios: list[float]
@@ -53,6 +56,7 @@ class Duel:
     startup_s: float | None = None
     unseen: float = 0.0  # of the second one's window, see ``Window``
     seconds: float = 0.0
+    disturbed: tuple[list[Slot], list[Slot]] = field(default_factory=lambda: ([], []))
 
 
 @dataclass
@@ -79,6 +83,7 @@ class Arena(Ways):
         switches: Knobs that are not live, and can be switched between two steps of this program all the same.
         never_stable: Processes whose step time had not settled when warm-up was cut short.
         excluded: Slots that were left out so far, by what disturbed them, and steps set apart.
+        disturbed: Those that were left out of the quads measured last, of both arms.
         clock: Seconds, monotonic; of the arena and of all who compare in it.
         kept: Windows that a search may reuse.
         latest_start: By the clock; what would start later fails with ``OutOfTime``.
@@ -108,6 +113,7 @@ class Arena(Ways):
     switches: Collection[str] = ()
     never_stable: int = 0
     excluded: Counter[str] = field(default_factory=Counter)
+    disturbed: tuple[list[Slot], list[Slot]] = field(default_factory=lambda: ([], []))
     ahead: Ahead = field(default_factory=Ahead)
     held: Held = field(default_factory=Held)
     clock: Callable[[], float] = time.monotonic
@@ -252,6 +258,7 @@ class Arena(Ways):
         slots: tuple[list[Slot], list[Slot]] = ([], [])
         messages = [SlotMeasured(), SlotMeasured()]
         before: int | None = None  # the arm whose slot was the last
+        self.disturbed = ([], [])
         spoilt = 0  # where most quads are disturbed, they are taken as they come
         while len(ratios) < quads and (not ratios or self.clock() < deadline):
             try:
@@ -271,6 +278,8 @@ class Arena(Ways):
             if reason is not None and spoilt < max(1, quads // 2):
                 spoilt += 1
                 self.excluded[reason] += 4
+                for arm in (0, 1):
+                    self.disturbed[arm].extend(collected[arm])
                 continue
             (a1, a2), (b1, b2) = ([self.seconds(slot, by_work) for slot in arm] for arm in collected)
             ratios.append(quad_log_ratio(a1, b1, b2, a2))
@@ -331,6 +340,7 @@ class Arena(Ways):
             messages[order[0]],
             messages[order[1]],
             sessions[0].startup_s,
+            disturbed=(self.disturbed[order[0]], self.disturbed[order[1]]),
         )
 
     def _windows(

@@ -5,6 +5,8 @@ from advisor.result import wording
 from advisor.result.document import ProfileData, ResultData
 from advisor.result.latency import Latency, UnderLoad
 
+COMPUTED = "the queue is computed from times of answering: a network and a web framework come on top"
+
 
 def rows(result: ResultData) -> list[tuple[str, str]]:
     """What it was, and with a confirmed change; empty where no requests were counted."""
@@ -32,7 +34,7 @@ def under_limit(result: ResultData) -> list[tuple[str, str]]:
     most += [] if other is None else [f"changed {write_rate(other.most_per_s)}"]
     return [
         *told,
-        (f"within {write_latency(own.limit_ms / 1e3)}", f"{', '.join(most)}; the queue is computed"),
+        (f"within {write_latency(own.limit_ms / 1e3)}", f"{', '.join(most)}; {COMPUTED}"),
     ]
 
 

@@ -22,6 +22,7 @@ class RequestTails:
     Attributes:
         first: Slots of the program as it is.
         second: Those of the candidate.
+        disturbed: Slots of both that count only for what requests wait: other programs make them wait, too.
         startups_s: From the start of a candidate's process to its first answer.
         limit_s: That the user allows a request from its arrival on; ``None`` for none.
         together: Samples that are answered in one call, by the program as it is and by the candidate.
@@ -32,6 +33,7 @@ class RequestTails:
 
     first: list[Slot] = field(default_factory=list)
     second: list[Slot] = field(default_factory=list)
+    disturbed: tuple[list[Slot], list[Slot]] = field(default_factory=lambda: ([], []))
     startups_s: list[float] = field(default_factory=list)
     _p90: list[list[float]] = field(default_factory=list)
     _arrivals: "tuple[int, tuple[Arrivals, Arrivals] | None] | None" = None
@@ -54,6 +56,8 @@ class RequestTails:
         """One more pair."""
         self.first += duel.first
         self.second += duel.second
+        for slots, others in zip(self.disturbed, duel.disturbed, strict=True):
+            slots.extend(others)
         times = [[time for slot in arm for time in slot.step_s] for arm in (duel.first, duel.second)]
         self._p90.append([math.log(percentile(times[0], 0.9) / percentile(times[1], 0.9))])
         if duel.second_outcome is not None and duel.second_outcome.startup_s is not None:
@@ -72,10 +76,8 @@ class RequestTails:
         if self.limit_s is None:
             return None
         if self._arrivals is None or self._arrivals[0] != len(self.first):  # pairs were added since
-            self._arrivals = (
-                len(self.first),
-                side_by_side(self.first, self.second, self.limit_s, self.together),
-            )
+            arms = self.first + self.disturbed[0], self.second + self.disturbed[1]
+            self._arrivals = len(self.first), side_by_side(*arms, self.limit_s, self.together)
         return self._arrivals[1]
 
     def objection(self, level: float) -> str:

@@ -9,7 +9,7 @@ import time
 import numpy
 import pytest
 
-from advisor.stages.confirming.request_tails import over_limit, side_by_side
+from advisor.stages.confirming.request_tails import RequestTails, over_limit, side_by_side
 from advisor.tuners.comparing.arrivals import (
     LOADS,
     arriving,
@@ -18,6 +18,7 @@ from advisor.tuners.comparing.arrivals import (
     response_times_together,
     shown_share,
 )
+from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.trial.messages import Slot
 
 
@@ -82,7 +83,7 @@ def test_what_is_slow_for_longer_than_a_slot_lets_a_queue_grow_for_as_long() -> 
 
 
 def test_requests_wait_in_a_real_queue_no_less_than_is_computed_and_as_long_with_what_lies_between() -> None:
-    """One thread answers what another one puts into a queue: busy times and arrivals are those of that run."""
+    """One thread answers what another puts into a queue: busy times and arrivals are those of that run."""
     waiting: queue.SimpleQueue[float | None] = queue.SimpleQueue()
     answered: list[tuple[float, float, float]] = []  # when it arrived, was begun and answered
     numbers = numpy.random.default_rng(0).random((160, 160))
@@ -132,6 +133,22 @@ def test_a_limit_must_be_kept_at_the_lowest_load_and_where_it_was_before(
 ) -> None:
     told = over_limit(side_by_side(slots(count=20), slots(1, mean_s=mean_s, count=20), limit_s), limit_s)
     assert (why in told) if why else not told
+
+
+def test_what_other_programs_slowed_counts_for_what_requests_wait_and_for_nothing_else() -> None:
+    def tails(*disturbed: Slot) -> RequestTails:
+        found = RequestTails(0.5)
+        for seed in range(4):
+            arms = slots(seed, count=8), slots(seed + 9, count=8)
+            found.add(Duel("baton", [0.0], *arms, disturbed=([], list(disturbed))))
+        return found
+
+    calm, beside = tails(), tails(Slot((0.02,) * 50), Slot((0.02,) * 50))
+    assert calm.p90(0.99) == beside.p90(0.99) and calm.p99() == beside.p99()
+    without, with_them = calm.arrivals(), beside.arrivals()
+    assert without is not None and with_them is not None
+    for ours, theirs in zip(without[1].loads[:2], with_them[1].loads, strict=False):
+        assert ours.time_s is not None and theirs.time_s is not None and theirs.time_s > 1.3 * ours.time_s
 
 
 def test_too_few_requests_show_no_limit() -> None:

@@ -60,6 +60,30 @@ def test_the_arm_with_more_other_load_is_the_disturbed_one() -> None:
     assert more_disturbed(slots(other_cpu_s=0.5), slots(flags=(("throttled", 2),))) == 1
 
 
+class Slots:
+    """A process whose slots take these seconds a step beside so much other load, one after the other."""
+
+    last = SlotMeasured()
+
+    def __init__(self, *taken: tuple[float, float]) -> None:
+        self._left = list(taken)
+
+    def slot(self, *given: Any, **options: Any) -> Slot:
+        seconds, load = self._left.pop(0)
+        return Slot((seconds,) * 10, other_cpu_s=10 * seconds * load)
+
+
+def test_what_a_quad_beside_other_load_took_is_left_out_and_kept_apart() -> None:
+    arena: Any = Arena(None, {}, {})  # type: ignore[arg-type]  # nothing is started
+    calm = [(0.1, 0.0)] * 4
+    session = Slots((0.1, 0.0), (0.3, 0.9), (0.3, 0.9), (0.1, 0.0), *calm, *calm)
+    ratios, (first, second), _ = arena.quads((session, session), (None, None), 2)
+    assert ratios == [0.0, 0.0] and [len(first), len(second)] == [4, 4]
+    assert [[slot.mean_s for slot in arm] for arm in arena.disturbed] == [
+        pytest.approx([0.1, 0.1]), pytest.approx([0.3, 0.3])
+    ]  # fmt: skip
+
+
 def compared(monkeypatch: pytest.MonkeyPatch, *taken: tuple[float, float]) -> tuple[Duel, Arena, list[str]]:
     """A comparison by windows that take these seconds beside so much other load, one after the other."""
     arena = Arena(None, {}, {})  # type: ignore[arg-type]  # nothing is started
