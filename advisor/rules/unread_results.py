@@ -1,9 +1,7 @@
 """Results are computed of which most is thrown away."""
 
-from collections import defaultdict
-
 from advisor.advice.finding import Finding, Kind
-from advisor.advice.line_rule import LineRule
+from advisor.advice.line_rule import LineRule, paid
 from advisor.advice.rule import Family, percent
 from advisor.profiles.facts.observed import LineCalls
 from advisor.profiles.facts.profile import Profile, StepPhases
@@ -67,11 +65,4 @@ class UnreadResults(LineRule):
 
 
 def _share(lines: list[LineCalls], phases: StepPhases) -> float:
-    """Of the step: of each phase what is not read, and as much of backward where a graph was recorded."""
-    parts: dict[str, float] = defaultdict(float)
-    for line in lines:
-        unread = line.unread.share if line.unread is not None else 0.0
-        parts[line.phase] += unread
-        parts["backward"] += unread * (line.graphed and line.phase == "forward")
-    known = {phase for phase in parts if hasattr(phases, f"{phase}_ms")}
-    return sum(min(1.0, parts[phase]) * phases.share(phase) for phase in known)
+    return paid(((line, line.unread.share) for line in lines if line.unread is not None), phases)

@@ -51,6 +51,25 @@ class Unread:
 
 
 @dataclass(frozen=True)
+class Reordered:
+    """What one line of a step computes, and another order of the same sums would compute with less.
+
+    ``kind`` is what it is. Made of all pairs by broadcasting and then summed: ``product``, ``cosine``, and
+    the distances ``square``, ``absolute`` and ``norm``. By its order: ``chain``, a product that only goes
+    into another one, and ``einsum``, one of several factors. ``share`` (0 to 1) is the part of the time of
+    all calls of the line's phase that it would spare, ``calls`` how many times, ``elements`` what the largest
+    intermediate has, and ``kept`` the part of the work that is left, multiplying and writing; 0 where it is
+    not counted.
+    """
+
+    kind: str
+    share: float
+    calls: int
+    elements: int
+    kept: float = 0.0
+
+
+@dataclass(frozen=True)
 class LineCalls:
     """What one line of the program has torch compute in a step, met by following its tensors.
 
@@ -61,7 +80,8 @@ class LineCalls:
     function that it called most, and ``chain`` how many of these calls the longest sequence holds in which
     each needs the result of the one before. ``weights`` counts the parameters that it used and that get
     gradients, ``frozen`` those that get none and were the same in the step before, ``listed`` the numbers of
-    Python lists that it made tensors of. ``unread`` is what of its results nothing reads.
+    Python lists that it made tensors of. ``unread`` is what of its results nothing reads,
+    ``reordered`` what another order of its sums would spare.
     ``graphed`` says whether they record a graph, ``parametrized`` whether they are those of
     ``torch.nn.utils.parametrize``.
     """
@@ -83,6 +103,7 @@ class LineCalls:
     parametrized: bool = False
     repeated_functions: tuple[str, ...] = ()
     unread: Unread | None = None
+    reordered: Reordered | None = None
 
 
 @dataclass(frozen=True)

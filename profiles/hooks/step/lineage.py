@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiles.facts.observed import LineCalls, Location, Unread
+from advisor.profiles.facts.observed import LineCalls, Location
 from advisor.profiles.hooks.patches import Patch
 from advisor.profiles.hooks.step.clock import Clock
-from advisor.profiles.hooks.step.demand import Demand, Made
+from advisor.profiles.hooks.step.demand import Demand
+from advisor.profiles.hooks.step.products import Products
+from advisor.profiles.hooks.step.tally import Tally, spared
 from advisor.profiles.hooks.user_lines import user_location
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ STEPS = 2  # the first fills the table, the second is counted
 MOST_CALLS = 40_000  # of both together; beyond, nothing is said
 DIGESTED = 65_536  # elements up to which content is read
 SHOWN = 12  # lines told
-NAMED = 3  # functions of each
 LEAST_CALLS = 2  # of a line in a step, to be told for what depends on what
 RANDOM = re.compile(r"rand|drop|bernoulli|multinomial|normal(?!ize)|uniform|poisson|exponential|empty|rrelu")
 FOREIGN = ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")  # make tensors of what is none
@@ -58,6 +59,7 @@ class Lineage:
         self._first: dict[int, tuple[int, int]] = {}  # step and value in which a frozen weight was met first
         self._tallies: dict[tuple[Location, str], Tally] = {}
         self._demand = Demand()
+        self._products = Products()
         self._phase_ns: dict[str, int] = {}
         self._mode: Any = None
         self._patches = [Patch(torch, name, self._wrap) for name in ("from_numpy", "frombuffer")]
@@ -76,6 +78,7 @@ class Lineage:
         self._deepest.clear()
         self._tallies.clear()
         self._demand.clear()
+        self._products.clear()
         self._phase_ns.clear()
 
     def stop(self) -> None:
@@ -93,8 +96,10 @@ class Lineage:
             return ()
         for made, read in self._demand.unread():
             self._tallies[made.site].unread(made, read)
+        for site, less, order in self._products.found():
+            self._tallies[site].reorder(less, order)
         lines = [tally.facts(*at, self._phase_ns) for at, tally in self._tallies.items()]
-        lines.sort(key=lambda line: -max(line.share, line.repeated_share))
+        lines.sort(key=lambda line: -max(line.share, line.repeated_share, spared(line)))
         return tuple(lines[:SHOWN])
 
     def call(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -122,7 +127,8 @@ class Lineage:
         result = function(*args, **kwargs)
         spent = time.perf_counter_ns() - began
         outputs = list(_tensors((result,)))
-        passed = self._demand.called(name, [(self._entry(each)[2], each) for each in inputs], outputs)
+        given = [(self._entry(each)[2], each) for each in inputs]
+        passed = self._demand.called(name, given, outputs)
         if not outputs:
             return result
         if name in FOREIGN:
@@ -131,6 +137,8 @@ class Lineage:
             self._list(name, args, phase, spent)
             return result
         number = self._number(key)
+        made = [(self._number((number, at)), output) for at, output in enumerate(outputs)]
+        self._products.used(name, given, made)
         place = None if name == "__get__" else user_location(sys._getframe(2))
         if place is not None:
             site = (place, name)
@@ -144,11 +152,12 @@ class Lineage:
             tally.frozen.update(id(each) for each in inputs if self._stays(each))
             tally.graphed |= any(output.requires_grad for output in outputs)
             tally.parametrized |= _under_parametrization()
-            if len(outputs) == 1:
-                self._demand.made(self._number((number, 0)), (place, phase), name, spent, outputs[0], passed)
+            if len(made) == 1:
+                self._demand.made(made[0][0], (place, phase), name, spent, outputs[0], passed)
+                self._products.called(name, args, kwargs, given, made[0], (place, phase), spent)
         self._computed[number] = self._step
-        for at, output in enumerate(outputs):
-            self._remember(output, self._number((number, at)), depths)
+        for value, output in made:
+            self._remember(output, value, depths)
         return result
 
     def _stays(self, weight: "Tensor") -> bool:
@@ -228,84 +237,6 @@ class Lineage:
             return made
 
         return foreign
-
-
-class Tally:
-    """What one line of the program called in the step that is counted."""
-
-    def __init__(self) -> None:
-        self.calls = self.repeated = self.across = 0
-        self.ns = self.repeated_ns = 0
-        self.depth: dict[str, int] = {}
-        self.counts: dict[str, int] = {}
-        self.spent: dict[str, int] = {}
-        self.again: dict[str, int] = {}
-        self.weights: set[int] = set()
-        self.frozen: set[int] = set()
-        self.listed = 0
-        self.graphed = self.parametrized = False
-        self.unread_ns = self.unread_calls = 0
-        self.little_ns = 0
-        self.masked = False
-        self.least: dict[str, int] = {}
-
-    def unread(self, made: Made, read: float) -> None:
-        """Of one of its results no more than this share (0 to 1) is read."""
-        lost = int(made.spent * (1 - read))
-        self.unread_calls += 1
-        self.unread_ns += lost
-        self.little_ns += made.spent
-        self.masked |= made.masked
-        self.least[made.name] = self.least.get(made.name, 0) + lost
-
-    def add(self, name: str, spent: int, depth: int, computed: int | None, step: int) -> None:
-        """One call, and the step in which its value was computed before, if any."""
-        self.calls += 1
-        self.ns += spent
-        self.depth[name] = max(self.depth.get(name, 0), depth)
-        self.counts[name] = self.counts.get(name, 0) + 1
-        self.spent[name] = self.spent.get(name, 0) + spent
-        if computed is not None:
-            self.repeated += 1
-            self.repeated_ns += spent
-            self.again[name] = self.again.get(name, 0) + spent
-            self.across += computed < step
-
-    def facts(self, place: Location, phase: str, phase_ns: dict[str, int]) -> LineCalls:
-        """As told."""
-        whole = max(1, phase_ns.get(phase, 0))
-        most = max(self.counts, key=lambda name: (self.depth[name], self.counts[name]))
-        return LineCalls(
-            location=place,
-            phase=phase,
-            functions=_longest(self.spent),
-            calls=self.calls,
-            share=self.ns / whole,
-            repeated=self.repeated,
-            repeated_across=self.across,
-            repeated_share=self.repeated_ns / whole,
-            turns=self.counts[most],
-            chain=self.depth[most],
-            weights=len(self.weights),
-            frozen=len(self.frozen),
-            listed=self.listed,
-            graphed=self.graphed,
-            parametrized=self.parametrized,
-            repeated_functions=_longest(self.again),
-            unread=Unread(
-                self.unread_calls,
-                self.unread_ns / whole,
-                1 - self.unread_ns / max(1, self.little_ns),
-                _longest(self.least),
-                self.masked,
-            )
-            if self.unread_calls
-            else None,
-        )
-
-
-def _longest(spent: dict[str, int]) -> tuple[str, ...]:
-    return tuple(sorted(spent, key=lambda name: -spent[name])[:NAMED])
 
 
 def _mode(lineage: Lineage) -> Any:
