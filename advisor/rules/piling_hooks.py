@@ -21,7 +21,14 @@ class PilingHooks(Rule):
     kind = Kind.WASTE
     on_traces = "hooks of modules: a trace does not hold them"
     threshold = f"{PILED} hooks more than at first, rising steadily (set by experiment)"
-    explains = ("rising_step_time", "launch_bound", "memory_growth", "recompiles", "unattributed_time")
+    explains = (
+        "rising_step_time",
+        "repeated_work",  # each of the hooks computes the same of the same output
+        "launch_bound",
+        "memory_growth",
+        "recompiles",
+        "unattributed_time",
+    )
     severity = Severity.HIGH
     timed = False
 
