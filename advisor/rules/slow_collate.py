@@ -5,7 +5,7 @@ from advisor.advice.rule import Family, Rule, percent
 from advisor.profiles.derived.demand import feeding
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.rules.input_bound import THRESHOLD
-from advisor.rules.slow_item import at_once, in_ms, wait_ceiling
+from advisor.rules.slow_item import MANY_FIELDS, at_once, in_ms, wait_ceiling
 
 COLLATE = 0.30  # of making a batch; set by experiment
 
@@ -14,8 +14,9 @@ class SlowCollate(Rule):
     """After fetching samples one by one, the loader joins them: `collate_fn` stacks, pads and converts.
 
     Joining copies every sample once more, and with lists, numbers or NumPy arrays it first makes a tensor of
-    each. The step waits for it like for the samples themselves. Return tensors from the dataset and stack
-    once, or fetch the whole batch with one index: `__getitems__(self, indices)` that returns
+    each. An item of many small fields is stacked field by field, some microseconds each and as many again for
+    what makes them. The step waits for it like for the samples themselves. Return tensors from the dataset
+    and stack once, or fetch the whole batch with one index: `__getitems__(self, indices)` that returns
     `self.x[indices], self.y[indices]`, with `collate_fn=torch.utils.data.default_convert`. With
     `num_workers=1` joining runs beside the step.
     """
@@ -64,7 +65,8 @@ class SlowCollate(Rule):
 
 
 def _advice(loader: LoaderFacts) -> str:
-    if loader.iterable or loader.shapes_vary:
+    few = (loader.batch_tensors or 0) < MANY_FIELDS
+    if few and (loader.iterable or loader.shapes_vary):
         return (
             "Return tensors from the dataset and join them in one operation, "
             "`torch.stack(rows)` or `torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)`."

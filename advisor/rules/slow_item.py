@@ -14,6 +14,7 @@ ONE_IN = 100
 TINY_MS = (
     0.1  # of an item, up to which the calls around it cost most: one index takes some 0.01 (by experiment)
 )
+MANY_FIELDS = 16  # tensors of an item, from where each is a small cost of its own; set by experiment
 ONCE = 2.0  # times the wait that slow items would cost, from where they were slow once; set by experiment
 
 
@@ -128,6 +129,8 @@ def _advice(fed: Feeding, loader: LoaderFacts) -> str:
         )
     if 0 < (loader.item_ms or 0.0) <= TINY_MS and not loader.iterable and not loader.shapes_vary:
         return at_once(loader)
+    if (loader.batch_tensors or 0) >= MANY_FIELDS:
+        return _of_fields(loader)
     what = f"the work of `{line.function}`" if line is not None and line.function else "the work"
     return (
         f"Do {what}{place} once, offline, and store the result; "
@@ -146,7 +149,9 @@ def _of_file(profile: Profile, loader: LoaderFacts) -> str:
 
 
 def at_once(loader: LoaderFacts) -> str:
-    """How a batch of items that lie in memory is taken with one index."""
+    """How a batch of items that lie in memory is taken with one index, or of many fields with few stacks."""
+    if (loader.batch_tensors or 0) >= MANY_FIELDS:
+        return _of_fields(loader)
     if loader.dataset_type == "TensorDataset":
         return (
             "Take a batch with one index: `DataLoader(data, sampler=BatchSampler(RandomSampler(data), "
@@ -155,6 +160,14 @@ def at_once(loader: LoaderFacts) -> str:
     return (
         "Fetch a batch with one index: `def __getitems__(self, indices): return self.x[indices], "
         "self.y[indices]`, with `DataLoader(..., collate_fn=torch.utils.data.default_convert)`."
+    )
+
+
+def _of_fields(loader: LoaderFacts) -> str:
+    return (
+        f"Give an item one tensor in place of {loader.batch_tensors} fields, each of which is made and "
+        f"stacked by itself: join those of one type in the constructor of `{loader.dataset_type}`, "
+        "`self.x = torch.stack(columns, dim=1)`, and take `self.x[index]`."
     )
 
 

@@ -1,10 +1,11 @@
 """The main process draws the numbers of a batch's items slowly."""
 
 from advisor.advice.finding import Finding, Kind
-from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.facts.profile import Profile
+from advisor.advice.rule import Family, Rule, percent, three_digits
+from advisor.profiles.facts.profile import LoaderFacts, Profile
 
 THRESHOLD = 0.05  # of the step, as for waiting for data (PyTorch TensorBoard plug-in)
+MOSTLY = 0.5  # of what is drawn in each step, which holds first draws of short epochs; chosen, not measured
 LARGE_PART = 0.3  # of the wait, from where it is the first thing to shorten; set by experiment
 
 
@@ -15,12 +16,19 @@ class SlowSampler(Rule):
     a sampler of one's own may sort, search or weigh the whole dataset for every batch. Draw the numbers for
     many batches at once (`rng.choice(n, 100 * batch_size)`), keep a sum tree or prefix sums that an update
     changes in a few places, or draw in a thread ahead of time.
+
+    Torch's own samplers draw all numbers of an epoch before its first batch: `WeightedRandomSampler` goes
+    over all weights, and a shuffled order of all items becomes a list of Python numbers. Where an epoch is
+    short against the dataset that is much of it. Draw as many as a batch needs at a time.
     """
 
     family = Family.INPUT
     kind = Kind.WASTE
     on_traces = "time of samplers: a trace does not tell it from other waits"
-    threshold = "the sampler takes at least 5 % of the step (as for input wait, PyTorch TensorBoard plug-in)"
+    threshold = (
+        "the sampler takes at least 5 % of the step, or its first numbers 5 % of an epoch (as for input "
+        "wait, PyTorch TensorBoard plug-in)"
+    )
     explains = ("input_bound",)
 
     def check(self, profile: Profile) -> Finding:
@@ -29,6 +37,9 @@ class SlowSampler(Rule):
             return self.not_applicable("no steps were recorded")
         if loader is None:
             return self.not_applicable("data loader", "the program uses no DataLoader")
+        first = _share_of_epoch(loader)
+        if first >= max(THRESHOLD, MOSTLY * drawing_share(profile)):
+            return self._of_epoch(loader, first)
         if loader.draw_ms is None:
             return self.not_applicable("time of the sampler", "needs steps that are looked at closely")
         share = drawing_share(profile)
@@ -48,6 +59,46 @@ class SlowSampler(Rule):
                 "step_ms": round(phases.step_ms, 4),
             },
         )
+
+    def _of_epoch(self, loader: LoaderFacts, share: float) -> Finding:
+        first_ms, line = loader.first_draw_ms or 0.0, loader.sampler_line
+        place = f" at {line}" if line is not None else ""
+        return self.opportunity(
+            f"{percent(share)} of each epoch draws its numbers before the first batch "
+            f"({three_digits(first_ms)} ms in `{loader.sampler_type}`{place})",
+            self.timeline(share, of="run"),
+            advice=_advice_for_epoch(loader, place),
+            location=line or loader.location,
+            evidence={
+                "first_draw_ms": round(first_ms, 4),
+                "epoch_s": loader.epoch_wall_s and round(loader.epoch_wall_s, 4),
+                "sampler": loader.sampler_type,
+            },
+        )
+
+
+def _share_of_epoch(loader: LoaderFacts) -> float:
+    """Share (0 to 1) of an epoch in which the sampler draws its first numbers; 0 where that is not known."""
+    if loader.first_draw_ms is None or not loader.epoch_wall_s:
+        return 0.0
+    return min(1.0, loader.first_draw_ms / 1000 / loader.epoch_wall_s)
+
+
+def _advice_for_epoch(loader: LoaderFacts, place: str) -> str:
+    if loader.sampler_type == "WeightedRandomSampler":
+        return (
+            "Weigh all items once, `total = weights.cumsum(0)`, and draw those of a batch at a time in a "
+            "`batch_sampler`: `torch.searchsorted(total, total[-1] * torch.rand(batch_size)).tolist()`."
+        )
+    if place:
+        return (
+            f"Draw the numbers of a batch at a time{place}, in place of a list of all before the first; "
+            "workers do not draw."
+        )
+    return (
+        "Shuffle without a list of all numbers, in a `batch_sampler`: "
+        "`for part in torch.randperm(len(data)).split(batch_size): yield part.tolist()`."
+    )
 
 
 def drawing_share(profile: Profile) -> float:

@@ -67,12 +67,12 @@ class WorkerRestart(Rule):
 
 
 def start_of_workers_ms(profile: Profile, loader: LoaderFacts) -> float | None:
-    """What starting the workers of an epoch costs: not the first batch, which kept workers make too."""
+    """What starting the workers of an epoch costs: not the first batch, nor drawing its numbers."""
     if loader.worker_start_ms is None:
         return None
     fed = feeding(profile)
     first_ms = 0.0 if fed is None else max(0.0, fed.making_ms - fed.wait_ms)
-    return max(0.0, loader.worker_start_ms - first_ms)
+    return max(0.0, loader.worker_start_ms - first_ms - (loader.first_draw_ms or 0.0))
 
 
 def ceiling_of_start(rule: Rule, loader: LoaderFacts, start_ms: float) -> Ceiling:

@@ -102,7 +102,9 @@ class LoaderFacts:
     ``items_change`` names one that the making of items changes, ``items_cached`` is whether it gets more
     entries, as a cache does.
     ``draw_ms`` is the time per step in which the main process draws the
-    numbers of items, where a sampler is the program's own, and ``draw_line`` where. ``fixed`` is why its
+    numbers of items, where a sampler is the program's own, and ``draw_line`` where. ``first_draw_ms`` is
+    what the first numbers of an epoch take; ``sampler_type`` is what draws them, at ``sampler_line`` where
+    it is the program's own. ``batch_tensors`` counts the tensors of the first batch. ``fixed`` is why its
     iterator cannot be made anew within an epoch; ``None`` where it can.
     """
 
@@ -149,6 +151,10 @@ class LoaderFacts:
     draw_line: Location | None = None
     items_change: str | None = None
     items_cached: bool = False
+    first_draw_ms: float | None = None
+    batch_tensors: int | None = None
+    sampler_type: str = ""
+    sampler_line: Location | None = None
 
     @property
     def item_cpu_ms(self) -> float | None:

@@ -5,7 +5,7 @@ import sys
 import sysconfig
 import tempfile
 from functools import cache
-from types import FrameType
+from types import CodeType, FrameType
 
 from advisor.profiles.facts.observed import Location
 
@@ -45,6 +45,14 @@ def place_of(frame: FrameType) -> Location:
     """Where a frame is: at the first line of its function while Python runs what belongs to no line."""
     code = frame.f_code
     return Location(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_name)
+
+
+def defined_at(function: object) -> Location | None:
+    """The first line of a function of the user's; ``None`` of a library's, or of what is not Python."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or _of_a_library(code.co_filename):
+        return None
+    return Location(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def is_ours(frame: FrameType) -> bool:

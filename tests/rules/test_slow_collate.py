@@ -68,3 +68,10 @@ def test_missing_facts_are_named() -> None:
 
 def test_items_and_joining_that_take_no_time_pass() -> None:
     assert check(a_loader(item_ms=0.0, collate_ms=0.0)).state is State.PASSED
+
+
+def test_many_fields_of_an_item_are_joined_before_anything_is_stacked() -> None:
+    advice = check(a_collating_loader(batch_tensors=201)).advice
+    assert "one tensor in place of 201 fields" in advice and "__getitems__" not in advice
+    assert "__getitems__" in check(a_collating_loader(batch_tensors=3)).advice
+    assert "201 fields" in check(a_collating_loader(batch_tensors=201, shapes_vary=True)).advice

@@ -136,3 +136,8 @@ def test_missing_facts_are_named() -> None:
 )
 def test_milliseconds_have_two_digits(ms: float, text: str) -> None:
     assert in_ms(ms) == text
+
+
+def test_many_fields_of_an_item_are_one_tensor_and_no_work_to_store() -> None:
+    advice = check(a_slow_loader(batch_tensors=61)).advice
+    assert "one tensor in place of 61 fields" in advice and "offline" not in advice

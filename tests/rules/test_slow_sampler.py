@@ -40,6 +40,32 @@ def test_before_it_was_looked_at_nothing_is_said() -> None:
     assert check(None).state is State.NOT_APPLICABLE
 
 
+def of_epoch(first_draw_ms: float, draw_ms: float = 0.01, **facts: Any) -> Finding:
+    loader = a_loader(draw_ms=draw_ms, first_draw_ms=first_draw_ms, epoch_wall_s=2.0, **facts)
+    return SlowSampler().check(a_profile(phases_ms={"input_wait": 4.0}, loader=loader))
+
+
+def test_what_is_drawn_once_an_epoch_is_a_share_of_the_epoch() -> None:
+    finding = of_epoch(500.0, sampler_type="Windows", sampler_line=LINE)
+    assert finding.title == (
+        "25 % of each epoch draws its numbers before the first batch (500 ms in `Windows` at "
+        "/home/me/train.py:41)"
+    )
+    assert finding.location == LINE and "in place of a list of all" in finding.advice
+    assert finding.ceiling is not None and finding.ceiling.of == "run"
+    assert of_epoch(50.0, sampler_type="Windows", sampler_line=LINE).state is State.PASSED
+
+
+def test_first_draws_of_short_epochs_are_no_draws_of_each_step() -> None:
+    assert "of each epoch" in of_epoch(500.0, draw_ms=3.0).title
+    assert "of each step" in of_epoch(120.0, draw_ms=3.0).title
+
+
+def test_torchs_own_samplers_are_told_what_takes_their_place() -> None:
+    assert "`total = weights.cumsum(0)`" in of_epoch(500.0, sampler_type="WeightedRandomSampler").advice
+    assert "torch.randperm(len(data)).split" in of_epoch(500.0, sampler_type="RandomSampler").advice
+
+
 def test_the_wait_that_it_explains_asks_for_nothing_else() -> None:
     told = [finding for finding in advise(profile(5.0), RULES) if finding.fired]
     assert [finding.rule for finding in told[:2]] == ["slow_sampler", "input_bound"]

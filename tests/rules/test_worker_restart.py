@@ -68,3 +68,9 @@ def test_without_workers_or_with_kept_ones_it_passes(facts: dict[str, Any]) -> N
 def test_missing_facts_are_named(facts: dict[str, Any], missing: str) -> None:
     finding = check(a_restarting_loader(**facts))
     assert finding.state is State.NOT_APPLICABLE and finding.title.startswith(missing)
+
+
+def test_what_the_sampler_draws_first_is_no_start_of_workers() -> None:
+    finding = check(a_restarting_loader(first_draw_ms=100.0))
+    assert finding.title == "2.0 % of each epoch starts 2 workers (20 ms)"
+    assert finding.state is State.PASSED

@@ -33,6 +33,7 @@ class BatchLook:
         self.running = True
         self.outline: Outline = ()
         self.batch_bytes: int | None = None
+        self.tensors: int | None = None
         self._seen = 0
         self._shapes: set[tuple[tuple[int, ...], ...]] = set()
         self._padding = 0.0
@@ -63,6 +64,7 @@ class BatchLook:
         """A batch was delivered."""
         if not self._seen:
             self.batch_bytes = total_bytes(batch)
+            self.tensors = sum(1 for _ in each_tensor(batch))
             self.outline = tuple((tuple(each.shape), each.dtype) for each in _on_host(batch))
         self._seen += 1
         self._shapes.add(inner_shapes(batch))

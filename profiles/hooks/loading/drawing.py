@@ -1,13 +1,64 @@
 """What drawing the numbers of a batch's items costs in the main process: workers cannot take it over."""
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from advisor.profiles.facts.observed import HotSpot, Location
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.step.clock import Clock
+from advisor.profiles.hooks.user_lines import defined_at
 
 PHASE = "drawing"  # inside ``input_wait``
+MOST_EPOCHS = 1000  # whose first draws are kept
+
+
+class FirstDraws:
+    """What the sampler of one loader takes for the first indices of an epoch.
+
+    Shuffling and weighing all items is done before the first of them is known, and later ones cost nothing.
+
+    Attributes:
+        spent_ns: Of each epoch.
+    """
+
+    def __init__(self) -> None:
+        self.spent_ns: list[int] = []
+
+    def start(self, iterator: Any, spent_ns: int | None) -> None:
+        """An epoch begins.
+
+        Args:
+            iterator: That was made for it.
+            spent_ns: What its first draw took, if it is over, as workers are asked ahead.
+        """
+        from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+        if spent_ns is not None:
+            self._note(spent_ns)
+        elif type(iterator) is _SingleProcessDataLoaderIter:
+            iterator._sampler_iter = self._timed(iterator._sampler_iter)
+
+    def _timed(self, indices: Iterator[Any]) -> Iterator[Any]:
+        began = time.perf_counter_ns()
+        first = list(islice(indices, 1))
+        self._note(time.perf_counter_ns() - began)
+        yield from first
+        yield from indices
+
+    def _note(self, spent_ns: int) -> None:
+        if len(self.spent_ns) < MOST_EPOCHS:
+            self.spent_ns.append(spent_ns)
+
+
+def sampler_of(loader: Any) -> tuple[str, Location | None]:
+    """The type of what draws the items of a loader, and where it does if that is the program's own."""
+    from torch.utils.data import BatchSampler
+
+    batches = loader.batch_sampler
+    sampler = batches if batches is not None and type(batches) is not BatchSampler else loader.sampler
+    return type(sampler).__name__, defined_at(getattr(type(sampler), "__iter__", None))
 
 
 class Drawing:

@@ -85,6 +85,7 @@ class LoaderLine:
             worker_start_ms=_start_ms(records),
             first_step_ms=_first_step_ms(records),
             epoch_wall_s=_epoch_wall_s(records),
+            first_draw_ms=_first_draw_ms(records),
             fixed=next((record.fixed for record in self.records if record.fixed), facts.fixed),
             epoch_wait_ms=tuple(wait for record in records for wait in record.epoch_waits_ms),
         )
@@ -115,6 +116,12 @@ def _epoch_wall_s(records: Sequence[LoaderRecord]) -> float | None:
         return (starts[-1] - starts[0]) / (len(starts) - 1) / 1e9
     end = records[-1].epoch_end_ns
     return (end - starts[0]) / 1e9 if starts and end is not None else None
+
+
+def _first_draw_ms(records: Sequence[LoaderRecord]) -> float | None:
+    """Median of what a sampler takes for the first indices of an epoch."""
+    spent_ns = [each for record in records for each in record.first_draws.spent_ns]
+    return statistics.median(spent_ns) / 1e6 if spent_ns else None
 
 
 def _p99(values: list[float]) -> float | None:

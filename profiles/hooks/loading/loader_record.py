@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.profiles.facts.profile import LoaderFacts, Location
 from advisor.profiles.hooks.loading.batch_look import BatchLook
 from advisor.profiles.hooks.loading.dataset_state import State, first_difference, state_of
+from advisor.profiles.hooks.loading.drawing import FirstDraws, sampler_of
 from advisor.profiles.hooks.loading.first_turns import FirstTurns
 from advisor.profiles.hooks.loading.inheritance import Inheritance
 from advisor.profiles.hooks.loading.item_timing import ItemTiming
@@ -69,6 +70,7 @@ class LoaderRecord:
         self._axis: int | None = None  # dimension of its batches that counts samples, once that is known
         self.timing = ItemTiming()
         self.first_turns = FirstTurns()
+        self.first_draws = FirstDraws()
         self.opening: FirstTurns | None = None
         self.batches = 0
         self.steps = 0
@@ -93,6 +95,7 @@ class LoaderRecord:
         if parent is not None:
             self.own.update({name: parent.own[name] for name in OWN_ARGUMENTS if name in parent.own})
         self.fixed = why_fixed(loader)
+        self._sampler_type, self._sampler_line = sampler_of(loader)
         self._samplers: tuple[Any, ...] = (loader.batch_sampler, loader.sampler)
         self._length: int | None = None
         self.samples = 0
@@ -180,6 +183,11 @@ class LoaderRecord:
         if len(self.epoch_starts_ns) < MOST_EPOCHS:
             self.epoch_starts_ns.append(now_ns)
 
+    def open(self, iterator: Any, drawn_ns: int | None) -> None:
+        """An epoch's iterator was made; the first indices took ``drawn_ns``, if they are drawn."""
+        self.timing.start(iterator)
+        self.first_draws.start(iterator, drawn_ns)
+
     def turn(self, now_ns: int, waited_ns: int) -> None:
         """A batch was delivered while ``opening`` was set."""
         if self.first_turns.deliver(now_ns, waited_ns, self.batches, self.wait_ns):
@@ -256,6 +264,7 @@ class LoaderRecord:
             dataset=self.ordinal,
             dataset_length=self.length,
             batch_bytes=look.batch_bytes,
+            batch_tensors=look.tensors,
             shapes_vary=look.shapes_vary,
             shapes=look.shapes,
             padding_share=look.padding_share,
@@ -270,6 +279,8 @@ class LoaderRecord:
                 worker_init=getattr(self.loader, "worker_init_fn", None),
             ),
             fixed=self.fixed or open_file(self.dataset),
+            sampler_type=self._sampler_type,
+            sampler_line=self._sampler_line,
         )
 
 

@@ -257,7 +257,7 @@ class Loaders:
                 record.begin_epoch(began, self._clock.pop())
             self._remember(iterator, record, loader)
             if self._scope.active:  # a listener of the phase may have ended the watching
-                record.timing.start(iterator)
+                record.open(iterator, self.switching.drawn.first_ns(iterator))
             is_training = self._run.training_dataset in (None, record.ordinal)
             if not (is_training and "batches" in self._run.events):
                 return iterator
@@ -361,14 +361,8 @@ class Loaders:
         return _shutdown_workers
 
     def _wrap_next_index(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        note = self.switching.drawn.note
-
-        def _next_index(iterator: Any) -> Any:
-            index = original(iterator)
-            note(iterator, index)
-            return index
-
-        return _next_index
+        draw = self.switching.drawn.draw
+        return lambda iterator: draw(original, iterator)
 
     def _stand_in(self, original: Callable[[Any], Any], entry: Iterated, iterator: Any) -> Any:
         """What a replay gives in place of a batch; an evaluation's loader goes on as before."""

@@ -7,8 +7,9 @@ dataset draws in them is the same in distribution only.
 """
 
 import io
+import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,10 +22,26 @@ HANDLES = ("h5py", "lmdb", "tarfile", "zipfile", "sqlite3", "netCDF4", "zarr")  
 
 
 class Drawn:
-    """Indices that workers were asked for, by iterator and number of the batch."""
+    """Indices that workers were asked for, by iterator and number of the batch, and what the first took."""
 
     def __init__(self) -> None:
         self._drawn: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictionary()
+        self._first_ns: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def draw(self, original: Callable[[Any], Any], iterator: Any) -> Any:
+        """What the sampler gives next; the first time of an epoch it is timed."""
+        if iterator._send_idx:
+            index = original(iterator)
+        else:
+            began = time.perf_counter_ns()
+            index = original(iterator)
+            self._first_ns[iterator] = time.perf_counter_ns() - began
+        self.note(iterator, index)
+        return index
+
+    def first_ns(self, iterator: Any) -> int | None:
+        """How long the sampler took for the first indices of the epoch; ``None`` without workers."""
+        return self._first_ns.get(iterator)
 
     def note(self, iterator: Any, index: Any) -> None:
         """The sampler has just given ``index``, which workers of ``iterator`` are asked for next."""

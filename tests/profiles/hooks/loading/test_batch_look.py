@@ -27,6 +27,11 @@ def test_batches_of_different_length_are_counted() -> None:
     assert (look.shapes, look.shapes_vary) == (3, True)
 
 
+def test_the_tensors_of_the_first_batch_are_counted() -> None:
+    assert looked_at({"a": torch.ones(4), "b": [torch.ones(4, 2), torch.ones(4)]}, torch.ones(4)).tensors == 3
+    assert BatchLook().tensors is None
+
+
 def test_one_batch_says_nothing_of_others() -> None:
     assert looked_at(torch.ones(4, 3)).shapes_vary is None
 

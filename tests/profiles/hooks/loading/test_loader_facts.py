@@ -225,6 +225,44 @@ def test_without_workers_an_epoch_starts_at_once(timed: Watched) -> None:
     assert timed.facts.worker_start_ms == 0.0  # what a batch waits for is no start
 
 
+class Late:
+    """A sampler that draws all numbers before it gives the first."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __iter__(self) -> Iterator[int]:
+        time.sleep(0.02)
+        return iter(list(range(24)))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_a_sampler_does_before_the_first_batch_is_timed_in_each_epoch(
+    program: Watched, workers: int
+) -> None:
+    loader = DataLoader(Items(24), batch_size=4, sampler=Late(), num_workers=workers)
+    for _ in range(2):
+        program.train(loader)
+    facts = program.facts
+    assert facts.first_draw_ms is not None and 20 <= facts.first_draw_ms < 1000 * 0.02 * 24
+    assert facts.sampler_type == "Late"
+    assert facts.sampler_line is not None and facts.sampler_line.function == "__iter__"
+
+
+def test_with_workers_that_live_on_each_epoch_is_timed(program: Watched) -> None:
+    loader = DataLoader(Items(24), batch_size=4, sampler=Late(), num_workers=1, persistent_workers=True)
+    for _ in range(2):
+        program.train(loader)
+    assert len(program.loaders.records[0].first_draws.spent_ns) == 2
+
+
+def test_an_ordinary_order_is_no_line_of_the_programs(program: Watched) -> None:
+    program.train(DataLoader(Items(24), batch_size=4, shuffle=True))
+    facts = program.facts
+    assert (facts.sampler_type, facts.sampler_line) == ("RandomSampler", None)
+    assert facts.first_draw_ms is not None
+
+
 def test_a_first_step_that_takes_longer_is_told_without_waits_and_pauses(timed: Watched) -> None:
     timed.pause_s = 0.02
     for _ in range(3):

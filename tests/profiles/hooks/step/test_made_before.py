@@ -38,7 +38,8 @@ def watching() -> Iterator[Watch]:
 def facts_of(watch: Watch) -> LoaderFacts:
     facts = watch._loaders.facts()
     assert facts is not None
-    timed = ("item_ms", "collate_ms", "cpu_share", "item_p99_ms", "worker_start_ms", "epoch_wall_s")
+    of_items = ("item_ms", "collate_ms", "cpu_share", "item_p99_ms")
+    timed = (*of_items, "worker_start_ms", "epoch_wall_s", "first_draw_ms")
     unknown: dict[str, Any] = dict.fromkeys(timed)
     return replace(facts, construct_ms=None, location=None, epoch_wait_ms=(), **unknown)
 
