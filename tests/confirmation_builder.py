@@ -119,8 +119,8 @@ def confirmed(
         ),
     )
     arena = SimpleNamespace(
-        knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script"), launches=4), step_s=STEP_S,
-        threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel,
+        knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script"), launches=4),
+        step_s=STEP_S, threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel,
         ahead=Ahead(), held=Held(), start_together=lambda *configs: False,
         how=lambda *configs, **options: WINDOWS, may_switch=lambda *configs: False, settled=dict,
         queue_depth=lambda config: 0,

@@ -19,6 +19,7 @@ MISSING = "not measured"
 NO_DIFFERENCE = "no clear difference"
 UNDETERMINED = "not determined"
 WHY_UNDETERMINED = "too few comparable slots"
+BEYOND_BUDGET = "could not be confirmed"  # what the rest of a budget has no room for
 UNPAID = "compilation is not paid back"
 UNWEIGHED = "what compilation gives by itself was not measured, and it may not be paid back"
 DISTURBED = "other processes disturbed every trial"
@@ -248,6 +249,8 @@ def sentence(result: ResultData) -> str:
     if found.verdict == "keep":
         if is_unfinished(result):
             return "No change was confirmed, as the budget ended during the confirmation."
+        if BEYOND_BUDGET in found.reason:
+            return "No change was confirmed, as the budget had no room for it."
         if is_blind(result.noise):
             return f"No change was confirmed. {_capital(visible(result.noise))}."
         seen = percent(result.noise.smallest_detectable)

@@ -37,6 +37,7 @@ from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.retrying import once_more
 from advisor.tuners.search.ablate import contribution
+from advisor.tuners.search.compile_limit import compiling_within
 from advisor.tuners.search.race import Race
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
@@ -138,8 +139,9 @@ class ServedBench:
 
     def _raced(self, said: RunRace, record: TrialRecord, began: float) -> Raced:
         race = self._racing
-        incumbent = Configuration(said.incumbent)
-        estimate = race.run(incumbent, record.config, record, began + said.left_s, said.bar, said.look)
+        incumbent, limits = Configuration(said.incumbent), self._there.launcher.limits
+        with compiling_within(limits, said.left_s, record.config):
+            estimate = race.run(incumbent, record.config, record, began + said.left_s, said.bar, said.look)
         return Raced(
             said.key,
             self.clock() - began,

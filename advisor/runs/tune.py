@@ -19,6 +19,7 @@ from advisor.profiles.facts.machine import read_machine
 from advisor.profiles.facts.profile import Profile
 from advisor.report.artefacts import keep_artefacts
 from advisor.report.files import write_report
+from advisor.result import wording
 from advisor.result.document import ResultData
 from advisor.rules import RULES
 from advisor.stages import assemble
@@ -100,7 +101,7 @@ def tune(
             study.keep_failed_baseline(error)
             raise
         bench.end_in_time()
-        _warn_of_the_baseline(bench)
+        bench.warn_of_the_baseline()
         batches = Batches(settings, progress)
         widest = searched_space(settings, batches, bench.profile, 0.0)
         measured, before = study.join(bench.profile, widest.choices, progress.say), study.result()
@@ -126,15 +127,6 @@ def tune(
 def _limit(settings: Settings) -> str:
     trials = "" if settings.trials is None else f"{settings.trials} trials or "
     return f"up to {trials}{write_duration(settings.budget_s)}"
-
-
-def _warn_of_the_baseline(bench: MeasuredBench) -> None:
-    most, peak = bench.settings.max_memory, bench.profile.peak_bytes
-    if most is not None and peak > most:
-        told = f"{peak / 2**20:.0f} MiB, more than the {most / 2**20:.0f} MiB of --max-memory"
-        bench.caller.warn(f"the unchanged program uses {told}: only what uses less can be recommended")
-    if bench.baseline.disturbance is not None:
-        bench.caller.warn(bench.baseline.disturbance)
 
 
 def _space(bench: MeasuredBench, study: Study, batches: Batches) -> Space:
@@ -278,10 +270,19 @@ class _Tuning:
         return min(needed_s, costs.least_s() + BESIDE_S)
 
     def _decide(self, nominee: Configuration) -> Outcome:
-        """What a confirmation says, unless the budget that is left cannot tell so small a gain."""
-        present = self.space.present
-        reason = self.reach.too_small(nominee, self.search.score) if nominee.changed(present) else ""
-        return Outcome(present, reason=reason) if reason else self._confirm(nominee)
+        """What a confirmation says of a nominee, or of what it grew from where no time is left for itself."""
+        present, score = self.space.present, self.search.score
+        beyond = self.reach.beyond(nominee, score) if nominee.changed(present) else None
+        outcome = self._confirm(nominee) if beyond is None else beyond.outcome(present)
+        if outcome.decision is not None or wording.BEYOND_BUDGET not in outcome.reason:
+            return outcome
+        instead = self.reach.within(self.search.earlier())
+        if instead is None:
+            return outcome
+        self.bench.progress.say("no time is left to confirm the best: taking what it grew from")
+        smaller = self._confirm(instead[1], score=instead[0])
+        smaller.reason = smaller.reason or outcome.reason
+        return smaller
 
     def _confirmation(self) -> Confirmation:
         bench, search = self.bench, self.search
@@ -290,8 +291,11 @@ class _Tuning:
             self.elsewhere,
         )  # fmt: skip
 
-    def _confirm(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
+    def _confirm(
+        self, nominee: Configuration, *, reduced: bool = False, score: float | None = None
+    ) -> Outcome:
         confirmation = self._confirmation()
+        confirmation.gain = confirmation.gain if score is None else score
         try:
             return confirmation.decide(nominee, reduced=reduced)
         finally:

@@ -327,6 +327,8 @@ def _over_processes(baseline: Baseline, outcome: Outcome, level: float) -> OverP
 def _detectable(baseline: Baseline, outcome: Outcome) -> float:
     """What the last confirmation could have shown, or else a usual one, as far as the noise tells."""
     confirmed = unconfirmed.measured(outcome.decision)
+    if outcome.tells is not None:
+        return max(baseline.detectable, outcome.tells)
     if confirmed is None or confirmed.instances == 1:
         return max(baseline.detectable, _half(baseline.aa))
     return max(_half(confirmed), LEAST_DETECTABLE)

@@ -128,6 +128,15 @@ class MeasuredBench(Bench):
 
         self.launcher.waiting = wait
 
+    def warn_of_the_baseline(self) -> None:
+        """Tell what about the unchanged program limits what can be found."""
+        most, peak = self.settings.max_memory, self.profile.peak_bytes
+        if most is not None and peak > most:
+            told = f"{peak / 2**20:.0f} MiB, more than the {most / 2**20:.0f} MiB of --max-memory"
+            self.caller.warn(f"the unchanged program uses {told}: only what uses less can be recommended")
+        if self.baseline.disturbance is not None:
+            self.caller.warn(self.baseline.disturbance)
+
     def closer_look(self, deadline: float) -> Diagnosis:
         """A close look at the program as it is, in the process that was measured, as long as that lives."""
         baseline = self.baseline

@@ -1,12 +1,15 @@
 """What a budget can confirm: told before the search, what ends it, and why what it found is not confirmed."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.base.durations import write_duration
 from advisor.base.unit import Unit
+from advisor.result import wording
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts, suggested_budget
+from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing.affordable import (
     FEWEST,
     MOST,
@@ -23,6 +26,18 @@ from advisor.tuners.space.configuration import Configuration
 
 CONFIRMED_SHARE = 0.5  # of what is left after the baseline, by which it is told what can be confirmed
 HOPEFUL = 0.5  # of the smallest gain that can be confirmed, below which trying is a waste: estimates err
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """Why the rest of a budget cannot confirm a nominee; ``tells`` is as of ``Outcome``."""
+
+    reason: str
+    tells: float | None = None
+
+    def outcome(self, present: Configuration) -> Outcome:
+        """What comes of it: the program stays as it is."""
+        return Outcome(present, reason=self.reason, tells=self.tells)
 
 
 @dataclass(frozen=True)
@@ -92,26 +107,36 @@ class Reach:
             return math.inf
         return self.bench.deadline - costs.takes_s(self._pairs(costs, score) or MOST)
 
-    def too_small(self, nominee: Configuration, score: float) -> str:
-        """Why the rest of the budget cannot confirm a nominee; empty where it may. Args as of ``verdict_s``.
+    def within(self, found: Iterable[tuple[float, Configuration]]) -> tuple[float, Configuration] | None:
+        """The first of scores and configurations that the rest of the budget may confirm."""
+        return next((each for each in found if self.beyond(each[1], each[0]) is None), None)
+
+    def beyond(self, nominee: Configuration, score: float) -> Beyond | None:
+        """Why the rest of the budget cannot confirm a nominee; ``None`` where it may.
+
+        Args as of ``verdict_s``.
 
         Either the gain is far below what can be told, or there is no room for the least number of pairs.
         """
         bench = self.bench
         if not bench.arena.timed:
-            return ""
+            return None
         costs = self._costs(nominee, score)
         if self._fits(costs, score):
-            return ""
+            return None
         told = f"the best that was found, about {math.exp(score):.2f}x,"
         pairs = self._pairs(costs, score)
         if pairs is None:
             tells = smallest_gain(MOST, bench.arena.sigma, costs.quads, costs.how)
             assert tells is not None
-            return f"{told} is less than {MOST} pairs of processes tell here, {tells:.0%} and more"
+            return Beyond(
+                f"{told} is less than that: processes of this program differ too much for {MOST} pairs of "
+                "them to tell it",
+                tells,
+            )
         takes_s = costs.takes_s(pairs)
-        return (
-            f"{told} could not be confirmed: its numbers, {pairs} pairs of processes and a longer run take "
+        return Beyond(
+            f"{told} {wording.BEYOND_BUDGET}: its numbers, {pairs} pairs of processes and a longer run take "
             f"about {write_duration(takes_s)}, with {write_duration(max(0.0, bench.room_s))} left; "
             f"{suggested_budget(self.before_s + takes_s / CONFIRMED_SHARE)} could"
         )

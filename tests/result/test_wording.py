@@ -290,6 +290,7 @@ def test_the_budget_that_could_confirm_what_was_found_comes_next() -> None:
         f"the best that was found could not be confirmed; {suggested_budget(430)} could"
     )
     assert next_step(result).startswith("Run it again with `--budget 8m`, which could confirm")
+    assert wording.sentence(result) == "No change was confirmed, as the budget had no room for it."
 
 
 def test_a_search_that_the_budget_or_other_load_ended_does_not_say_that_nothing_can_change() -> None:

@@ -79,6 +79,23 @@ def test_what_was_confirmed_outlives_an_interrupt_of_the_search_that_goes_on(tmp
     assert run.result.recommendation.verdict == "change" and run.result.recommendation.speedup.low > 1.3
 
 
+@pytest.mark.parametrize(("startup_s", "budget_s"), [(15.0, 150.0), (8.0, 180.0)])
+def test_what_the_best_grew_from_is_confirmed_where_no_time_is_left_for_the_best(
+    startup_s: float, budget_s: float, tmp_path: Path
+) -> None:
+    workers = [Effect(where(num_workers=2), step=0.7), Effect(where(num_workers=4), step=0.5)]
+    program = Program(
+        [Effect(where(placebo="on"), step=0.5), *workers],
+        startup_s=startup_s, step_s=0.6, noise=0.1, between=0.02,
+    )  # fmt: skip
+    knobs: Knobs = {"placebo": None, "num_workers": [0, 2, 4]}
+    run = replayed(program, tmp_path, knobs=dict(knobs), budget_s=budget_s)
+    found = run.result.recommendation
+    assert "no time is left to confirm the best: taking what it grew from" in run.said
+    assert found.verdict == "change" and [change.knob for change in found.changes] == ["placebo"]
+    assert "could not be confirmed" in found.reason and run.result.budget.seconds <= 1.2 * budget_s
+
+
 @pytest.mark.parametrize(
     ("wrong", "knobs"),
     [

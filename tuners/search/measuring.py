@@ -18,6 +18,7 @@ from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.asking import Asking, Proposal
+from advisor.tuners.search.compile_limit import compiling_within
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.search.eligible import may_be_nominated
 from advisor.tuners.search.infeasible import TooMuch
@@ -27,9 +28,8 @@ from advisor.tuners.search.ordering import Expectations
 from advisor.tuners.search.race import WORTH, Race
 from advisor.tuners.search.record import Recorder, Stage, TrialRecord
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.space.constraints import COMPILE_S
 from advisor.tuners.space.space import NotTried, Space
-from advisor.tuners.supervision.failures import USER_CAUSES, Cause, Failure, OutOfTime, TrialFailed
+from advisor.tuners.supervision.failures import USER_CAUSES, Cause, Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
 
 if TYPE_CHECKING:
@@ -37,11 +37,7 @@ if TYPE_CHECKING:
 
 FAILURES_IN_A_ROW = 5
 OVERRUN = 1.25  # times the time left, that the last trial may take by its estimate
-
-COMPILING = (
-    0.5  # of the time left, that one look may compile: what follows starts afresh and compiles as well
-)
-AT_LEAST = 2.0  # times the deadline, that what was still compiling then is taken to need
+AT_LEAST = 2.0  # times the seconds of a look that was still compiling, that compiling is taken to need
 
 LARGE = math.log(1.3)  # log ratio that few fresh processes confirm
 
@@ -238,22 +234,21 @@ class Measuring:
             TrialFailed: As of ``Race.run``.
         """
         self.arena.log = None
-        race, until, usual_s = self._race, self._until, self.limits.compile_s
-        limit_s = min(usual_s, max(COMPILE_S, COMPILING * (until - self.clock())))
-        self.limits.compile_s = limit_s
+        race, until, began = self._race, self._until, self.clock()
         try:
-            estimate = race.run(self.incumbent, record.config, record, until, bar, look)
+            with compiling_within(self.limits, until - began, record.config):
+                estimate = race.run(self.incumbent, record.config, record, until, bar, look)
         except TrialFailed as failed:
-            if failed.failure.cause == "timeout" and compiles(record.config):
-                self._learn_compiling(AT_LEAST * limit_s)
-                if limit_s < usual_s:
-                    raise OutOfTime(f"to compile for more than {write_duration(limit_s)}") from failed
+            self._timed_out(record.config, failed.failure, self.clock() - began)
             raise
         finally:
-            record.log, self.limits.compile_s = self.arena.log, usual_s
-        if record.outcome is not None:
-            self._learn_compiling(record.outcome.compile.seconds)
+            record.log = self.arena.log
         return Looked(estimate, race.input_wait, race.pairs, race.log_ratios)
+
+    def _timed_out(self, config: Configuration, failure: Failure | None, seconds: float) -> None:
+        """Learn from a look of so many seconds whose compiling had not ended, here or on another bench."""
+        if failure is not None and failure.cause == "timeout" and compiles(config):
+            self._learn_compiling(AT_LEAST * seconds)
 
     def _learn_compiling(self, seconds: float) -> None:
         """What compiles from now on will take as long."""
@@ -277,6 +272,8 @@ class Measuring:
     def _took(self, record: TrialRecord, asked: int | None, looked: Looked) -> float | None:
         """Keep what a look at a configuration gave; its score, or ``None`` where it nominates nothing."""
         config, estimate = record.config, looked.estimate
+        if record.outcome is not None:
+            self._learn_compiling(record.outcome.compile.seconds)
         if record.refused:
             if asked is not None:
                 self._asking.refuse(asked)

@@ -99,6 +99,12 @@ class Search(InWaves):
         self.running = self._race.hand_over()
         return self.incumbent
 
+    def earlier(self) -> list[tuple[float, Configuration]]:
+        """What was the incumbent before and may be confirmed as well, the best first, each with its score."""
+        gained = [(score, config) for score, config in self._before if score > self.stands + WORTH]
+        found = {config: score for score, config in gained if config in self._nominees}
+        return sorted(((score, config) for config, score in found.items()), key=lambda each: -each[0])
+
     def screen_at(self, config: Configuration, score: float, deadline: float) -> Configuration:
         """Try once more, from another configuration, the knobs that interact; the best is what to confirm.
 

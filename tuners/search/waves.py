@@ -101,10 +101,10 @@ class InWaves(Measuring):
         start: Configuration,
     ) -> float | None:
         """Keep what came of one look; its score."""
-        if came.told is not None:
-            record.marks += came.told.marks
-            record.log = came.told.log
-            lost[record.number] = dict(came.told.lost)
+        if (told := came.told) is not None:
+            record.marks += told.marks
+            record.log, lost[record.number] = told.log, dict(told.lost)
+            self._timed_out(record.config, came.failure, told.seconds)
         if self.incumbent != start:
             record.slots.clear()
             record.state, record.cause, record.message = "failed", BESIDE_LOST.cause, BESIDE_LOST.message

@@ -22,6 +22,8 @@ class Outcome:
         contributions: Log ratio that each change gives, by removal.
         numerics: Per change and, under ``""``, for the whole.
         reason: Why nothing is recommended, or what limits it.
+        tells: The smallest relative gain that processes of the program would have told, where what was found
+            is less, and so was not confirmed.
         rejected: Nominated changes that the gate or a limit took out, with the reason.
         compile_s: Longest compilation seen, with an empty cache.
         compile_warm_s: Shortest one, in later processes that found the cache filled.
@@ -39,6 +41,7 @@ class Outcome:
     contributions: dict[str, Estimate] = field(default_factory=dict)
     numerics: dict[str, gate.Verdict] = field(default_factory=dict)
     reason: str = ""
+    tells: float | None = None
     rejected: dict[str, str] = field(default_factory=dict)
     reference: gate.Reference | None = None
     winner_peaks: tuple[int, ...] = ()

@@ -29,7 +29,7 @@ def no_room(described: str, gain: float, enough: str) -> str:
     """
     seen = f" (about {math.exp(gain):.2f}x in the search)" if gain > 0 else ""
     return (
-        f"{described}{seen} was not confirmed: no time was left to compare its numbers and "
+        f"{described}{seen} {wording.BEYOND_BUDGET}: no time was left to compare its numbers and "
         f"{MIN_INSTANCES} pairs of processes, and to run it longer; {enough} could"
     )
 

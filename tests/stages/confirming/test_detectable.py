@@ -57,3 +57,8 @@ def test_a_step_counts_those_of_every_kind() -> None:
     """Five updates of a discriminator, then one of a generator that takes six times as long."""
     slot = Slot((0.010, 0.010, 0.010, 0.010, 0.010, 0.060))
     assert Baseline.step_s.fget(SimpleNamespace(slots=[slot] * 3)) == pytest.approx(0.110 / 6)  # type: ignore[attr-defined]
+
+
+def test_a_gain_below_what_processes_tell_leaves_one_figure() -> None:
+    outcome = Outcome(Configuration({}), reason="less than that", tells=0.21)
+    assert _detectable(a_baseline(0.01), outcome) == 0.21

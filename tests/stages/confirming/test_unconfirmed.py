@@ -57,6 +57,6 @@ def test_what_processes_measured_is_kept(instances: int) -> None:
 
 def test_what_had_no_room_is_told_with_what_was_seen_and_what_would_do() -> None:
     told = unconfirmed.no_room("quantization=int8_dynamic", math.log(3.0), "`--budget 6m`")
-    assert "int8_dynamic (about 3.00x in the search) was not confirmed" in told
+    assert "int8_dynamic (about 3.00x in the search) could not be confirmed" in told
     assert told.endswith("; `--budget 6m` could")
     assert "in the search" not in unconfirmed.no_room("quantization=int8_dynamic", 0.0, "`--budget 6m`")
