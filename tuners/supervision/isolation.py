@@ -143,7 +143,7 @@ def enter(
     before cannot be renamed, nor anything moved from one root to another (EXDEV, as between two disks).
 
     Args:
-        roots: Folders to protect, as ``Coverage`` names them.
+        roots: Folders to protect, as ``Coverage`` names them; one that is gone since needs no protection.
         scratch: An existing or new folder, for this trial alone.
         keep: Files or folders that stay shared with everyone.
         in_memory: As in ``Coverage``; of the memory that is free, half may be taken.
@@ -240,11 +240,11 @@ def _cover(
     covered: set[Path] = set()
     seen: set[Path] = set()
     with contextlib.ExitStack() as stack:  # everything is out of reach by name in a moment
-        opened = {path: stack.enter_context(opened_path(path)) for path in (*roots, *keep)}
+        opened = {path: stack.enter_context(opened_path(path)) for path in keep}
         for path in (*places, *sockets):
             with contextlib.suppress(FileNotFoundError):  # another program took it away since it was listed
                 opened[path] = opened.get(path) or stack.enter_context(opened_path(path))
-        prepared = layers_for(layers, {path: opened[path] for path in roots}, mounts, stack)
+        prepared = layers_for(layers, {path: opened[path] for path in roots if path in opened}, mounts, stack)
         for path in filter(opened.__contains__, places):
             above = next((parent for parent in path.parents if parent in seen), path)
             seen.add(path)

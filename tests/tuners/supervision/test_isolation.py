@@ -46,7 +46,7 @@ PROGRAM = """
     os.close(write)
     os.wait()
     coverage = isolation.Coverage(**json.loads(os.read(read, 65536)))
-    roots = [Path(root) for root in coverage.roots]
+    roots = [*map(Path, coverage.roots), place / 'a disk that is gone meanwhile']
     try:
         isolation.enter(
             roots, place / 'scratch', [place / name for name in {keep!r}], in_memory={in_memory!r}
