@@ -28,10 +28,11 @@ def target_error(failure: Failure, session: Running | None, command: str = "tune
         command: Of advisor, for its hints.
     """
     if failure.message.startswith(WOULD_CHANGE):
+        option = "a result of `advisor tune --allow-writes`" if command == "apply" else "`--allow-writes`"
         return UsageError(
             failure.message,
             cause="its writes cannot be kept apart here (`advisor doctor` says why)",
-            hint="`--allow-writes` if every launch may change it, or have the program write elsewhere",
+            hint=f"{option} if every launch may change it, or have the program write elsewhere",
             code="would_change",
         )
     if failure.message.startswith(IN_CHILDREN):

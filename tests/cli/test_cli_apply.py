@@ -10,6 +10,7 @@ from command_line import HEAVY, assert_told_once, contents, go_to, loaded_by, sa
 from result_builder import a_keep, a_profile_result, a_ratio, an_adopted
 from warm import Warm
 
+from advisor.base.settings import Settings
 from advisor.cli.commands import apply
 from advisor.report.files import write_report
 from advisor.result.apply import Verification
@@ -144,6 +145,34 @@ def test_a_kept_promise_is_told_and_written(
     assert (here / "train.py").read_text() == PROGRAM
     assert say(capsys, "apply", "report", "--verify", "--write").code == 0
     assert (here / "train.py").read_text() == AFTER
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        (("tune", "train.py", "--allow-writes"), True),
+        (("tune", "train.py"), False),
+        (("tune", "train.py", "--", "--allow-writes"), False),
+    ],
+    ids=["allowed", "not allowed", "an argument of the program"],
+)
+def test_a_verification_may_change_files_if_the_run_that_made_the_result_might(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...], allowed: bool,
+) -> None:  # fmt: skip
+    file = here / "report" / "result.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "command": words}))
+    asked: list[bool] = []
+
+    def verify(settings: Settings, *arguments: object) -> Verification:
+        asked.append(settings.allow_writes)
+        ratio = a_ratio(1.4, 1.3, 1.5)
+        return Verification.model_validate({"verdict": "met", "measured": ratio, "promised": ratio})
+
+    monkeypatch.setattr("advisor.runs.verify.verify", verify)
+    monkeypatch.setattr("advisor.runs.verify.refuse_promise", lambda *arguments: None)
+    assert say(capsys, "apply", "report", "--verify").code == 0
+    assert asked == [allowed]
 
 
 @pytest.mark.parametrize("verdict", ["missed", "not_shown", "drifts", "failed"])

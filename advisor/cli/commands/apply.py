@@ -189,7 +189,7 @@ def _verified(
         min_gain=found.min_gain,
         confidence=found.recommendation.speedup.confidence,
         seed=found.seed or 0,
-        allow_writes=True,  # as the run that is verified was allowed to
+        allow_writes="--allow-writes" in _own(found.command),
         command=("apply",),
     )
     with progress_for(quiet=quiet, no_color=no_color) as progress:
@@ -205,9 +205,14 @@ def _fixed(found: ResultData) -> dict[str, Value]:
 
 def _asked(words: Sequence[str], option: str) -> list[str]:
     """Values of an option of the command that made a result."""
-    own = list(words[: words.index("--")] if "--" in words else words)
+    own = _own(words)
     values = [word.partition("=")[2] for word in own if word.startswith(f"{option}=")]
     return values + [after for word, after in pairwise(own) if word == option]
+
+
+def _own(words: Sequence[str]) -> list[str]:
+    """Words of a command that are not the program's."""
+    return list(words[: words.index("--")] if "--" in words else words)
 
 
 def _reverted(found: ResultData) -> ApplyData:
