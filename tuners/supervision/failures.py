@@ -106,6 +106,8 @@ def describe(error: BaseException) -> Failure:
     from advisor.profiles.hooks.surroundings import program
 
     kind, text = type(error), str(error)
+    if isinstance(error, PermissionError) and WOULD_CHANGE in text:  # a child of it was refused
+        return would_change(Path(text.rpartition(f"{WOULD_CHANGE} ")[2].splitlines()[0]))
     message = f"{kind.__name__}: {text}" if text else kind.__name__
     frame = program.user_frame(error)
     cause = _cause(error, text)

@@ -47,11 +47,26 @@ class Guard:
         """Whether what is written at a path is isolated."""
         return self.coverage.covers(path.resolve())
 
+    def admits(self, path: Path, *, created: bool) -> bool:
+        """Whether the trial may write there: it is isolated, new, or a file that the trial made itself.
+
+        What it makes is taken note of.
+        """
+        if self.protects(path):
+            return True
+        if not created:
+            return path in self._made()
+        with open(self.created, "a") as lines:  # in a folder of ours, which nobody listens to
+            lines.write(json.dumps(str(path)) + "\n")
+        return True
+
+    def _made(self) -> list[Path]:
+        file = Path(self.created)
+        return [Path(json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+
     def clean(self) -> None:
         """Remove what the trial made, so that the next one starts from the same files."""
-        file = Path(self.created)
-        lines = file.read_text().splitlines() if file.exists() else []
-        for path in (Path(json.loads(line)) for line in reversed(lines)):
+        for path in reversed(self._made()):
             with contextlib.suppress(OSError):  # it is gone, or holds what somebody else made
                 path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 

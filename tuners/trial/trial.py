@@ -6,7 +6,6 @@ forked process for workloads. Torch is never imported here before the target imp
 
 import argparse
 import faulthandler
-import json
 import os
 import signal
 import socket
@@ -113,14 +112,13 @@ class Trial:
         )
 
     def _guard(self, guard: Guard, path: Path, created: bool) -> None:
-        """Take note of a file that is made; end the trial rather than let it change one that was there."""
-        if guard.protects(path):
+        """End the trial rather than let it change a file that was there; a child of it is refused."""
+        if guard.admits(path, created=created):
             return
-        if not created:
-            self.writes.active = False
-            self._finish("failed", would_change(path))
-        with open(guard.created, "a") as lines:  # in a folder of ours, which nobody listens to
-            lines.write(json.dumps(str(path)) + "\n")
+        if os.getpid() != self.writes.process:
+            raise PermissionError(would_change(path).message)
+        self.writes.active = False
+        self._finish("failed", would_change(path))
 
     @cached_property
     def watch(self) -> Watch:

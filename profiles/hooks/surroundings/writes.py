@@ -3,9 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from advisor.profiles.hooks.imports import after_import
 
@@ -15,22 +17,25 @@ LIMIT = 1000
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 LOCKS = (".lock",)  # opened for writing to hold a lock, and left empty
 PSEUDO_FILES = ("/dev/", "/proc/", "/sys/")
+SQLITE_FILES = ("-journal", "-wal", "-shm")  # which its library makes beside a database, unheard
+SHARED_MEMORY = "/dev/shm/"  # files there may be anybody's, most are of libraries
 
 
 class Writes:
     """Listens to the interpreter's audit events from ``install`` on, while ``active``.
 
     An audit hook can never be removed, so it is switched off instead. Forked children carry it along
-    and are not listened to. What C++ or Rust code writes without Python is not heard, but for files that
-    torch saves to.
+    and are not listened to, but for ``before``. What C++ or Rust code writes without Python is not heard, but
+    for files that torch saves to.
 
     Args:
         ignored: Folders whose contents are nobody's business: scratch, the trial's own folder.
-        before: Is told of a path that is about to be written for the first time, and whether it will be new
-            then; where it ends the process, that does not happen.
+        before: Is told of a path that a process is about to write for the first time, and whether it will be
+            new then; where it raises, or ends the process, that does not happen.
 
     Attributes:
         active: Whether events are recorded.
+        process: Which installed it; others are forked children.
         connections: ``host:port`` of addresses outside this machine, and names that were looked up.
         processes: Names of the programs that were started, without their arguments.
     """
@@ -40,7 +45,7 @@ class Writes:
     ) -> None:
         self.active = False
         self._before = before
-        self._process = os.getpid()
+        self.process = os.getpid()
         self._start = _present_folder()
         self._ignored = tuple(
             os.path.join(form(path), "") for path in ignored for form in (os.path.abspath, os.path.realpath)
@@ -57,7 +62,7 @@ class Writes:
             "os.link": lambda args: self._wrote(args[1], args[3]),
             "os.symlink": lambda args: self._wrote(args[1], args[2]),
             "os.truncate": lambda args: self._wrote(args[0]),
-            "sqlite3.connect": lambda args: self._wrote(args[0]),
+            "sqlite3.connect": lambda args: self._connected(args[0]),
             "socket.connect": lambda args: self._reached(args[1]),
             "socket.sendto": lambda args: self._reached(args[1]),
             "socket.getaddrinfo": lambda args: self._reached(args[:2]),
@@ -75,7 +80,7 @@ class Writes:
         Relative to the folder in which the program started where they lie inside it. What the program
         created and removed again is not in it.
         """
-        return [self._shown(path) for path in self._files]
+        return [self._shown(path) for path in islice(self._files, LIMIT)]
 
     @property
     def connections(self) -> list[str]:
@@ -94,7 +99,7 @@ class Writes:
 
         # Called for every event of the interpreter, id() among them: one look-up, then away.
         def hear(event: str, args: tuple[Any, ...]) -> None:
-            if event in hearers and self.active and os.getpid() == self._process:
+            if event in hearers and self.active and self._is_heard():
                 hearers[event](args)
 
         sys.addaudithook(hear)
@@ -107,11 +112,15 @@ class Writes:
             return
 
         def opening(name_or_buffer: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.active and os.getpid() == self._process and isinstance(name_or_buffer, str | os.PathLike):
+            if self.active and self._is_heard() and isinstance(name_or_buffer, str | os.PathLike):
                 self._wrote(name_or_buffer)
             return original(name_or_buffer, *args, **kwargs)
 
         module._open_zipfile_writer = opening  # type: ignore[attr-defined]
+
+    def _is_heard(self) -> bool:
+        """Whether this process is listened to: what is guarded is guarded from children, too."""
+        return self._before is not None or os.getpid() == self.process
 
     def _opened(self, args: tuple[Any, ...]) -> None:
         path, _, flags = args
@@ -125,8 +134,14 @@ class Writes:
 
     def _renamed(self, args: tuple[Any, ...]) -> None:
         source, target, source_folder, target_folder = args
+        before, after = _full(source, source_folder), _full(target, target_folder)
+        moved = [path for path, created in self._files.items() if created and path.startswith(f"{before}/")]
+        for path in moved:
+            del self._files[path]
         self._removed(source, source_folder)
         self._wrote(target, target_folder)
+        for path in moved:
+            self._keep(f"{after}{path.removeprefix(str(before))}", created=True)
 
     def _removed(self, path: Any, folder: int = -1) -> None:
         full = _full(path, folder)
@@ -142,18 +157,38 @@ class Writes:
         if full is not None:
             self._note(full, created=not os.path.lexists(full))
 
+    def _connected(self, name: Any) -> None:
+        text = _text(name) or ""
+        if text.startswith("file:"):  # ``file:runs.db?mode=ro``; a plain file of that name is seldom meant
+            parts = urlsplit(text)
+            if "mode=ro" in parts.query or "mode=memory" in parts.query:
+                return
+            text = unquote(parts.path)
+        self._wrote(text)
+        path = _full(text) or ""
+        if self._before is not None and self._files.get(path):
+            for end in SQLITE_FILES:
+                self._before(Path(path + end), True)
+
     def _note(self, path: str, *, created: bool) -> None:
-        if path in self._files or len(self._files) >= LIMIT:
+        if path in self._files or (self._before is None and len(self._files) >= LIMIT):
             return
-        if path.startswith(PSEUDO_FILES) or "/__pycache__" in path or ":memory:" in path:
+        if "/__pycache__" in path or ":memory:" in path or self._is_pseudo(path):
             return
         if created and not os.path.isdir(os.path.dirname(path)):
             return  # an attempt that fails
+        self._keep(path, created=created)
+
+    def _keep(self, path: str, *, created: bool) -> None:
         if os.path.join(path, "").startswith(self._ignored):
             return
-        if self._before is not None and not path.endswith(LOCKS):
+        if self._before is not None and not (path.endswith(LOCKS) and _is_empty(path)):
             self._before(Path(path), created)
         self._files[path] = created
+
+    def _is_pseudo(self, path: str) -> bool:
+        is_guarded = self._before is not None and path.startswith(SHARED_MEMORY)
+        return path.startswith(PSEUDO_FILES) and not is_guarded
 
     def _reached(self, address: Any) -> None:
         # Unix sockets have text addresses, netlink and vsock pairs of numbers.
@@ -197,6 +232,10 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bytes):
         return os.fsdecode(value)
     return value if isinstance(value, str) else None
+
+
+def _is_empty(path: str) -> bool:
+    return not os.path.lexists(path) or os.path.getsize(path) == 0
 
 
 def _present_folder() -> str:

@@ -79,8 +79,10 @@ def stopped(launcher: Launcher) -> Session:
         ("    torch.save(net, 'x.part'); os.replace('x.part', 'last.pt')", "last.pt"),
         ("    open('log.txt', 'a')", "log.txt"),
         ("    os.remove('log.txt')", "log.txt"),
+        ("    import sqlite3; sqlite3.connect('file:log.txt?mode=rw', uri=True)", "log.txt"),
+        ("    for i in range(1100): open(f'{i}', 'w')\n    open('log.txt', 'w')", "log.txt"),
     ],
-    ids=["saved over", "replaced", "appended", "removed"],
+    ids=["saved over", "replaced", "appended", "removed", "database", "after a thousand others"],
 )
 def test_a_trial_ends_before_it_changes_a_file_that_exists(here: Path, body: str, name: str) -> None:
     with a_launcher(here, body) as launcher:
@@ -90,7 +92,9 @@ def test_a_trial_ends_before_it_changes_a_file_that_exists(here: Path, body: str
     error = target_error(raised.value.failure, None)
     assert isinstance(error, UsageError) and error.exit_code == 2
     assert error.message == f"the program would change a file that exists: {here / name}"
-    assert error.hint is not None and "`--allow-writes`" in error.hint
+    assert error.hint is not None and error.hint.startswith("`--allow-writes` if every launch may change it")
+    applied = target_error(raised.value.failure, None, "apply")
+    assert applied.hint is not None and applied.hint.startswith("a result of `advisor tune --allow-writes`")
     assert [(here / "last.pt").read_text(), (here / "log.txt").read_text()] == ["mine", "mine"]
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == [
         "last.pt",
@@ -104,6 +108,48 @@ def test_the_next_trial_starts_without_what_one_made(here: Path) -> None:
         logs = [(stopped(launcher).folder / "stdout.log").read_text() for _ in range(2)]
     assert logs == ["['last.pt', 'last.pt']\n"] * 2
     assert not (here / "runs").exists()
+
+
+OTHERS = """
+    import sqlite3
+    os.makedirs('runs/one')
+    open('runs/one/a', 'w').close()
+    os.rename('runs', 'kept')
+    database = sqlite3.connect('runs.db')
+    database.execute('pragma journal_mode=wal')
+    database.execute('create table a (b)')
+    if os.fork() == 0:
+        open('by child', 'w').close()
+        os._exit(0)
+    os.wait()
+    open('by child', 'a').close()
+    print(len(os.listdir()), flush=True)
+"""
+
+
+def test_what_a_trial_moved_and_its_databases_and_children_made_is_removed(here: Path) -> None:
+    with a_launcher(here, OTHERS) as launcher:
+        before = sorted(here.iterdir())
+        logs = [(stopped(launcher).folder / "stdout.log").read_text() for _ in range(2)]
+    assert logs[0] == logs[1]
+    assert [path for path in sorted(here.iterdir()) if path.name != "__pycache__"] == before
+
+
+def test_a_child_of_a_trial_changes_no_file_and_the_reason_is_told(here: Path) -> None:
+    body = """
+    class Logged(torch.utils.data.Dataset):
+        def __len__(self): return 64
+        def __getitem__(self, index):
+            open('log.txt', 'a').close()
+            return torch.ones(4)
+    next(iter(torch.utils.data.DataLoader(Logged(), num_workers=1)))
+"""
+    with a_launcher(here, body) as launcher:
+        session = launcher.start(1, {}, {})
+        with pytest.raises(TrialFailed) as raised:
+            session.first_step()
+    error = target_error(raised.value.failure, None)
+    assert error.message == f"the program would change a file that exists: {here / 'log.txt'}"
 
 
 def test_what_the_user_allowed_is_written(here: Path) -> None:
