@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from advisor.tuners.supervision.mounts import listening, read_mounts, writable_folders
+from advisor.tuners.supervision.mounts import holds_foreign, listening, read_mounts, writable_folders
 from advisor.tuners.supervision.overlays import (
     MS_NODEV,
     MS_NOSUID,
@@ -40,6 +40,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18  # linux/mount.h
 PROBE_S = 10.0
 LAYERS = "layers"  # in the scratch folder; out of sight within a trial
 MOUNTED_BELOW = "something is mounted below it, which only root can carry over"
+FOREIGN = "something in it is of another user or group, which only root can copy"
 PROC = Path("/proc")
 
 
@@ -279,10 +280,15 @@ def _coverage(unprivileged: bool, named: Sequence[Path]) -> tuple[list[Path], di
     mounts = read_mounts()
     if not unprivileged:
         return [mount.point for mount in mounts if mount.holds_files and mount.point.is_dir()], {}
-    found = writable_folders(mounts, named)
-    return [path for path, split in found if not split], {
-        path: MOUNTED_BELOW for path, split in found if split
-    }
+    roots, left = [], {}
+    for path, is_split in writable_folders(mounts, named):
+        if is_split:
+            left[path] = MOUNTED_BELOW
+        elif holds_foreign(path, named):
+            left[path] = FOREIGN
+        else:
+            roots.append(path)
+    return roots, left
 
 
 def tried(scratch: Path, directory: Path, mark: str) -> Coverage:

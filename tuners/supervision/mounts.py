@@ -3,6 +3,7 @@
 Standard library only, because it works between fork and exec of a trial.
 """
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ PSEUDO = frozenset(
 """Kinds of file systems that hold no files of anybody (``Documentation/filesystems``)."""
 KERNELS = (Path("/dev"), Path("/proc"), Path("/sys"))
 SHARED_MEMORY = Path("/dev/shm")
+LOOKED = 2000  # entries: some 10 ms
 DEPTH = 3
 """Folders below a mount point that are searched for one that may be written; deeper only on named paths."""
 
@@ -99,6 +101,37 @@ class _Search:
                 return sorted(Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False))
         except OSError:  # it cannot be listed; what is named in it can be reached all the same
             return sorted(path for path in self.named if path.parent == folder and path.is_dir())
+
+
+def holds_foreign(root: Path, named: Iterable[Path]) -> bool:
+    """Whether below a folder lies what this user may write and has another owner or group than theirs.
+
+    A namespace of theirs has no number for those, so an overlay in it cannot copy such a file (EOVERFLOW).
+    Looked at are the named paths, and the first entries in order of depth.
+    """
+    looked, folders = 0, [root]
+    if any(_is_foreign(path) for path in named if root in path.parents):
+        return True
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:  # it may not be listed
+            for entry in entries:
+                looked += 1
+                path = Path(entry)
+                if _is_foreign(path):
+                    return True
+                if looked > LOOKED:
+                    return False
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+    return False
+
+
+def _is_foreign(path: Path) -> bool:
+    status, own = path.lstat(), (os.geteuid(), os.getegid())
+    if (status.st_uid, status.st_gid) == own or stat.S_ISLNK(status.st_mode):
+        return False
+    is_folder = stat.S_ISDIR(status.st_mode) and os.access(path, os.W_OK | os.X_OK)
+    return is_folder or status.st_uid == own[0]
 
 
 def listening() -> list[Path]:

@@ -6,6 +6,7 @@ Linux (``man 2 mount``, kernel document ``filesystems/overlayfs``).
 
 import contextlib
 import ctypes
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -52,8 +53,13 @@ def layers_for(
 def _prepared(folder: Path, below: int) -> Iterator[Layers]:
     upper, work = made(folder / "upper"), made(folder / "work")
     status = os.fstat(below)
-    with contextlib.suppress(PermissionError):  # of another user's folder that all may write
+    try:
         os.chown(upper, status.st_uid, status.st_gid)
+    except (
+        OSError
+    ) as error:  # another user's folder that all may write; in a namespace that user has no number
+        if error.errno not in (errno.EPERM, errno.EINVAL):
+            raise
     upper.chmod(stat.S_IMODE(status.st_mode))  # the root is shown with the rights of this folder
     with opened_path(upper) as above, opened_path(work) as beside:
         yield Layers(above, beside)

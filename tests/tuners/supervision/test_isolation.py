@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.usefixtures("no_process_remains"),
 ]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts are made in this test")
-SOMEBODY = 65534
+SOMEBODY = 54321  # not 65534, by which a namespace shows every other user
 PROGRAM = """
     import ctypes, json, mmap, multiprocessing.synchronize
     import os, shutil, signal, socket, subprocess, sys, tempfile, time
@@ -350,6 +350,14 @@ def test_a_second_file_system_is_isolated_as_well(place: Path, second: Path, use
     assert picture(second) == before
     split = [str(path) for path in (place, place / "work", place / "work" / "old")]
     assert said[1:] == ([""] if user is None else [" ".join(["/tmp", *split])])[: len(said) - 1]
+
+
+@as_root
+def test_what_has_another_group_is_left_out_where_only_root_can_copy_it(
+    place: Path, user: int | None
+) -> None:
+    os.chown(place / "work" / "old", user or 0, 54322)
+    assert isolated(place, user, "print(coverage.covers(place / 'work'))") == str(user is None)
 
 
 @as_root
