@@ -4,7 +4,8 @@ Programs with one tiny, few large, several, and very many small operators a step
 Blocks alternate A B B A in one process: without taps and with them; without and with the profiler. The
 overhead that a report states for the same program is put beside the measured one. The cost of watching is
 the same in every step, so the tiny program tells it best; in the others the noise of the machine is larger.
-Wants a quiet machine; about six minutes.
+Wants a quiet machine; about six minutes. ``--short`` tells whether all of it runs: its figures mean nothing,
+and are stored nowhere but where ``--out`` says.
 """
 
 import argparse
@@ -32,8 +33,8 @@ from advisor.profiles.traces.reading import read_trace
 from advisor.stages.diagnosing.diagnosis import AGREEING, usual_s
 
 RESULTS = Path(__file__).parent / "results" / "overhead.json"
-QUADS = 24
-RECORDINGS = 36
+QUADS, RECORDINGS = 24, 36
+SHORT = 2, 4  # of both
 SETTLED = 70  # steps
 BLOCK_S = 0.12
 EPOCH = 256  # steps
@@ -169,13 +170,18 @@ def recorded(program: Program, steps: int) -> tuple[float, float | None]:
     return added, window_of(trace, clean_step_ms=500 * (before + after)).overhead
 
 
-def measure(make: Callable[[], tuple[torch.nn.Module, torch.Tensor]]) -> dict[str, Any]:
-    """Overheads of one program: medians over quads, with their quartiles."""
+def measure(
+    make: Callable[[], tuple[torch.nn.Module, torch.Tensor]], quads: int, recordings: int
+) -> dict[str, Any]:
+    """Overheads of one program: medians over quads, with their quartiles.
+
+    What a report would state is ``None`` where the machine was too busy for two recordings to state anything.
+    """
     program = Program(make)
     step_s = min(timed(program, 20) for _ in range(5))
     steps = max(5, math.ceil(BLOCK_S / step_s))
     ratios, stated = [], []
-    for _ in range(QUADS):
+    for _ in range(quads):
         first = timed(program, steps)
         (b1, s1), (b2, s2) = watched(program, steps), watched(program, steps)
         last = timed(program, steps)
@@ -188,10 +194,10 @@ def measure(make: Callable[[], tuple[torch.nn.Module, torch.Tensor]]) -> dict[st
         pilot.stop()
         events = len(read_trace(Path(folder) / "pilot.json"))
     window = plan(events)[0].steps
-    recordings, said = [], []
-    for _ in range(RECORDINGS):
+    shares, said = [], []
+    for _ in range(recordings):
         added, states = recorded(program, window)
-        recordings.append(added)
+        shares.append(added)
         if states is not None:
             said.append(states)
     added_us = [1e6 * step_s * ratio for ratio in ratios]
@@ -202,8 +208,8 @@ def measure(make: Callable[[], tuple[torch.nn.Module, torch.Tensor]]) -> dict[st
         "watching_us": quartiles(added_us),
         "watching_stated_us": 1e6 * step_s * statistics.median(stated),
         "watching_stated": statistics.median(stated),
-        "recording": quartiles(recordings),
-        "recording_stated": quartiles(said),
+        "recording": quartiles(shares),
+        "recording_stated": quartiles(said) if len(said) > 1 else None,
     }
 
 
@@ -216,19 +222,26 @@ def quartiles(values: list[float]) -> dict[str, float]:
 def main() -> None:
     """Measure all and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    out = parser.parse_args().out
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--short", action="store_true", help="see whether it runs")
+    asked = parser.parse_args()
+    quads, recordings = SHORT if asked.short else (QUADS, RECORDINGS)
+    out = asked.out or (None if asked.short else RESULTS)
     torch.set_num_threads(1)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or torch tells of every window
-    found = {make.__name__: measure(make) for make in (tiny, short_epochs, few, several, many)}
+    found = {
+        make.__name__: measure(make, quads, recordings) for make in (tiny, short_epochs, few, several, many)
+    }
     for name, row in found.items():
+        stated = "nothing" if row["recording_stated"] is None else f"{row['recording_stated']['median']:.1%}"
         print(
             f"{name:12} step {row['step_ms']:.2f} ms, {row['events_per_step']} events: "
             f"watching {row['watching']['median']:+.2%}, {row['watching_us']['median']:.0f} us "
             f"(stated {row['watching_stated']:.2%}, {row['watching_stated_us']:.0f} us), "
-            f"recording {row['recording']['median']:+.1%} (stated {row['recording_stated']['median']:.1%})"
+            f"recording {row['recording']['median']:+.1%} (stated {stated})"
         )
-    out.write_text(json.dumps({"conditions": conditions(), "programs": found}, indent=2) + "\n")
+    if out is not None:
+        out.write_text(json.dumps({"conditions": conditions(), "programs": found}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
