@@ -14,7 +14,7 @@ from toy_study import STEPPING
 from advisor.tuners.trial.messages import MAX_OUTCOME, TrialOutcome
 
 ALLOCATOR = ("--knob", "malloc=libc,libc-tuned")
-MANY = ("--knob", "num_workers=0,1,2,4", "--knob", "placebo")
+MANY = (*ALLOCATOR, "--knob", "flush_denormal")  # each setting needs a process of its own
 
 
 @pytest.fixture
