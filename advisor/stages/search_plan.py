@@ -36,11 +36,14 @@ def how_long(bench: MeasuredBench, space: Space) -> str:
 
 def why_apart(bench: MeasuredBench, space: Space) -> list[str]:
     """What is told where settings of loaders are tried, and cannot be switched while the program runs."""
-    loader = bench.profile.loader
-    tried = any(bench.arena.knobs[name].of_iterator for name in space.choices)
-    if not tried or loader is None or loader.fixed is None:
-        return []
-    return [f"settings of loaders are tried in processes of their own: {loader.fixed}"]
+    knobs, profile = bench.arena.knobs, bench.profile
+    tried = {
+        "batch sizes": [name for name in space.choices if name == "batch_size"],
+        "settings of loaders": [name for name in space.choices if knobs[name].of_iterator],
+    }
+    reasons = {what: knobs[names[0]].fixed_in(profile) for what, names in tried.items() if names}
+    apart = {what: reason for what, reason in reasons.items() if reason is not None}
+    return [f"{what} are tried in processes of their own: {reason}" for what, reason in apart.items()]
 
 
 def planned_search(

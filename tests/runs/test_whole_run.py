@@ -183,6 +183,12 @@ def test_compiling_must_pay_within_the_steps_that_are_planned(
     assert verdict == "change" or f"within {planned} steps" in run.result.recommendation.reason
 
 
+def test_why_batch_sizes_take_processes_of_their_own_is_told(tmp_path: Path) -> None:
+    run = replayed(Program([]), tmp_path, knobs={"batch_size": None}, objective="throughput")
+    notes = run.result.profile.notes if run.result.profile is not None else []
+    assert any(note.startswith("batch sizes are tried in processes of their own: ") for note in notes)
+
+
 def test_memory_that_grows_past_the_limit_is_found_by_running_longer(tmp_path: Path) -> None:
     program = Program([Effect(where(num_workers=2), step=0.6, grows_bytes=2**22)])
     options: dict[str, Any] = {"knobs": {"num_workers": [0, 2]}, "max_memory": 2**30 + 2**28}

@@ -71,6 +71,12 @@ class BatchSize(Knob[int]):
             raise Refused("the DataLoader makes no batches of its own (batch_size=None)")
         arguments["batch_size"] = value
 
+    def fixed_in(self, profile: Profile) -> str:
+        return (
+            "a program reads the length of an epoch (`len(loader)`) before its loop, and the memory that one "
+            "size needs is hidden by that of another"
+        )
+
     def change(self, value: int) -> Change:
         return Change(f"DataLoader(..., batch_size={value})")
 

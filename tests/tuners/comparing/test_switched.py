@@ -74,6 +74,7 @@ def test_peaks_of_memory_are_those_of_a_process() -> None:
 def test_a_knob_says_why_it_cannot_be_switched(loader: Any, fixed: str | None) -> None:
     profile = a_profile(loader=loader)
     assert {KNOBS[name].fixed_in(profile) for name in OF_ITERATOR} == {fixed}
+    assert "len(loader)" in str(KNOBS["batch_size"].fixed_in(profile))
     assert KNOBS["malloc"].fixed_in(profile) is not None and KNOBS["mkldnn"].fixed_in(profile) is None
 
 
