@@ -162,7 +162,8 @@ def _overhead(found: Any) -> str:
             name, f"{each['step_ms']:.2f} ms", str(each["events_per_step"]),
             f"{each['watching_us']['median']:.0f} us "
             f"({each['watching_us']['low']:.0f} to {each['watching_us']['high']:.0f})",
-            _range(each["recording"], "median"), _range(each["recording_stated"], "median"),
+            _range(each["recording"], "median"),
+            _range(each["recording_stated"], "median") if each["recording_stated"] else "nothing",
         )
         for name, each in found["programs"].items()
     ]  # fmt: skip
