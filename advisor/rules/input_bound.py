@@ -6,6 +6,7 @@ from advisor.profiles.derived.copies import against_workers
 from advisor.profiles.derived.demand import cpu_demand, is_piped
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.replayed import Share
+from advisor.rules.kept_batches import before_workers
 from advisor.rules.slow_sampler import waits_for_sampler
 
 MANY = "_MultiProcessing"  # begins the name of the iterator that has workers; a trace does not tell how many
@@ -99,7 +100,7 @@ def _first_workers(profile: Profile) -> str:
     loader = profile.loader
     against = None if loader is None else against_workers(loader, 1) or against_workers(loader, 2)
     if loader is None or against is None:
-        return "Make batches in worker processes: `DataLoader(..., num_workers=2)`."
+        return f"Make batches in worker processes: `DataLoader(..., num_workers=2)`.{before_workers(profile)}"
     if against_workers(loader, 1) is None:
         return f"Make batches in a worker process: `DataLoader(..., num_workers=1)`, no more: {against}."
     return f"Make items cheaper. Workers come after another change: {against}."

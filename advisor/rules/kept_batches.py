@@ -51,3 +51,11 @@ class KeptBatches(Rule):
             location=kept.location,
             evidence={"kept_per_step": round(kept.per_step, 3), "limit": limit, "limit_met_at_step": met_at},
         )
+
+
+def before_workers(profile: Profile) -> str:
+    """What advice that asks for workers has to add, as a sentence behind a space; empty where nothing."""
+    kept = kept_batches(profile)
+    if kept is None or not KeptBatches().check(profile).fired:
+        return ""
+    return f" First keep copies in `{kept.name}`, `.clone()`: with workers the limit of open files is met."

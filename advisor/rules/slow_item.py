@@ -8,6 +8,7 @@ from advisor.profiles.derived.demand import WAITS, Feeding, feeding, is_piped
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.profiles.facts.replayed import Share
 from advisor.rules.input_bound import THRESHOLD, without_wait
+from advisor.rules.kept_batches import before_workers
 
 SLOW_END = 10  # times the median, which one in a hundred items exceeds; set by experiment
 ONE_IN = 100
@@ -69,7 +70,9 @@ class SlowItem(Rule):
         return self.opportunity(
             f"{percent(share)} of each step waits for {told}",
             wait_ceiling(self, profile),
-            advice=_advice(fed, loader) + _of_file(profile, loader) if slow else _advice_on_stalls(loader),
+            advice=_advice(fed, loader, before_workers(profile)) + _of_file(profile, loader)
+            if slow
+            else _advice_on_stalls(loader),
             location=loader.slow_line or loader.location,
             evidence={
                 "item_ms": round(loader.item_ms, 4),
@@ -114,7 +117,7 @@ def _stalls(fed: Feeding, loader: LoaderFacts) -> bool:
     return least_ms <= cost_ms <= ONCE * fed.wait_ms
 
 
-def _advice(fed: Feeding, loader: LoaderFacts) -> str:
+def _advice(fed: Feeding, loader: LoaderFacts, before: str) -> str:
     line = loader.slow_line
     place = f" at {line}" if line is not None else f" in `{loader.dataset_type}`"
     if fed.waiting is not None and fed.waiting > WAITS:
@@ -125,7 +128,7 @@ def _advice(fed: Feeding, loader: LoaderFacts) -> str:
             return f"A{once}"
         return (
             f"Let workers wait: `DataLoader(..., num_workers={workers})`, also more than there are CPUs, "
-            f"as items wait and do not compute. Or a{once}"
+            f"as items wait and do not compute.{before} Or a{once}"
         )
     if 0 < (loader.item_ms or 0.0) <= TINY_MS and not loader.iterable and not loader.shapes_vary:
         return at_once(loader)

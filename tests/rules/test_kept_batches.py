@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from builders import a_loader, a_profile
 from growing_profiles import a_growing_profile, read
@@ -5,8 +7,9 @@ from growing_profiles import a_growing_profile, read
 from advisor.advice.finding import Kind, State
 from advisor.profiles.facts.growing import GrowingVariable
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.facts.profile import Profile
-from advisor.rules.kept_batches import KeptBatches
+from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.rules.input_bound import InputBound
+from advisor.rules.kept_batches import KeptBatches, before_workers
 
 LINE = Location("train.py", 61)
 LABELS = GrowingVariable("labels", 1.0, LINE, "batch")
@@ -44,3 +47,10 @@ def test_what_no_limit_meets_passes(profile: Profile) -> None:
 def test_with_workers_what_they_hold_open_is_counted_elsewhere() -> None:
     for profile in (keeping(workers=2), a_profile(), a_profile(loader=a_loader())):
         assert KeptBatches().check(profile).state is State.NOT_APPLICABLE
+
+
+def test_advice_that_asks_for_workers_says_what_comes_first() -> None:
+    waiting = replace(keeping(), phases=StepPhases(step_ms=10.0, steps=20, input_wait_ms=6.0))
+    assert "First keep copies in `labels`, `.clone()`" in InputBound().check(waiting).advice
+    assert before_workers(keeping(items=16_000)) == ""
+    assert before_workers(a_profile()) == ""
