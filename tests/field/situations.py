@@ -1,50 +1,17 @@
 """Situations that people have reported in public: a program for each, what must be told, what must not."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from programs import LIMIT_S
+from situation import PROGRAMS, Situation
 
-HERE = Path(__file__).parent
-PROGRAMS = HERE / "programs"
-RECORDED = HERE / "recorded"
+RECORDED = Path(__file__).parent / "recorded"
 OPTIONS = ("--quiet", "--format", "json", "--budget", "40s", "--steps-planned")
 TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
 REPAIRED = "--repaired"
 
-__all__ = ["LIMIT_S", "SITUATIONS", "Situation", "command", "recording_of"]
-
-
-@dataclass(frozen=True)
-class Situation:
-    """A program with a fault, and what an engineer who knows would say of it.
-
-    Attributes:
-        program: Name of its file, without the suffix.
-        answers: Rules of which each is a right answer.
-        says: Expressions that title and advice of the answer must match together.
-        place: Part of the line that the answer must name; empty where none is needed.
-        never: Expressions that no title or advice of any finding may match.
-        among: The answer comes among so many first findings: 1, or 2 where two answers are right.
-        planned: Steps of the whole training.
-        ranks: Whether it is started by torchrun.
-    """
-
-    program: str
-    answers: tuple[str, ...]
-    says: tuple[str, ...] = ()
-    place: str = ""
-    never: tuple[str, ...] = ()
-    among: int = 1
-    planned: int = 1000
-    ranks: bool = False
-
-    @property
-    def path(self) -> Path:
-        """Its program."""
-        return PROGRAMS / f"{self.program}.py"
-
+__all__ = ["LIMIT_S", "PROGRAMS", "SITUATIONS", "Situation", "command", "recording_of"]
 
 SITUATIONS = (
     Situation(
@@ -368,6 +335,33 @@ SITUATIONS = (
         says=(r"zeros erase the rest", r"index_add"),
         place="weight * expert(x)",
         never=(r"torch\.compile",),
+    ),
+    Situation(
+        "centres_by_differences",
+        ("broadcast_pairs",),
+        says=(r"squared distances at", r"torch\.cdist\(a, b\)\.square\(\)"),
+        place="x[:, None, :] - self.places",
+        never=(r"fused=True",),
+    ),
+    Situation(
+        "factors_multiplied_first",
+        ("contraction_order",),
+        says=(r"elements in between", r"\(x @ a\) @ b"),
+        place='torch.einsum("nr,rm->nm"',
+        never=(r"fused=True",),
+    ),
+    Situation(
+        "permutation_in_list",
+        ("slow_sampler",),
+        says=(r"before the first batch", r"a batch at a time"),
+        place="def __iter__",
+        never=(r"more than \d workers", r"prefetch_factor"),
+    ),
+    Situation(
+        "fields_of_one_number",
+        ("slow_collate", "slow_item"),
+        says=(r"one tensor in place of 20\d fields",),
+        never=(r"offline", r"__getitems__"),
     ),
 )
 
