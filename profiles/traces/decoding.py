@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.profiles.traces.older_torch import OPERATOR, SINCE, renamed
-from advisor.profiles.traces.trace import CATEGORIES, Trace
+from advisor.profiles.traces.trace import CATEGORIES, Numbers, Trace
 
 DETAILS = (
     "Concrete Inputs", "Input type", "Input Dims", "stream", "bytes", "Call stack", "Collective name",
@@ -32,10 +32,11 @@ ABSENT = msgspec.Raw(b"")
 _FORWARD_THREAD = 0
 NO_DETAILS = b"{}"
 COLUMNS = {
-    "begin_us": "d", "duration_us": "d", "name": "i", "category": "B", "thread": "i", "correlation": "q",
-    "external": "q", "sequence": "q", "recording": "B", "detail": "i",
+    "begin_us": "d", "duration_us": "d", "name": "i", "place": "i", "correlation": "q", "external": "q",
+    "sequence": "q", "recording": "B", "detail": "i",
 }  # fmt: skip
-"""And what holds them while they grow (``array``); they are narrowed in the end."""
+"""And what holds them while they grow (``array``); they are narrowed in the end. A place is a category on a
+thread of a process."""
 
 UNREAD = ("mtia_ccp_events", "mtia_insight", "hpu_op")
 """Kineto's categories of devices other than those of CUDA, ROCm and SYCL, whose kernels are ``kernel``."""
@@ -88,61 +89,16 @@ class _Positions(dict[Any, int]):
         return number
 
 
-class _Threads(dict[int | str, "_ThreadsOf"]):
-    """Numbers the threads of processes; a number and the same number as text are one thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts = _Positions()
-
-    def __missing__(self, pid: int | str) -> "_ThreadsOf":
-        threads = self[pid] = _ThreadsOf(str(pid), self.texts)
-        return threads
-
-
-class _ThreadsOf(dict[int | str, int]):
-    """Numbers of the threads of one process."""
-
-    def __init__(self, pid: str, texts: _Positions) -> None:
-        super().__init__()
-        self._pid = pid
-        self._texts = texts
-
-    def __missing__(self, tid: int | str) -> int:
-        number = self[tid] = self._texts[self._pid, str(tid)]
-        return number
-
-
-class _Categories(dict[str, int]):
-    """Positions of the known categories; unknown ones are ``other``.
-
-    Runtimes of other devices (``xpu_runtime``, ``mtia_runtime``, ...) count as that of CUDA: they launch.
-    Categories that older versions of torch wrote are kept once they were met, ``unread`` counts events of
-    devices that are not read.
-    """
-
-    def __init__(self, known: dict[str, int]) -> None:
-        super().__init__(known)
-        self.unread: Counter[str] = Counter()
-
-    def __missing__(self, key: str) -> int:
-        if key in UNREAD:
-            self.unread[key] += 1
-        if key in SINCE:
-            return self.setdefault(key, self[SINCE[key]])
-        return next((self[f"cuda{end}"] for end in ("_runtime", "_driver") if key.endswith(end)), 0)
-
-
 class Columns:
     """Takes events as they are read and becomes a trace."""
 
     def __init__(self) -> None:
         self._names = _Positions()
-        self._threads = _Threads()
-        self._categories = _Categories({name: position for position, name in enumerate(CATEGORIES)})
+        self._places = _Positions()
         self._details = _Positions({NO_DETAILS: 0})
-        self._columns = {name: array(code) for name, code in COLUMNS.items()}
+        self._columns: dict[str, array[Any]] = {name: array(code) for name, code in COLUMNS.items()}
         self._halves = self._undated = self._negative = self._unlinked = self._unparsed = self._doubled = 0
+        self._unread: Counter[str] = Counter()
 
     def __len__(self) -> int:
         """How many events were taken, those that will be left out with them."""
@@ -156,7 +112,8 @@ class Columns:
     @property
     def recognised(self) -> bool:
         """Whether one of these is of a category that PyTorch writes."""
-        return bool(np.frombuffer(self._columns["category"], np.uint8)[self._kept()].any())
+        place = np.frombuffer(self._columns["place"], np.intc)
+        return bool(self._categories()[place[self._kept()]].any())
 
     def take(self, block: bytes) -> None:
         """Add the events of a JSON array.
@@ -166,18 +123,17 @@ class Columns:
             RecursionError: It is nested too deeply; nothing was added.
         """
         decoded = _decoder.decode(block)
-        kinds = list(map(type, decoded))
-        events = [event for event, kind in zip(decoded, kinds, strict=True) if kind is Complete]
-        self._halves += sum(map(kinds.count, _halves))
+        events = [event for event in decoded if type(event) is Complete]
+        if len(events) < len(decoded):
+            self._halves += sum(type(event) in _halves for event in decoded)
         if not events:
             return
         arguments = [event.args or _without for event in events]
-        columns, names, categories, threads = self._columns, self._names, self._categories, self._threads
+        columns, names, places = self._columns, self._names, self._places
         columns["begin_us"].fromlist([event.ts for event in events])
         columns["duration_us"].fromlist([event.dur for event in events])
         columns["name"].fromlist([names[event.name] for event in events])
-        columns["category"].fromlist([categories[event.cat] for event in events])
-        columns["thread"].fromlist([threads[event.pid][event.tid] for event in events])
+        columns["place"].fromlist([places[event.cat, event.pid, event.tid] for event in events])
         self._link("external", [each.link_0 for each in arguments])
         self._link("correlation", [each.link_1 for each in arguments])
         self._link("sequence", [each.link_2 for each in arguments], none=-1)
@@ -197,10 +153,15 @@ class Columns:
             self._columns[column].fromlist(fitting)
 
     def _kept(self) -> NDArray[np.bool_]:
-        """Which events have a beginning and no negative time."""
+        """Which events have a beginning and no negative time; the others are counted."""
         begin, duration = (np.frombuffer(self._columns[name]) for name in ("begin_us", "duration_us"))
         undated, negative = np.isnan(begin), (begin < 0) | (duration < 0)
         self._undated, self._negative = int(undated.sum()), int((negative & ~undated).sum())
+        count = np.bincount(np.frombuffer(self._columns["place"], np.intc), minlength=len(self._places))
+        self._unread = Counter()
+        for (category, _, _), events in zip(self._places, count.tolist(), strict=True):
+            if category in UNREAD:
+                self._unread[category] += events
         return ~(undated | negative)
 
     def trace(self, info: dict[str, Any], notes: list[str], *, cut: bool = False) -> Trace:
@@ -213,19 +174,25 @@ class Columns:
         order = order[_sorted(begin, duration)]
         del begin, duration
         columns = {name: self._column(name, order) for name in COLUMNS}
+        place = columns.pop("place")
+        columns["category"] = self._categories()[place]
+        threads = _Positions()
+        columns["thread"] = _narrow(np.array([threads[str(pid), str(tid)] for _, pid, tid in self._places]))[
+            place
+        ]
         again = _again(columns)
         if len(again):
             self._doubled = len(again)
             columns = {name: np.delete(values, again) for name, values in columns.items()}
         names = list(self._names)
-        if OPERATOR in self._categories:
+        if any(category == OPERATOR for category, _, _ in self._places):
             renamed(names, columns["name"], columns["category"])
         distributed = info.get("distributedInfo")
         rank = distributed.get("rank") if isinstance(distributed, dict) else None
         return Trace(
             names=names,
             **{name: values for name, values in columns.items() if name != "detail"},
-            threads=list(self._threads.texts),
+            threads=list(threads),
             detail=columns["detail"] - 1,
             details=self._parsed_details(),
             rank=rank if type(rank) is int else None,
@@ -240,11 +207,12 @@ class Columns:
         values: NDArray[Any] = np.frombuffer(taken, taken.typecode)[order]
         self._columns[name] = array(taken.typecode)
         if taken.typecode in "iq" and len(values):
-            most = max(int(values.max()), -int(values.min()))
-            kind: type[np.signedinteger[Any]]
-            kind = next((each for limit, each in _NARROW.items() if most < limit), np.int64)
-            return values.astype(kind)
+            return _narrow(values)
         return values.astype(np.bool_) if name == "recording" else values
+
+    def _categories(self) -> NDArray[np.uint8]:
+        """Of each place the position of its category."""
+        return np.array([_category(category) for category, _, _ in self._places], np.uint8)
 
     def _parsed_details(self) -> list[dict[str, Any]]:
         """Each distinct set of details."""
@@ -266,11 +234,27 @@ class Columns:
             "link(s) beyond 64 bits dropped": self._unlinked,
             "event(s) skipped: given twice": self._doubled,
             "set(s) of arguments not readable": self._unparsed,
-        } | {
-            f"event(s) of a device that is not read: {name}": count
-            for name, count in self._categories.unread.items()
-        }
+        } | {f"event(s) of a device that is not read: {name}": count for name, count in self._unread.items()}
         return [counted(count, what) for what, count in counts.items() if count]
+
+
+def _category(name: str) -> int:
+    """The position of a category, by the name that a version of torch or a runtime gives it.
+
+    Runtimes of other devices (``xpu_runtime``, ``mtia_runtime``, ...) count as that of CUDA: they launch.
+    """
+    known = SINCE.get(name, name)
+    if known not in CATEGORIES:
+        known = next((f"cuda{end}" for end in ("_runtime", "_driver") if name.endswith(end)), "other")
+    return CATEGORIES.index(known)
+
+
+def _narrow(values: NDArray[Any]) -> Numbers:
+    """Whole numbers, at least one, in as few bytes as they need."""
+    most = max(int(values.max()), -int(values.min()))
+    kind: type[np.signedinteger[Any]]
+    kind = next((each for limit, each in _NARROW.items() if most < limit), np.int64)
+    return values.astype(kind)
 
 
 def _texts(arguments: list[Any]) -> list[bytes]:
