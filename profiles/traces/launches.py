@@ -64,9 +64,13 @@ def launches_of(trace: Trace, host: Host, owner: Ints, op: Flags) -> Launches:
     if not len(kernels):
         return Launches(kernels, kernels, kernels)
     runtime = np.flatnonzero(trace.of("cuda_runtime", "cuda_driver")[host.rows])
-    by = find(trace.correlation[host.rows[runtime]], runtime, trace.correlation[kernels])
     ops = np.flatnonzero(op)
     linked = find(trace.external[host.rows[ops]], ops, trace.external[kernels])
+    if trace.correlation[kernels].any():
+        by = find(trace.correlation[host.rows[runtime]], runtime, trace.correlation[kernels])
+    else:  # as traces of ROCm were: the id that a call has in common with its kernel is no operator's
+        by = find(trace.external[host.rows[runtime]], runtime, trace.external[kernels])
+        linked = np.where(by >= 0, -1, linked)
     owned = np.where(by >= 0, owner[by], -1)
     by, found = by.astype(np.int32), np.where(owned >= 0, owned, linked).astype(np.int32)
     known = (by >= 0) | (found >= 0)

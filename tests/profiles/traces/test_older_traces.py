@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_builder import a_call, a_kernel, a_step, a_trace, an_operator
 
 from advisor.profiles.traces.calls import BACKWARD, LOADER, OPTIMIZER, calls_of
 from advisor.profiles.traces.reading import read_trace
@@ -104,3 +105,20 @@ def test_the_stack_of_an_operator_gives_its_line(tmp_path: Path) -> None:
     assert [str(calls.place(position) or "") for position in range(3)] == [
         "train.py:46", "train.py:46", "",
     ]  # fmt: skip
+
+
+def test_calls_and_kernels_of_rocm_are_joined_by_an_id_that_is_no_operators() -> None:
+    """Public traces of MI300X hold no ``correlation``, and operators count ids of their own."""
+    calls = calls_of(
+        a_trace(
+            a_step(0, 0, 1000),
+            an_operator("aten::mm", 10, 20, external=1537),
+            an_operator("aten::add", 40, 20, external=81),
+            a_call("hipExtModuleLaunchKernel", 15, 3, external=81),
+            a_kernel("Cijk_Ailk_Bljk_BBS", 100, 50, external=81),
+        )
+    )
+    assert calls is not None
+    names = calls.trace.names
+    assert [names[calls.name[at]] for at in calls.launched_by.tolist()] == ["hipExtModuleLaunchKernel"]
+    assert [names[calls.name[at]] for at in calls.kernel_owner.tolist()] == ["aten::mm"]
