@@ -59,6 +59,7 @@ _HOPPER = f"{_CENTRE}/h100, {_HALF}"
 _H200 = f"{_CENTRE}/h200, {_HALF}"
 _PHILISUN = "https://www.philisun.com/technical-analysis"
 _B300 = "https://glennklockwood.com/garden/processors/B300, of NVIDIA's figures of the HGX B300"
+_GB300 = "https://verda.com/blog/gb300-nvl72-architecture, of NVIDIA's figures of the GB300 NVL72"
 _A100 = f"{_CENTRE}/a100"
 _A800 = f"https://hmc-tech.com/gpu/nvidia-a800-vs-nvidia-t40 (rates); memory as of the A100: {_A100}"
 _GA102 = f"{_NVIDIA}/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf, appendices A and C"
@@ -74,6 +75,8 @@ _MAX = "https://docs.tacc.utexas.edu/hpc/stampede3; Intel's specifications of it
 DATA_SHEETS = (
     DataSheet("NVIDIA GB200", r"\bGB200\b", (10, 0), 186, (40, 80, 1250, 2500, 2500, 5000), 8000, 900,
               _BLACKWELL),
+    DataSheet("NVIDIA GB300", r"\bGB300\b", (10, 3), 279, (None, 80, 1250, 2500, 2500, 5000), 8000, 900,
+              _GB300),
     DataSheet("NVIDIA B300", r"\bB300\b", (10, 3), 288, (1.25, 75, 1125, 2250, 2250, 4500), 8000, 900, _B300),
     DataSheet("NVIDIA B200", r"\bB200\b", (10, 0), 180, (37, 75, 1100, 2250, 2250, 4500), 7700, 900,
               _BLACKWELL),

@@ -21,6 +21,7 @@ def a_gpu(name: str, memory_gib: float, capability: tuple[int, int] = (8, 0)) ->
         ("NVIDIA GH200 480GB", 94.5, "NVIDIA GH200 96GB"),
         ("NVIDIA B200", 178.4, "NVIDIA B200"),
         ("NVIDIA GB200", 184.0, "NVIDIA GB200"),
+        ("NVIDIA GB300", 277.5, "NVIDIA GB300"),
         ("NVIDIA A100-SXM4-80GB", 79.3, "NVIDIA A100 80GB SXM"),
         ("NVIDIA A100 80GB PCIe", 79.3, "NVIDIA A100 80GB PCIe"),
         ("NVIDIA A100-SXM4-40GB", 39.6, "NVIDIA A100 40GB"),
