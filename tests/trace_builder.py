@@ -75,7 +75,7 @@ def a_call(name: str, begin: float, duration: float, correlation: int = 0, **fac
 
 def a_kernel(name: str, begin: float, duration: float, correlation: int = 0, **facts: Any) -> Event:
     """Work of the device."""
-    return Event("kernel", name, begin, duration, DEVICE, correlation, **facts)
+    return Event("kernel", name, begin, duration, facts.pop("thread", DEVICE), correlation, **facts)
 
 
 def a_launch(

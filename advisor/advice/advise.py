@@ -96,6 +96,8 @@ def summary(findings: Iterable[Finding], profile: Profile) -> str:
     if profile.window is not None and profile.window.device is not None and profile.window.device.captures:
         return CAPTURING
     share, device, step_ms = _computing(profile), _device_time(profile), clean_step_ms(profile)
+    if device is not None and device.earlier_ms:
+        step_ms, device = (step_ms or 0.0) - device.earlier_ms, device.recorded
     if device is None and _device_unseen(profile):
         return f"{percent(share)} of the host's step computes or launches; no event of a device was recorded"
     if share < COMPUTE_BOUND and device is not None:
@@ -126,7 +128,7 @@ def _computing(profile: Profile) -> float:
     """Share of the step that computes: on the device where one was recorded, else on the host."""
     device = None if profile.window is None else profile.window.device
     if device is not None:
-        return device.busy_share if device.time is None else device.time.share("computing")
+        return device.busy_share if device.time is None else device.time.recorded.share("computing")
     return 0.0 if profile.phases is None else profile.phases.share("forward", "backward", "optimizer")
 
 

@@ -39,12 +39,16 @@ class IdleDevice(Rule):
         if device.captures:
             return self.not_applicable("device timeline", CAPTURING)
         gaps = sorted(device.gaps, key=lambda gap: -gap.ms)
-        title = f"{percent(device.idle_share)} of each step leaves the device idle"
-        if device.idle_share <= THRESHOLD and not (gaps and gaps[0].ms >= LONG_GAP_MS):
+        share = device.idle_share
+        if device.time is not None and device.time.earlier_ms:
+            recorded = device.time.recorded
+            share, gaps = recorded.share("idle"), [gap for gap in gaps if gap.ms <= recorded.idle_ms]
+        title = f"{percent(share)} of each step leaves the device idle"
+        if share <= THRESHOLD and not (gaps and gaps[0].ms >= LONG_GAP_MS):
             return self.passed(title)
         return self.opportunity(
             title,
-            self.timeline(device.idle_share),
+            self.timeline(share),
             advice=BY_CAUSE.get(_cause(device), "") or _advice(gaps),
             location=next((gap.location for gap in gaps if gap.location), None),
             evidence={

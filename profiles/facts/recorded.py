@@ -3,7 +3,7 @@
 Times are milliseconds per step, corrected for the profiler's own cost per event.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from advisor.profiles.facts.observed import Location
 
@@ -121,8 +121,9 @@ class DeviceTime:
     communication ran, or memory was filled; ``exposed_communication_ms`` when nothing but communication and
     copies did, ``exposed_copies_ms`` when nothing but copies did; ``idle_ms`` is the rest of ``total_ms``,
     and ``idle`` divides that by cause: ``launch``, ``input``, ``synchronization``, ``after_last_kernel``,
-    ``starting`` (calls of the runtime that load or open something), ``device`` (what it was to do had been
-    launched), ``other`` (no launch is known).
+    ``starting`` (calls of the runtime that load or open something), ``before_recording`` (what it was to do
+    was the first work of its stream and had been launched: it did what was launched before), ``device`` (the
+    same of later work), ``other`` (no launch is known).
     """
 
     total_ms: float
@@ -136,6 +137,22 @@ class DeviceTime:
         """Share (0 to 1) of ``total_ms`` of a part: ``computing``, ``idle`` or another."""
         spent: float = getattr(self, f"{part}_ms")
         return spent / self.total_ms if self.total_ms > 0 else 0.0
+
+    @property
+    def earlier_ms(self) -> float:
+        """How long it did what was launched before the recording, of which there are no events."""
+        return dict(self.idle).get("before_recording", 0.0)
+
+    @property
+    def recorded(self) -> "DeviceTime":
+        """The same without that time, which is not idle but unknown."""
+        earlier_ms = self.earlier_ms
+        return replace(
+            self,
+            total_ms=self.total_ms - earlier_ms,
+            idle_ms=self.idle_ms - earlier_ms,
+            idle=tuple(each for each in self.idle if each[0] != "before_recording"),
+        )
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,13 @@ and H100 and within 23 us on MI300X (``benchmarks/gpu_traces.py``); four times t
 KERNEL = CATEGORIES.index("kernel")
 LOADING = ("enumerate(DataLoader)#", "advisor_loader")
 
-CAUSES = ("launch", "input", "synchronization", "after_last_kernel", "starting", "device", "other")
+CAUSES = (
+    "launch", "input", "synchronization", "after_last_kernel", "starting", "before_recording", "device",
+    "other",
+)  # fmt: skip
 """What a gap waits for: a launch, data, a host that had itself waited for the device, a host that had still
-to finish the step, a call of the runtime that starts something up, the device itself, to which the work was
-launched already, or nothing that is known."""
+to finish the step, a call of the runtime that starts something up, work that was launched before the
+recording, the device itself, to which the work was launched already, or nothing that is known."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,13 @@ class Timeline:
         loads = loads[calls.thread[loads] == calls.steps.thread]
         return union(calls.begin_us[loads], calls.end_us[loads])
 
+    @cached_property
+    def _first(self) -> Flags:
+        """Which events are the first of their stream."""
+        first = np.zeros(len(self.chosen), np.bool_)
+        first[np.unique(self.calls.trace.thread[self.rows], return_index=True)[1]] = True
+        return first
+
     def wait_before(self, gaps: Union) -> Ints:
         """For each gap the call that returned first in it, if it had begun to wait before it; else -1."""
         ends = self.calls.end_us[self.waits]
@@ -128,7 +138,7 @@ class Timeline:
         than its own beginning: for data if loading takes most of it, for a synchronisation if the host had
         begun to wait for the device before it, else until the host's step is over for what that has still to
         do, and from there for a launch, less what starts something up. After the launch it waits for the
-        device.
+        device, which the first work of a stream finds busy with what is not in the recording.
         """
         calls, length = self.calls, gaps.end - gaps.begin
         following = np.minimum(np.searchsorted(self.begin, gaps.end), len(self.begin) - 1)
@@ -148,7 +158,8 @@ class Timeline:
             "synchronization": np.where(waited, host, 0.0),
             "after_last_kernel": left,
             "starting": begun,
-            "device": np.where(known, length - host, 0.0),
+            "before_recording": np.where(known & self._first[following], length - host, 0.0),
+            "device": np.where(known & ~self._first[following], length - host, 0.0),
             "other": np.where(known, 0.0, length),
         }
 

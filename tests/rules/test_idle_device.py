@@ -52,6 +52,17 @@ def test_a_gap_of_less_than_half_a_second_is_no_finding_of_its_own() -> None:
     assert not IdleDevice().check(a_run_with(idle_share=0.12, gaps=(Gap(499.0, "save"),))).fired
 
 
+def test_a_device_that_still_does_what_was_launched_before_the_recording_is_not_idle() -> None:
+    gaps = (Gap(493.1, "aten::copy_"), Gap(0.24, "aten::embedding"))
+    time = DeviceTime(987.3, 492.8, 0.0, 0.0, 494.5, (("launch", 0.7), ("before_recording", 493.1)))
+    finding = IdleDevice().check(a_run_with(idle_share=0.5, gaps=gaps, time=time))
+    assert finding.state is State.PASSED and finding.title.startswith("0.3 %")
+    later = DeviceTime(693.1, 100.0, 0.0, 0.0, 593.1, (("launch", 100.0), ("before_recording", 493.1)))
+    finding = IdleDevice().check(a_run_with(idle_share=0.86, gaps=gaps, time=later))
+    assert finding.ceiling is not None and round(finding.ceiling.share, 2) == 0.5
+    assert [gap["ms"] for gap in finding.evidence["largest_gaps"]] == [0.24]
+
+
 def test_many_short_gaps_before_launches_blame_no_operator() -> None:
     gaps = (Gap(0.087, "aten::scaled_dot_product_attention"),)
     time = DeviceTime(3.9, 0.3, 0.0, 0.0, 3.6, (("launch", 3.4), ("synchronization", 0.2)))

@@ -11,6 +11,7 @@ WAITING = {
     "synchronization": "idle_after_a_synchronisation",
     "after_last_kernel": "idle_after_the_last_kernel",
     "starting": "idle_while_the_runtime_started",
+    "before_recording": "busy_with_what_was_launched_before",
     "device": "idle_though_launched",
     "other": "idle",
 }

@@ -323,6 +323,13 @@ def test_a_gap_that_lasts_long_after_the_launch_waits_for_the_device() -> None:
     assert found == {"launch": near(0.125), "device": near(0.375)}
 
 
+def test_the_first_work_of_a_stream_waits_for_what_was_launched_before_the_recording() -> None:
+    """As a recording of SGLang begins: a small kernel elsewhere, then 493 ms until the stream is free."""
+    elsewhere = (a_call("hipLaunchKernel", 0, 5, 9), a_kernel("index", 10, 5, 9, thread=("0", "3")))
+    found = _idle(*_steps(1), *elsewhere, *_launches((20, 5_020, 100), (30, 5_620, 100)))
+    assert found == {"launch": near(0.11), "before_recording": near(4.895), "device": near(0.5)}
+
+
 def test_idle_while_the_loader_works_waits_for_data() -> None:
     loading = an_annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 400)
     assert _idle(*_steps(1), *_launches((0, 10, 10), (440, 450, 50)), loading) == {"input": near(0.43)}
