@@ -31,12 +31,18 @@ OTHER_PHASES = "BEiICbneSTpFstfPNODMRcvV("
 ABSENT = msgspec.Raw(b"")
 _FORWARD_THREAD = 0
 NO_DETAILS = b"{}"
-COLUMNS = {
-    "begin_us": "d", "duration_us": "d", "name": "i", "place": "i", "correlation": "q", "external": "q",
-    "sequence": "q", "recording": "B", "detail": "i",
-}  # fmt: skip
+COLUMNS = {"begin_us": "d", "duration_us": "d", "name": "i", "place": "i"}
 """And what holds them while they grow (``array``); they are narrowed in the end. A place is a category on a
 thread of a process."""
+
+OF_ARGUMENTS = {
+    "correlation": ("q", 0), "external": ("q", 0), "sequence": ("q", -1), "recording": ("B", 1),
+    "detail": ("i", 0),
+}  # fmt: skip
+"""Columns of what stands in arguments, with what stands for none; ``row`` says of which events."""
+
+FUNCTION = "python_function"
+"""Nine of ten events of a trace with Python's stack, whose arguments hold nothing that is read."""
 
 UNREAD = ("mtia_ccp_events", "mtia_insight", "hpu_op")
 """Kineto's categories of devices other than those of CUDA, ROCm and SYCL, whose kernels are ``kernel``."""
@@ -96,7 +102,8 @@ class Columns:
         self._names = _Positions()
         self._places = _Positions()
         self._details = _Positions({NO_DETAILS: 0})
-        self._columns: dict[str, array[Any]] = {name: array(code) for name, code in COLUMNS.items()}
+        codes = COLUMNS | {name: code for name, (code, _) in OF_ARGUMENTS.items()} | {"row": "i"}
+        self._columns: dict[str, array[Any]] = {name: array(code) for name, code in codes.items()}
         self._halves = self._undated = self._negative = self._unlinked = self._unparsed = self._doubled = 0
         self._unread: Counter[str] = Counter()
 
@@ -128,8 +135,9 @@ class Columns:
             self._halves += sum(type(event) in _halves for event in decoded)
         if not events:
             return
-        arguments = [event.args or _without for event in events]
-        columns, names, places = self._columns, self._names, self._places
+        columns, names, places, taken = self._columns, self._names, self._places, len(self)
+        arguments = [event.args or _without for event in events if event.cat != FUNCTION]
+        columns["row"].fromlist([row for row, event in enumerate(events, taken) if event.cat != FUNCTION])
         columns["begin_us"].fromlist([event.ts for event in events])
         columns["duration_us"].fromlist([event.dur for event in events])
         columns["name"].fromlist([names[event.name] for event in events])
@@ -173,7 +181,8 @@ class Columns:
         begin, duration = (np.frombuffer(self._columns[name])[order] for name in ("begin_us", "duration_us"))
         order = order[_sorted(begin, duration)]
         del begin, duration
-        columns = {name: self._column(name, order) for name in COLUMNS}
+        columns = {name: self._argument(name)[order] for name in OF_ARGUMENTS}
+        columns |= {name: self._column(name, order) for name in COLUMNS}
         place = columns.pop("place")
         columns["category"] = self._categories()[place]
         threads = _Positions()
@@ -206,9 +215,20 @@ class Columns:
         taken = self._columns[name]
         values: NDArray[Any] = np.frombuffer(taken, taken.typecode)[order]
         self._columns[name] = array(taken.typecode)
-        if taken.typecode in "iq" and len(values):
-            return _narrow(values)
-        return values.astype(np.bool_) if name == "recording" else values
+        return _narrow(values) if taken.typecode == "i" and len(values) else values
+
+    def _argument(self, name: str) -> NDArray[Any]:
+        """A column of what stands in arguments, for all events that were taken."""
+        taken, (_, none) = self._columns[name], OF_ARGUMENTS[name]
+        values: NDArray[Any] = np.frombuffer(taken, taken.typecode)
+        if name == "recording":
+            values = values.astype(np.bool_)
+        elif len(values):
+            values = _narrow(values)
+        self._columns[name] = array(taken.typecode)
+        found = np.full(len(self), none, values.dtype)
+        found[np.frombuffer(self._columns["row"], np.intc)] = values
+        return found
 
     def _categories(self) -> NDArray[np.uint8]:
         """Of each place the position of its category."""
