@@ -176,9 +176,10 @@ class Calls:
             return own, places
         sequence = self.sequence
         made = np.flatnonzero(self.op & self.recording & (own >= 0) & (self.nodes < 0))
-        wanted = np.where(self.nodes >= 0, sequence[self.nodes] + 1, 0)
-        linked = find(sequence[made] + 1, own[made], wanted)
-        return np.where(linked >= 0, linked, own), places
+        backward = np.flatnonzero(self.nodes >= 0)
+        linked = find(sequence[made] + 1, own[made], sequence[self.nodes[backward]] + 1)
+        own[backward] = np.where(linked >= 0, linked, own[backward])
+        return own, places
 
     @cached_property
     def waiting(self) -> Ints:
