@@ -3,6 +3,8 @@
 from advisor.profiles.facts.profile import Profile
 
 OTHER_CPUS = 0.15  # of one CPU, used by processes that are not of this run
+TICK_S = 0.01  # of the kernel's CPU times
+TICKS = 3  # of error in the difference of two sums of such times
 THROTTLED = 0.05  # share of the window's periods in which the cgroup's quota was hit
 CLOCK = 0.75  # of the nominal device clock (nvbench #231)
 HOT_C = 85.0  # TraceML

@@ -78,7 +78,7 @@ class Observed(Message, frozen=True):
         phases_ns: Parts of the clean steps together; of all where none is clean.
         all_flagged: No step is clean.
         seconds: All of it.
-        other_cpus: CPUs that other processes kept busy, on average.
+        other_cpus: CPUs that other processes kept busy, on average; ``None`` where it was too short to tell.
         throttled: Periods of the cgroup's quota, and those that held it up: before and after.
         company: CPUs of the training thread, of other Python threads and of child processes, by name.
     """
@@ -90,7 +90,7 @@ class Observed(Message, frozen=True):
     phases_ns: dict[str, int]
     all_flagged: bool
     seconds: float
-    other_cpus: float
+    other_cpus: float | None
     throttled: tuple[tuple[int, int], tuple[int, int]]
     company: dict[str, tuple[tuple[str, float], ...]] = msgspec.field(default_factory=dict)
 

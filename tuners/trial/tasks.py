@@ -3,11 +3,13 @@
 A task sees every closed step and says when it is done; the program runs on until then.
 """
 
+import os
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
+from advisor.profiles.derived.disturbance import OTHER_CPUS, TICK_S, TICKS
 from advisor.profiles.facts.machine import cgroup_throttling
 from advisor.profiles.hooks.model.discovery import dynamo_at_work
 from advisor.profiles.hooks.recorder import Recorder, can_mark
@@ -95,10 +97,22 @@ class Observation:
             phases_ns=dict(phases),
             all_flagged=not clean,
             seconds=seconds,
-            other_cpus=max(0.0, everyone - own) / max(seconds, 1e-9),
+            other_cpus=other_cpus(everyone - own, seconds),
             throttled=(self._throttled, cgroup_throttling()),
             company=company(self._company, cpu_seconds(), seconds),
         )
+
+
+def other_cpus(busy_s: float, seconds: float) -> float | None:
+    """CPUs that other processes kept busy; ``None`` of a window in which the kernel's ticks tell no load.
+
+    Args:
+        busy_s: CPU seconds of the whole machine, less those of this run: sums of ticks.
+        seconds: In which they were counted.
+    """
+    if seconds < TICKS * TICK_S / OTHER_CPUS:
+        return None
+    return min(max(0.0, busy_s) / seconds, float(os.cpu_count() or 1))
 
 
 class Inspection:

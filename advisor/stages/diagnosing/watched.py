@@ -61,7 +61,8 @@ def joined_observations(messages: Sequence[Observed]) -> Observed:
         if all_flagged or not message.all_flagged:
             phases.update(message.phases_ns)
     seconds = sum(message.seconds for message in messages)
-    busy = sum(message.other_cpus * message.seconds for message in messages)
+    told = [(each.other_cpus, each.seconds) for each in messages if each.other_cpus is not None]
+    told_s = sum(spent for _, spent in told)
     return Observed(
         wall_ns=tuple(wall_ns),
         cpu_ns=sum(message.cpu_ns for message in messages),
@@ -70,7 +71,7 @@ def joined_observations(messages: Sequence[Observed]) -> Observed:
         phases_ns=dict(phases),
         all_flagged=all_flagged,
         seconds=seconds,
-        other_cpus=busy / max(seconds, 1e-9),
+        other_cpus=sum(cpus * spent for cpus, spent in told) / told_s if told else None,
         throttled=(messages[0].throttled[0], messages[-1].throttled[1]),
         company=max(messages, key=lambda message: message.seconds).company,
     )
