@@ -96,6 +96,23 @@ def test_what_the_best_grew_from_is_confirmed_where_no_time_is_left_for_the_best
     assert "could not be confirmed" in found.reason and run.result.budget.seconds <= 1.2 * budget_s
 
 
+@pytest.mark.parametrize("noise", [0.1, 0.2])
+@pytest.mark.parametrize(
+    ("startup_s", "budget_s"), [(8.0, 150.0), (8.0, 180.0), (15.0, 210.0), (15.0, 250.0)]
+)
+def test_half_a_reduction_takes_out_no_clear_gain(
+    startup_s: float, budget_s: float, noise: float, tmp_path: Path
+) -> None:
+    workers = [Effect(where(num_workers=2), step=0.7), Effect(where(num_workers=4), step=0.5)]
+    program = Program(
+        [Effect(where(placebo="on"), step=0.5), *workers],
+        startup_s=startup_s, step_s=0.6, noise=noise, between=0.02,
+    )  # fmt: skip
+    knobs: Knobs = {"placebo": None, "num_workers": [0, 2, 4]}
+    found = replayed(program, tmp_path, knobs=dict(knobs), budget_s=budget_s).result.recommendation
+    assert found.verdict == "change" and "placebo" in {change.knob for change in found.changes}
+
+
 @pytest.mark.parametrize(
     ("wrong", "knobs"),
     [

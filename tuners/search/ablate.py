@@ -63,7 +63,8 @@ def removals(
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
-    leaves unmeasured. ``worth`` is the log ratio of what a sample is worth under a configuration.
+    leaves unmeasured; what it leaves half measured is kept if it was clearly ``seen`` to gain and so far
+    costs to take out. ``worth`` is the log ratio of what a sample is worth under a configuration.
     ``running`` can be switched to the winner; it is ended only where other processes are needed.
     """
     config, base = winner, space.present
@@ -91,7 +92,8 @@ def removals(
             except TrialFailed:
                 continue
             estimate = faster.shifted(worth(config) - worth(reduced))
-            needed = estimate.estimate > detectable and estimate.low > 0
+            clear = estimate.low > 0 or (bench.cut_off and name in seen and seen[name].low > 0)
+            needed = estimate.estimate > detectable and clear
             if not needed:
                 config = reduced
             measured.append(Removal(name, estimate, needed))
@@ -120,7 +122,13 @@ def contribution(
 
 
 class _Bench:
-    """Compares winners with and without one change, in one process for as long as changes are live."""
+    """Compares winners with and without one change, in one process for as long as changes are live.
+
+    Attributes:
+        cut_off: The last contribution was not clear when the time was over, before its last look.
+    """
+
+    cut_off = False
 
     def __init__(
         self,
@@ -171,7 +179,8 @@ class _Bench:
         how = self._how(reduced, winner)
         instances: list[list[float]] = [[]]
         live = LIVE_LOOKS if self._arena.quad_s <= LONGER_S else LONG_LIVE_LOOKS
-        for stop in {LIVE: live, SWITCHED: SWITCHED_LOOKS}.get(how, APART_LOOKS):
+        looks, self.cut_off = {LIVE: live, SWITCHED: SWITCHED_LOOKS}.get(how, APART_LOOKS), False
+        for stop in looks:
             if how == LIVE:
                 instances[0] += self._live(reduced, winner, stop - len(instances[0]))
             elif how == SWITCHED:
@@ -183,7 +192,10 @@ class _Bench:
                 ]
             estimate = moderated(instances, self._level, how)
             hopeless = estimate.high < detectable or (len(instances) > 1 and estimate.estimate < detectable)
-            if estimate.low > 0 or hopeless or not self.affords(reduced, winner):
+            if estimate.low > 0 or hopeless:
+                break
+            if stop != looks[-1] and not self.affords(reduced, winner):
+                self.cut_off = True
                 break
         return estimate
 

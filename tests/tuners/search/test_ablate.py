@@ -29,7 +29,11 @@ def a_space(present: Configuration) -> Space:
 
 
 def removed(
-    patch: pytest.MonkeyPatch, half_width: float = 0.01, how: str = LIVE, **options: Any
+    patch: pytest.MonkeyPatch,
+    half_width: float = 0.01,
+    how: str = LIVE,
+    cut_off: bool = False,
+    **options: Any,
 ) -> tuple[Configuration, list[ablate.Removal]]:
     """As if each change made the program faster by what ``FASTER`` says."""
 
@@ -41,6 +45,7 @@ def removed(
         return Estimate(ratio, ratio - half_width, ratio + half_width, 0.99, 4, 1)
 
     patch.setattr(ablate._Bench, "contribution", contribution)
+    patch.setattr(ablate._Bench, "cut_off", cut_off)
     arena = cast(
         Arena,
         SimpleNamespace(
@@ -86,6 +91,17 @@ def test_the_strongest_is_left_to_the_pairs_where_nothing_can_be_told(
     config, removals = removed(monkeypatch, half_width=5.0, seen=seen)
     assert config == {**BASE, "amp": "bf16"}
     assert [each.knob for each in removals] == ["gc_freeze", "batch_size"]
+
+
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_what_is_half_measured_when_time_is_over_is_kept_if_it_was_clearly_seen_to_gain(
+    cut_off: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clear, unclear = Estimate(0.6, 0.4, 0.8, 0.9, 1, 1), Estimate(0.3, -0.1, 0.7, 0.9, 1, 1)
+    seen = {"batch_size": clear, "amp": unclear, "gc_freeze": clear}
+    config, removals = removed(monkeypatch, half_width=1.5, cut_off=cut_off, seen=seen)
+    assert {each.knob for each in removals if each.needed} == ({"batch_size"} if cut_off else set())
+    assert (config["batch_size"] == 256) is cut_off and config["amp"] == "off"
 
 
 def test_what_few_pairs_of_processes_would_not_tell_is_taken_out_unmeasured(
