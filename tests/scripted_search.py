@@ -29,6 +29,7 @@ class ScriptedArena:
     speed: Any
     knobs: Any = field(default_factory=lambda: KNOBS)
     sigma: float = 0.01
+    threads: int = 1
     step_s: float = 0.01
     quad_s: float = 0.1
     at_once: bool = True

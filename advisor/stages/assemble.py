@@ -99,7 +99,10 @@ def result(
     if finished:
         untried += _not_reached(space, trials, {entry.knob for entry in untried}, stopped_by)
     option = "knobs=" if request.kind == "objects" else "--knob"
-    judged = with_outcomes(findings, recommendation, trials, untried, space.present, settings.knobs, option)
+    judged = with_outcomes(
+        findings, recommendation, trials, untried, space.present, settings.knobs, option,
+        collapsed=baseline.thread_collapse,
+    )  # fmt: skip
     return ResultData(
         **header_of_run(
             settings.command,

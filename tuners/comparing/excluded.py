@@ -7,13 +7,11 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
-from advisor.profiles.derived.disturbance import COLLAPSED, OTHER_CPUS
+from advisor.profiles.derived.disturbance import COLLAPSED, OTHER_CPUS, TICK_S, TICKS
 from advisor.tuners.knob import Config
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot
 
-TICK_S = 0.01  # of the kernel's CPU times
-TICKS = 3  # of error in the difference of two sums of such times
 THROTTLED = 0.05  # of the time that a slot took
 BUSY = 0.8  # of its threads, by CPU time over wall time: less voids a comparison of numbers of threads
 BESIDE_ONE = "interference: other processes ran beside one side of the comparison alone"
@@ -42,12 +40,21 @@ def more_disturbed(first: Sequence[Slot], second: Sequence[Slot]) -> int:
     return int(worse[1] > worse[0])
 
 
-def marks(first: Sequence[Slot], second: Sequence[Slot]) -> list[str]:
-    """What is said of a trial that stayed disturbed though it was repeated, the cause first."""
-    reason = disturbance(first, second, threads=1)
-    if reason is None and not _held_down(second):
-        return []
-    return [BESIDE_ONE if reason == "other_load" else HELD_DOWN]
+def marks(first: Sequence[Slot], second: Sequence[Slot], threads: int = 1) -> list[str]:
+    """What is said of a trial that stayed disturbed though it was repeated, the cause first.
+
+    Args:
+        first: Slots of the incumbent.
+        second: Slots of the candidate.
+        threads: Of torch, in the program as it is.
+    """
+    reason, room = disturbance(first, second, threads=1), len(os.sched_getaffinity(0))
+    if reason is not None or _held_down(second):
+        return [BESIDE_ONE if reason == "other_load" else HELD_DOWN]
+    collapse = next(
+        filter(None, (_collapse(slots, threads, room, COLLAPSED) for slots in (first, second))), None
+    )
+    return [] if collapse is None else [collapse]
 
 
 def refuse_collapse(
@@ -76,15 +83,9 @@ def refuse_collapse(
     ranks = [int(config.get("ranks", 1)) for config in configs]
     for each, of, slots in zip(numbers, ranks, arms, strict=True):
         threads = each if of == 1 else of * max(1, room // of)  # CPU time is that of all ranks, which share
-        if each < 2:
-            continue
-        least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))
-        busy, other = sum(slot.cpu_s for slot in slots) / _seconds(slots), _other_cpus(slots)
-        if other > least and threads + other > room and busy < BUSY * threads:
-            message = (
-                f"thread_collapse: {threads} threads had {busy:.1f} CPUs beside {other:.1f} of other load"
-            )
-            raise TrialFailed(Failure("interference", message))
+        collapse = _collapse(slots, threads, room, BUSY) if each > 1 else None
+        if collapse is not None:
+            raise TrialFailed(Failure("interference", collapse))
 
 
 def set_apart(slots: Sequence[Slot]) -> Counter[str]:
@@ -93,6 +94,15 @@ def set_apart(slots: Sequence[Slot]) -> Counter[str]:
     for slot in slots:
         counts.update({name: count for name, count in slot.flags if name in SET_APART})
     return counts
+
+
+def _collapse(slots: Sequence[Slot], threads: int, room: int, share: float) -> str | None:
+    """Says that several threads had little CPU time beside other load without room for it, if that is so."""
+    least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))
+    busy, other = sum(slot.cpu_s for slot in slots) / _seconds(slots), _other_cpus(slots)
+    if threads < 2 or other <= least or threads + other <= room or busy >= share * threads:
+        return None
+    return f"thread_collapse: {threads} threads had {busy:.1f} CPUs beside {other:.1f} of other load"
 
 
 def _other_cpus(slots: Sequence[Slot]) -> float:

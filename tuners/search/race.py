@@ -154,7 +154,7 @@ class Race:
                     reuse=True,
                 )
             instances.append(duel.log_ratios)
-            _mark(record, duel.first, duel.second)
+            _mark(record, duel.first, duel.second, self._threads(incumbent, config))
             record.slots += duel.second
             record.outcome, record.startup_s = duel.second_outcome, duel.startup_s
             record.applied = list(duel.second_message.applied)
@@ -197,7 +197,7 @@ class Race:
                 incumbent, config, quads - len(ratios), deadline
             )
             ratios += more
-            _mark(record, first, slots)
+            _mark(record, first, slots, self._threads(incumbent, config))
             refuse_collapse((incumbent, config), (first, slots))
             record.slots += slots
             record.applied = list(messages[1].applied)
@@ -270,6 +270,12 @@ class Race:
             if config.get(name) != incumbent.get(name) or name not in of_incumbent
         }  # fmt: skip
 
+    def _threads(self, *configs: Configuration) -> int:
+        """Of torch on either side at least; 1 of ranks, which share the CPUs."""
+        if any(int(config.get("ranks", 1)) > 1 for config in configs):
+            return 1
+        return min(int(config.get("num_threads", self.arena.threads)) for config in configs)
+
     def _settled(self, config: Configuration) -> dict[str, Value]:
         """As of ``Arena``; knobs that it does not name are as in the baseline."""
         return self.arena.settled({**self.base, **config})
@@ -298,9 +304,9 @@ def of_looks(log_ratios: Sequence[Sequence[float]]) -> Estimate:
     return between(log_ratios, SCREEN_LEVEL)
 
 
-def _mark(record: TrialRecord, first: list[Slot], second: list[Slot]) -> None:
+def _mark(record: TrialRecord, first: list[Slot], second: list[Slot], threads: int = 1) -> None:
     """Note what disturbed the trial though it was repeated."""
-    record.marks += [mark for mark in marks(first, second) if mark not in record.marks]
+    record.marks += [mark for mark in marks(first, second, threads) if mark not in record.marks]
 
 
 def check_outcome(record: TrialRecord, limit_bytes: int | None = None) -> None:

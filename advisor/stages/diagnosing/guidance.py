@@ -8,6 +8,7 @@ from advisor.result import attribution, wording
 from advisor.result.document import Recommendation, Trial, Untried
 from advisor.tuners.strategies import STRATEGIES
 
+DISTURBING = ("interference", "throttled", "thread_collapse")  # marks of trials begin with them
 WORTH = 1.0  # a ratio: nothing gained, nothing lost
 
 
@@ -36,12 +37,14 @@ def with_outcomes(
     baseline: Mapping[str, int | str],
     asked: Collection[str] = (),
     option: str = "--knob",
+    collapsed: bool = False,
 ) -> list[Finding]:
     """What came of trying each finding's advice.
 
     ``confirmed``: a knob that it names is part of the confirmed recommendation. ``harmful``: every value
     tried was slower. ``no_effect``: none was clearly faster; it then matters little. ``not_tested`` with the
-    reason otherwise; what was faster in the search alone, and never confirmed, is not counted as tested.
+    reason otherwise; what was faster in the search alone, and never confirmed, is not counted as tested,
+    nor is what was slower while something from outside disturbed it.
     The reason says by which change it was tested, and where that is not the one of the advice.
 
     Args:
@@ -52,11 +55,13 @@ def with_outcomes(
         baseline: The baseline's settings.
         asked: Knobs that the user named, if any were; no others were tried.
         option: How they were named.
+        collapsed: Threads collapsed under other load while the unchanged program was measured.
     """
+    collapsed = collapsed or any(each.fired and each.rule == "thread_collapse" for each in findings)
     return [
         _with_outcome(
             finding, recommendation, trials, not_tried, baseline,
-            attribution.left_out(finding.advice, finding.knobs, asked, option),
+            attribution.left_out(finding.advice, finding.knobs, asked, option), collapsed,
         ) if finding.fired else finding
         for finding in findings
     ]  # fmt: skip
@@ -69,6 +74,7 @@ def _with_outcome(
     not_tried: Sequence[Untried],
     baseline: Mapping[str, int | str],
     left_out: str,
+    collapsed: bool,
 ) -> Finding:
     found = attribution.confirmed_by(finding.advice, finding.knobs, recommendation, trials, baseline)
     if found is not None:
@@ -86,11 +92,21 @@ def _with_outcome(
     beside = attribution.beside_advice(finding.advice, finding.knobs, tested, trials, baseline)
     why = f"{', '.join(wording.differences(trial.config, baseline))}: {wording.short_ratio(best)}"
     tested_as = dataclasses.replace(finding, measured=(best.estimate, best.low, best.high), why=why + beside)
+    if best.high < WORTH and (disturbed := _disturbed([trial for _, trial in ratios], collapsed)):
+        return dataclasses.replace(finding, why=f"{why} while {disturbed}: it could not be told{beside}")
     if best.high < WORTH:
         return dataclasses.replace(tested_as, outcome=Outcome.HARMFUL)
     if best.low <= WORTH or best.estimate < WORTH + 0.01:
         return dataclasses.replace(tested_as, outcome=Outcome.NO_EFFECT, severity=Severity.LOW)
     return dataclasses.replace(finding, why=f"{why} in the search alone, not confirmed{beside}")
+
+
+def _disturbed(tried: Sequence[Trial], collapsed: bool) -> str:
+    """What from outside may have made a trial slow; empty where nothing is known to."""
+    if collapsed:
+        return "threads collapsed under other load"
+    marks = (mark for trial in tried for mark in trial.marks)
+    return next((mark.partition(": ")[2] or mark for mark in marks if mark.startswith(DISTURBING)), "")
 
 
 def _failed(tried: Sequence[Trial], baseline: Mapping[str, int | str]) -> str:

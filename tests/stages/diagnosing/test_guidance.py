@@ -8,6 +8,7 @@ from result_builder import NOW, a_ratio, a_recommendation, a_trial, an_adopted
 from advisor.advice.finding import Ceiling, Finding, Kind, Outcome, Severity, State
 from advisor.result.document import Recommendation, Trial, Untried
 from advisor.stages.diagnosing.guidance import priorities, with_outcomes
+from advisor.tuners.comparing.excluded import BESIDE_ONE, HELD_DOWN
 
 KEEP = a_recommendation(verdict="keep", config=dict(NOW), changes=[], speedup=a_ratio(1.0, 0.98, 1.02))
 
@@ -80,6 +81,42 @@ def test_values_that_were_all_slower_make_the_advice_harmful() -> None:
 def test_a_trial_dropped_early_because_it_was_slower_counts() -> None:
     slow = a_trial(1, a_ratio(0.7, 0.6, 0.8), config=NOW | {"amp": "fp16"}, state="pruned")
     assert judged(a_finding("amp"), slow).outcome is Outcome.HARMFUL
+
+
+SLOWER = a_ratio(0.6, 0.4, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("mark", "why"),
+    [
+        (BESIDE_ONE, "other processes ran beside one side of the comparison alone"),
+        (HELD_DOWN, "the machine was held to lower speed"),
+        ("thread_collapse: 2 threads had 0.9 CPUs beside 1.4 of other load",
+         "2 threads had 0.9 CPUs beside 1.4 of other load"),
+    ],
+    ids=["load", "throttled", "collapse"],
+)  # fmt: skip
+def test_what_was_slower_in_disturbed_looks_could_not_be_told(mark: str, why: str) -> None:
+    disturbed = a_trial(1, SLOWER, config=NOW | {"amp": "bf16"}, marks=[mark])
+    finding = judged(a_finding("amp"), disturbed, tried(a_ratio(0.5, 0.4, 0.6), amp="fp16"))
+    assert (finding.outcome, finding.measured) == (Outcome.NOT_TESTED, None)
+    assert finding.why == f"amp=bf16: 0.6x (0.4 to 0.9) while {why}: it could not be told"
+
+
+def test_while_threads_collapse_nothing_is_called_harmful() -> None:
+    collapse = Finding("thread_collapse", Kind.RISK, state=State.DIAGNOSTIC)
+    slower, finding = tried(SLOWER, amp="bf16"), a_finding("amp")
+    of_findings = with_outcomes([finding, collapse], KEEP, [slower], (), NOW)[0]
+    of_baseline = with_outcomes([finding], KEEP, [slower], (), NOW, collapsed=True)[0]
+    assert of_findings == of_baseline and of_baseline.outcome is Outcome.NOT_TESTED
+    assert "while threads collapsed under other load: it could not be told" in of_baseline.why
+
+
+def test_a_look_that_was_taken_again_undisturbed_counts() -> None:
+    again = a_trial(
+        1, SLOWER, config=NOW | {"amp": "bf16"}, marks=["measured once more: interference, other load"]
+    )
+    assert judged(a_finding("amp"), again).outcome is Outcome.HARMFUL
 
 
 def test_no_clear_difference_is_no_effect_and_matters_little() -> None:

@@ -1,5 +1,6 @@
 """What stays disturbed although it was repeated is kept, and says so."""
 
+import os
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -83,6 +84,15 @@ def test_a_trial_that_stays_disturbed_is_kept_and_marked(
     _mark(record, first, second)
     _mark(record, first, second)
     assert record.marks == told
+
+
+def test_threads_that_collapse_on_both_sides_are_told() -> None:
+    room = len(os.sched_getaffinity(0))
+    collapsed = [Slot((0.1,) * 5, cpu_s=0.4 * room, other_cpu_s=0.3 * room)]
+    alone = [Slot((0.1,) * 5, cpu_s=0.4 * room)]
+    (mark,) = marks(collapsed, collapsed, threads=2 * room)
+    assert mark.startswith(f"thread_collapse: {2 * room} threads had")
+    assert marks(alone, alone, threads=2 * room) == marks(collapsed, collapsed, threads=1) == []
 
 
 @pytest.mark.parametrize(
