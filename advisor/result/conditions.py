@@ -5,6 +5,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from advisor.base.redaction import pasted
 from advisor.result import attribution, benches, wording
 from advisor.result.document import IN_PYTHON, Document, Ratio, ResultData
 from advisor.result.wording import shown
@@ -47,7 +48,7 @@ def reproduce(result: Document) -> str:
     """The command that made this result, as a shell takes it; for a call in Python, that call."""
     if result.command[1:] == [IN_PYTHON]:
         return f"advisor.{result.command[0]}(...)  # the same arguments"
-    return shlex.join(["advisor", *(shown(part) for part in result.command)])
+    return shlex.join(["advisor", *(shown(pasted(part)) for part in result.command)])
 
 
 def quads(value: Ratio) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 from advisor.base.errors import EnvironmentProblem, UsageError, clean
 from advisor.base.installation import install_extra
+from advisor.base.redaction import POSTGRES_KEYS
 
 DEFAULT_FOLDER = ".advisor"
 DEFAULT_STORAGE = f"sqlite:///{DEFAULT_FOLDER}/studies.db"
@@ -28,12 +29,6 @@ VISIBLE_PASSWORD = (
 )
 
 # What libpq may be told about the way to the server. A key that is not here may load code or files.
-POSTGRES_KEYS = (
-    "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "keepalives",
-    "keepalives_count", "keepalives_idle", "keepalives_interval", "passfile", "port", "sslcert", "sslcrl",
-    "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "tcp_user_timeout",
-)  # fmt: skip
-
 # Types of /proc/mounts whose files several hosts may write; WAL needs memory shared by all writers.
 NETWORK_FILE_SYSTEMS = frozenset((
     "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs",

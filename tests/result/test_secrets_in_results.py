@@ -19,6 +19,7 @@ from advisor.patching.applying import Patch
 from advisor.profiles.facts.machine import read_machine
 from advisor.result.apply import Setting
 from advisor.result.comparability import other_request
+from advisor.result.conditions import reproduce
 from advisor.result.header import Target
 from advisor.runs.verify import refuse_promise
 
@@ -45,6 +46,12 @@ for _ in range(100_000):
         (["--api-key", "abc"], ["--api-key", HIDDEN]),
         (["--wandb_token=abc", "x"], [f"--wandb_token={HIDDEN}", "x"]),
         (["s3://user:pw@host/data?signature=1"], [f"s3://{HIDDEN}@host/data?{HIDDEN}"]),
+        (
+            ["postgresql://me:p/w@h:5/studies?host=/run/db&x=secret"],
+            [f"postgresql://me:{HIDDEN}@h:5/studies?host=/run/db&{HIDDEN}"],
+        ),
+        (["postgresql://postgres:@/studies?host=/run/db"], ["postgresql://postgres@/studies?host=/run/db"]),
+        (["--storage=postgresql://h/studies"], ["--storage=postgresql://h/studies"]),
         (["--password", "--lr", "0.1"], ["--password", "--lr", "0.1"]),
         (["--max-tokens", "512", "--tokenizer", "gpt2"], ["--max-tokens", "512", "--tokenizer", "gpt2"]),
         (["--data", "/home/someone/data"], ["--data", "/home/someone/data"]),
@@ -53,6 +60,12 @@ for _ in range(100_000):
 def test_what_names_a_secret_loses_its_value_and_nothing_else_does(words: list[str], kept: list[str]) -> None:
     assert without_secrets(words) == kept
     assert without_secrets(kept) == kept
+
+
+def test_a_command_is_shown_so_that_it_reaches_the_same_database() -> None:
+    words = ["tune", "train.py", "--storage", "postgresql://me:pw@/studies?host=/run/db&sslmode=require"]
+    said = reproduce(a_result(command=without_secrets(words)))
+    assert said == ("advisor tune train.py --storage 'postgresql://me@/studies?host=/run/db&sslmode=require'")
 
 
 def test_a_result_without_its_secret_is_still_one_of_the_same_request() -> None:
