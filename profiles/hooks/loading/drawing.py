@@ -1,8 +1,8 @@
 """What drawing the numbers of a batch's items costs in the main process: workers cannot take it over."""
 
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 from advisor.profiles.facts.observed import HotSpot, Location
@@ -38,18 +38,34 @@ class FirstDraws:
         if spent_ns is not None:
             self._note(spent_ns)
         elif type(iterator) is _SingleProcessDataLoaderIter:
-            iterator._sampler_iter = self._timed(iterator._sampler_iter)
-
-    def _timed(self, indices: Iterator[Any]) -> Iterator[Any]:
-        began = time.perf_counter_ns()
-        first = list(islice(indices, 1))
-        self._note(time.perf_counter_ns() - began)
-        yield from first
-        yield from indices
+            iterator._sampler_iter = _FirstTimed(iterator, self._note)
 
     def _note(self, spent_ns: int) -> None:
         if len(self.spent_ns) < MOST_EPOCHS:
             self.spent_ns.append(spent_ns)
+
+
+class _FirstTimed:
+    """Indices of an epoch, of which drawing the first is timed: what follows comes straight from the sampler."""
+
+    def __init__(self, iterator: Any, note: Callable[[int], None]) -> None:
+        self._owner = weakref.ref(iterator)
+        self._indices: Iterator[Any] = iterator._sampler_iter
+        self._note = note
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        owner = self._owner()
+        if owner is None or owner._sampler_iter is not self:  # somebody else reads the rest
+            return next(self._indices)
+        began = time.perf_counter_ns()
+        try:
+            return next(self._indices)
+        finally:
+            self._note(time.perf_counter_ns() - began)
+            owner._sampler_iter = self._indices
 
 
 def sampler_of(loader: Any) -> tuple[str, Location | None]:

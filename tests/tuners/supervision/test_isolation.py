@@ -15,6 +15,7 @@ from supervised import SUPERVISE
 
 from advisor.tuners.supervision import child_start, isolation
 from advisor.tuners.supervision.isolation import Coverage
+from advisor.tuners.supervision.mounts import LOOKED
 
 COVERAGE = isolation.probe(Path.cwd())
 REFUSAL = COVERAGE if isinstance(COVERAGE, str) else None
@@ -357,7 +358,10 @@ def test_what_has_another_group_is_left_out_where_only_root_can_copy_it(
     place: Path, user: int | None
 ) -> None:
     os.chown(place / "work" / "old", user or 0, 54322)
-    assert isolated(place, user, "print(coverage.covers(place / 'work'))") == str(user is None)
+    with tempfile.TemporaryDirectory() as crowded:  # what lies beside it is not looked at before it
+        for number in range(LOOKED + 1):
+            Path(crowded, str(number)).touch()
+        assert isolated(place, user, "print(coverage.covers(place / 'work'))") == str(user is None)
 
 
 @as_root
