@@ -36,6 +36,12 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")  # a machine that does something else as well is slow, which is no fault
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait for real processes come first: what is left at the end is short, and shared."""
+    waiting = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in waiting)
+
+
 def pytest_collection_finish() -> None:
     """What tests import from folders of their own leaves nothing there."""
     sys.dont_write_bytecode = WRITES_NO_BYTECODE

@@ -19,6 +19,8 @@ from advisor.report.profile_result import ProfileResult
 from advisor.runs import in_process
 from advisor.runs.in_process import LoopProfile
 
+pytestmark = pytest.mark.slow
+
 
 def profiled(program: Program, trained: int = 23, **options: int) -> ProfileResult:
     with advisor.profile(**options) as p:

@@ -14,7 +14,7 @@ from advisor.runs.profile import NO_STEP, profile
 from advisor.runs.tune import tune
 from advisor.tuners.comparing.percentiles import least_requests
 
-pytestmark = pytest.mark.usefixtures("own_folder", "no_process_remains", "warm_trials")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_folder", "no_process_remains", "warm_trials")]
 
 WORKLOAD = """
     import torch, advisor

@@ -206,7 +206,7 @@ def kept_trials(folder: Path) -> int:
 def test_a_launcher_s_program_is_interrupted_and_what_was_measured_is_kept(
     warm: Warm, tmp_path: Path
 ) -> None:
-    (tmp_path / "train.py").write_text(SLOW.replace("time.sleep(0.002)", "time.sleep(0.0005)"))
+    (tmp_path / "train.py").write_text(IN_EPOCHS)
     command = (
         "--exec",
         "--knob",

@@ -23,6 +23,7 @@ from advisor.base.errors import EnvironmentProblem
 from advisor.stages.device_lock import FOLDER_VARIABLE, SHARED, Held, holding, lock_folder, measured_names
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
     pytest.mark.usefixtures("no_process_remains"),
 ]

@@ -21,6 +21,8 @@ from advisor.storage.database import LIMIT_VARIABLE, lock_path
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store
 
+pytestmark = pytest.mark.slow
+
 URL = "sqlite:///x.db"
 ADVISOR = [sys.executable, "-m", "advisor"]
 NAMESPACES = (

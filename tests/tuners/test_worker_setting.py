@@ -14,6 +14,8 @@ from advisor.profiles.events import Run
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.worker_knob import NEEDS_WORKERS, NO_LOADER, WorkerSetting
 
+pytestmark = pytest.mark.slow
+
 CHANGED: dict[str, int | str] = {
     "prefetch_factor": 4, "persistent_workers": "on", "in_order": "off",
     "multiprocessing_context": "forkserver", "sharing_strategy": "file_system",

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from warm import Warm
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 SCRIPTS = HERE.parents[1] / "scripts"
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py"))

@@ -30,7 +30,7 @@ print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, flush=True
 """
 WAIT_S = 60.0
 
-pytestmark = pytest.mark.usefixtures("no_process_remains")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_remains")]
 
 
 def relayed(program: str, log: Path, end_s: float = WAIT_S) -> tuple[PipeLine, RelayedLine]:

@@ -19,7 +19,7 @@ from advisor.tuners.supervision.limits import Limits
 from advisor.tuners.trial.messages import SlotMeasured, TrialOutcome
 from advisor.tuners.trial.spec import Target, TrialSpec
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")]
 
 ALONE: dict[str, int | str] = {"strategy": "single", "ranks": 1}
 TWO: dict[str, int | str] = {"strategy": "ddp", "ranks": 2}

@@ -19,6 +19,7 @@ from advisor.tuners.supervision.process_tree import children, is_subreaper, livi
 from advisor.tuners.trial.spec import Target
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
     pytest.mark.usefixtures("no_process_remains", "one_thread"),
 ]

@@ -20,6 +20,7 @@ from advisor.tuners.trial.messages import TellFacts
 from advisor.tuners.trial.spec import Target
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
     pytest.mark.usefixtures("no_process_remains", "one_thread"),
 ]

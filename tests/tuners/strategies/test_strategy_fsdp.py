@@ -28,6 +28,8 @@ from advisor.tuners.strategies.fsdp import Fsdp
 from advisor.tuners.trial.loop import train
 from advisor.workloads.workload import Workload
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS = sum(parameter.numel() for parameter in a_model().parameters())
 AROUND = PARAMETERS - 2 * sum(parameter.numel() for parameter in Block().parameters())
 

@@ -29,6 +29,8 @@ from advisor.tuners.place import HERE
 from advisor.tuners.strategies.parameter_server import ParameterServer
 from advisor.workloads.workload import Workload
 
+pytestmark = pytest.mark.slow
+
 STRATEGY = "parameter_server"
 PARAMETERS = sum(parameter.numel() for parameter in a_model().parameters())
 DIE_AT = 20  # steps

@@ -18,6 +18,8 @@ from advisor.tuners.knob import Refused
 from advisor.tuners.strategies.pipeline import Pipeline
 from advisor.workloads.workload import Workload
 
+pytestmark = pytest.mark.slow
+
 PARTS = 4
 WIDTHS = [6, 24, 16, 16, 8, 8, 1]
 DATA = TensorDataset(

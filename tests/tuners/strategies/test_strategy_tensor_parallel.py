@@ -17,6 +17,8 @@ from advisor.tuners.knob import Refused
 from advisor.tuners.strategies.tensor_parallel import TensorParallel
 from advisor.workloads.workload import Workload
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = [6, 24, 16, 16, 8, 8, 1]
 SENTENCES = TensorDataset(
     torch.linspace(-2, 2, 32 * 5 * 8).sin().reshape(32, 5, 8), torch.linspace(-3, 3, 32).cos().reshape(32, 1)

@@ -25,6 +25,8 @@ from advisor.tuners.trial.script_ranks import (
     reseed,
 )
 
+pytestmark = pytest.mark.slow
+
 HEAD = """
 import torch
 from torch import nn
