@@ -107,7 +107,7 @@ def holds_foreign(root: Path, named: Iterable[Path]) -> bool:
     """Whether below a folder lies what this user may write and has another owner or group than theirs.
 
     A namespace of theirs has no number for those, so an overlay in it cannot copy such a file (EOVERFLOW).
-    Looked at are the named paths, and the first entries in order of depth: those below named folders before others.
+    Looked at are the named paths, and the first entries in order of depth, those below named folders first.
     """
     below = [path for path in named if root in path.parents]
     if any(_is_foreign(path) for path in below):

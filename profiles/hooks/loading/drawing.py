@@ -46,7 +46,7 @@ class FirstDraws:
 
 
 class _FirstTimed:
-    """Indices of an epoch, of which drawing the first is timed: what follows comes straight from the sampler."""
+    """Indices of an epoch; drawing the first is timed, what follows comes straight from the sampler."""
 
     def __init__(self, iterator: Any, note: Callable[[int], None]) -> None:
         self._owner = weakref.ref(iterator)
