@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from advisor.advice.advise import advise
 from advisor.advice.finding import Finding
-from advisor.base.durations import write_duration
 from advisor.base.errors import TargetError
 from advisor.base.settings import Clock, Progress, Settings
 from advisor.base.signals import StopRequests
@@ -35,7 +34,7 @@ from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
-from advisor.stages.first_line import first_line
+from advisor.stages.first_line import first_line, limit_of
 from advisor.stages.launching import Caller, open_launcher, side_effects
 from advisor.stages.reach import Reach
 from advisor.stages.search_plan import how_long, planned_search, why_apart
@@ -85,7 +84,7 @@ def tune(
     """
     began = clock()
     with StopRequests() as stop, ExitStack() as stack:
-        progress.begin(first_line(settings.target, read_machine(), _limit(settings)))
+        progress.begin(first_line(settings.target, read_machine(), limit_of(settings)))
         caller = Caller(progress, stop)
         study = Study.open(settings, stack, caller.warn)
         opening = open_bench(settings, study.folder, caller, began=began, launching=launching, clock=clock)
@@ -122,11 +121,6 @@ def tune(
         search = planned_search(bench, space, study, trials, batches, findings, reach)
         join_crew(bench, limit_bytes=search.limit_bytes, least=search.least)
         return _Tuning(study, bench, space, trials, batches, search, findings, notes, before, reach).run()
-
-
-def _limit(settings: Settings) -> str:
-    trials = "" if settings.trials is None else f"{settings.trials} trials or "
-    return f"up to {trials}{write_duration(settings.budget_s)}"
 
 
 def _space(bench: MeasuredBench, study: Study, batches: Batches) -> Space:
@@ -297,9 +291,13 @@ class _Tuning:
         confirmation = self._confirmation()
         confirmation.gain = confirmation.gain if score is None else score
         try:
-            return confirmation.decide(nominee, reduced=reduced)
+            outcome = confirmation.decide(nominee, reduced=reduced)
         finally:
             self.search.next_number = confirmation.next_number
+        if outcome.interrupted:  # what its pairs have confirmed stands
+            self._take(max(self.outcome, outcome, key=lambda each: each.gain))
+            raise Interrupted
+        return outcome
 
     def _with_batch(self, nominee: Configuration) -> Configuration:
         """The nominee with a larger batch, if goodput speaks for it, and what helps beside that batch."""

@@ -1,7 +1,7 @@
 """What a program is measured on: its launcher, what its unchanged run showed, the arena of comparisons."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted
+from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import build_space
 from advisor.tuners.supervision.failures import OutOfTime, TrialFailed
 
@@ -116,6 +117,18 @@ class MeasuredBench(Bench):
     def profile(self) -> Profile:
         """What is known of the program as it is."""
         return self.baseline.profile
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the program runs on a GPU."""
+        return self.profile.device.startswith("cuda")
+
+    def memory_problem(self, peaks: Sequence[int]) -> str | None:
+        """Says that the highest of some peaks, in bytes, is more than may be used, if that is so."""
+        limit, peak = memory_limit(self.profile, self.settings.max_memory), max(peaks, default=0)
+        if limit is None or peak <= limit:
+            return None
+        return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
 
     def end_in_time(self) -> None:
         """From now on whoever waits for a process when the run must have ended fails with ``OutOfTime``."""

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Mapping
 
+from advisor.base.durations import write_duration
 from advisor.base.errors import clean
-from advisor.base.settings import TargetRequest
+from advisor.base.settings import Settings, TargetRequest
 from advisor.profiles.facts.machine import Machine
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -24,6 +25,12 @@ def first_line(
     count = machine.cpus_allowed
     cpus = f"{count} CPU" if count == 1 else f"{count} CPUs"
     return f"{target.name}, {target.kind}, {cpus}, {_gpus(machine, environment.get(VISIBLE))}: {limit}"
+
+
+def limit_of(settings: Settings) -> str:
+    """``up to 10 min``: when a search ends."""
+    trials = "" if settings.trials is None else f"{settings.trials} trials or "
+    return f"up to {trials}{write_duration(settings.budget_s)}"
 
 
 def visible_gpus(present: int, variable: str | None) -> int:

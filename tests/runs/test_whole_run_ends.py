@@ -113,9 +113,7 @@ def test_an_interrupt_before_the_baseline_leaves_nothing(tmp_path: Path) -> None
     [
         ("watching it run", ["baseline"]),
         ("trial 2", ["baseline", "screen"]),
-        ("comparing the numbers", ["baseline", "screen", "screen"]),
         ("process 2", ["baseline", "screen", "screen"]),
-        ("for longer", ["baseline", "screen", "screen"]),
     ],
 )
 def test_an_interrupt_keeps_what_was_measured_in_every_stage(
@@ -129,6 +127,20 @@ def test_an_interrupt_keeps_what_was_measured_in_every_stage(
     assert (tmp_path / "out" / "result.json").exists()
     whole = replayed(Program([FASTER]), tmp_path, **options)
     assert run.launcher.now < whole.launcher.now
+
+
+@pytest.mark.parametrize("stage", ["comparing the numbers", "for longer"])
+def test_an_interrupt_after_the_pairs_keeps_what_was_confirmed_and_told(stage: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"knobs": workers(0, 1, 2), "out": tmp_path / "out"}
+    run = replayed(Program([FASTER]), tmp_path, interrupt_at=stage, **options)
+    found = run.result.recommendation
+    assert run.result.budget.stopped_by == "interrupted" and found.verdict == "change"
+    assert found.config == {"num_workers": 2} and found.speedup.low > 1.3
+    assert found.lasted_steps is None and found.reason.startswith("interrupted before it was run for longer")
+    assert any(line.startswith("confirmed: ") for line in run.said)
+    assert found.reason in run.said and not any(line.startswith("taken back") for line in run.said)
+    confirmed = [trial for trial in run.result.trials if trial.stage == "confirm"]
+    assert [trial.state for trial in confirmed] == ["complete"] and confirmed[0].confirmed_s is not None
 
 
 @pytest.fixture
@@ -152,6 +164,14 @@ def test_a_resumed_study_does_not_measure_again_what_it_has_measured(resumable: 
     assert measured in [trial.config for trial in first.result.trials]
     assert measured not in again.launcher.configs
     assert again.result.recommendation.config == {"num_workers": 2}
+
+
+def test_what_was_confirmed_stands_also_where_its_longer_run_was_interrupted(
+    resumable: Callable[..., Any],
+) -> None:
+    first, again = resumable(Program([FASTER]), interrupt_at="for longer"), resumable(Program([FASTER]))
+    assert first.result.recommendation.verdict == again.result.recommendation.verdict == "change"
+    assert first.result.recommendation.config == again.result.recommendation.config == {"num_workers": 2}
 
 
 def test_what_a_study_has_confirmed_stands_when_it_is_resumed(resumable: Callable[..., Any]) -> None:

@@ -23,14 +23,15 @@ from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.measure import MIN_INSTANCES, moderated
+from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.race import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed, not_applied
 
+NOT_LONGER = "interrupted before it was run for longer, where memory that only grows shows itself"
 ENOUGH = 2  # other benches, that measure pairs by themselves while this one runs the winner longer
 
 
@@ -62,7 +63,7 @@ class Confirmation:
 
     @cached_property
     def _lasting(self) -> Lasting:
-        return Lasting(self.bench.arena, lambda peak: self._memory_problem((peak,)) is not None)
+        return Lasting(self.bench.arena, lambda peak: self.bench.memory_problem((peak,)) is not None)
 
     def decide(self, nominee: Configuration, *, reduced: bool = False) -> Outcome:
         """Reduce, check and confirm.
@@ -263,7 +264,7 @@ class Confirmation:
             outcome.compile_s = (
                 max(outcome.compile_s or 0.0, self.trials.first_compile_s(winner) or 0.0) or None
             )
-        limit = self._memory_problem(outcome.winner_peaks)
+        limit = self.bench.memory_problem(outcome.winner_peaks)
         if limit is not None:
             outcome.reason = limit
             return
@@ -290,8 +291,8 @@ class Confirmation:
             self.trials.keep_instance(number, winner, ratios, pairs.where[-1] if pairs.where else None)
             if numbers is not None and numbers.add(duel, self.bench.arena.held.of(winner)):
                 numbers.look(winner, outcome, self.bench.progress, lambda: self._gate(winner, outcome))
-                if (limit := self._memory_problem(outcome.winner_peaks)) is not None:
-                    raise TrialFailed(Failure("oom_device" if self._on_device else "oom_host", limit))
+                if (limit := self.bench.memory_problem(outcome.winner_peaks)) is not None:
+                    raise TrialFailed(Failure("oom_device" if self.bench.on_device else "oom_host", limit))
             return ratios
 
         settings = self.bench.settings
@@ -333,7 +334,8 @@ class Confirmation:
             outcome.reason = objection or record.message
             return
         outcome.verdict, outcome.config = "change", winner
-        outcome.reason = limited_by(winner, outcome.longer, self.bench.baseline.profile, planned)
+        limited = limited_by(winner, outcome.longer, self.bench.baseline.profile, planned)
+        outcome.reason = NOT_LONGER if outcome.interrupted else limited
 
     def _run_longer(self, record: TrialRecord, outcome: Outcome, steps: int, how: str) -> None:
         """Tell that it is confirmed. It must also last, else that is taken back; the record says why."""
@@ -356,9 +358,13 @@ class Confirmation:
             record.message = f"{described} failed: {failed.failure.message}"
             record.log = self.bench.arena.log
             return
-        problem = self._memory_problem((longer.peak_bytes,))
+        except Interrupted:
+            outcome.interrupted = True
+            self.bench.progress.say(NOT_LONGER)
+            return
+        problem = self.bench.memory_problem((longer.peak_bytes,))
         if problem is not None:
-            record.state, record.cause = "failed", "oom_device" if self._on_device else "oom_host"
+            record.state, record.cause = "failed", "oom_device" if self.bench.on_device else "oom_host"
             record.message = f"{described} does not fit after {longer.steps} steps: {problem}"
 
     def _keep(self, record: TrialRecord, duel: Duel, outcome: Outcome) -> None:
@@ -380,19 +386,8 @@ class Confirmation:
         return self.batches.sure_worth(config, self.space.present)
 
     @property
-    def _on_device(self) -> bool:
-        return self.bench.baseline.profile.device.startswith("cuda")
-
-    @property
     def _for_memory(self) -> bool:
         return self.bench.settings.objective == "memory"
-
-    def _memory_problem(self, peaks: Sequence[int]) -> str | None:
-        limit = memory_limit(self.bench.baseline.profile, self.bench.settings.max_memory)
-        peak = max(peaks, default=0)
-        if limit is not None and peak > limit:
-            return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
-        return None
 
     def _described(self, config: Configuration) -> str:
         changed = config.changed(self.space.present)

@@ -32,6 +32,7 @@ class Outcome:
         cpu: The confirmation by CPU time instead of wall time, where that is a valid clock.
         longer: The recommendation run for longer than it was measured.
         tails: Of a run that is counted in requests: those of the confirmation.
+        interrupted: The user stopped the run after the pairs had decided, before the longer run was through.
         unchanged_ms: Time of a step of the baseline in each process of the confirmation.
     """
 
@@ -52,6 +53,7 @@ class Outcome:
     cpu: Estimate | None = None
     longer: LongerRun | None = None
     tails: RequestTails | None = None
+    interrupted: bool = False
     unchanged_ms: list[float] = field(default_factory=list)
 
     @property
