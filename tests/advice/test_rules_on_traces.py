@@ -19,6 +19,7 @@ RECORDED = Path(__file__).parents[1] / "profiles" / "traces" / "gpu"
 JUDGE = {
     "amp_unused", "blocking_copies", "comm_not_worth_it", "contiguous_conv", "created_on_host",
     "device_copies", "double_precision", "explicit_synchronize", "exposed_communication", "fp32_matmul",
+    "gathered_weights",
     "idle_device", "indexing_loop", "input_bound",
     "launch_bound", "load_imbalance", "low_overlap", "misaligned_matmul", "needless_checkpointing",
     "optimizer_bound", "single_tensor_optimizer", "small_collectives", "slow_backend", "small_copies",
