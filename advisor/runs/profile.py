@@ -32,15 +32,15 @@ from advisor.tuners.space.space import build_space
 from advisor.tuners.supervision.isolation import remove
 
 UNDERSTOOD = "the run was understood"
-TRAINS_NOT = ("no_training_step", "serves_only")  # codes of errors: it may be that it answers requests
-SERVES_NOT = ("no_request", "trains", "no_training_step")
+TRAINS_NOT = ("no_training_step", "serves_only")  # codes of errors of what ended: it may answer requests
+SERVES_NOT = ("no_request", "trains", "no_training_step", "slow_start")
 NO_STEP = "it takes no training step: running it again, counting requests"
 
 
 def profile(settings: Settings, progress: Progress) -> ProfileData:
     """Diagnose one run: what is slow, where, and how much it could give.
 
-    A program that takes no training step is run again and its requests to a trained model are counted.
+    A program that ends without a training step is run again and its requests to a trained model are counted.
 
     Args:
         settings: What to run and for how long; an objective of requests has them counted from the start.

@@ -14,6 +14,10 @@ from advisor.tuners.trial.messages import TrialOutcome
 
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
 SAID_BYTES = 4000  # of the program's own last words
+SLOW_START = (
+    "a start may take half of `--budget`, and 60 s at least: give a longer one; a trained model takes "
+    "`--objective latency`, anything else a workload: `advisor init`"
+)
 NO_REQUEST = "no request found: the program called no model, no `generate` and no pipeline of transformers"
 
 
@@ -55,9 +59,10 @@ def target_error(failure: Failure, session: Running | None, command: str = "tune
         started = "" if session is None else started_in(session.folder)
         meanwhile = f"; it started processes that may train: {started}" if started else ""
         return TargetError(
-            f"no training step found: optimizer.step() was not called ({failure.message}){meanwhile}",
-            hint="write a workload: `advisor init`",
-            code="no_training_step",
+            f"no training step found: optimizer.step() was not called ({failure.message}): its start takes "
+            f"longer, or it trains nothing{meanwhile}",
+            hint=SLOW_START,
+            code="slow_start",
         )
     error = TargetError(
         failure.message.splitlines()[0] if failure.message else failure.cause,

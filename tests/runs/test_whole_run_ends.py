@@ -89,7 +89,7 @@ def test_a_trial_that_hangs_costs_its_deadline_and_no_more(tmp_path: Path) -> No
         (Program([Effect(where(), fails=Failure("user_error", "EOFError: EOF when reading a line"))]),
          "stdin is closed", "user_error"),
         (Program([Effect(where(), fails=Failure("timeout", "no answer for 60 s in phase start"))]),
-         "no training step found", "no_training_step"),
+         "its start takes longer", "slow_start"),
         (Program([Effect(where(), fails=CRASH, after=20)]), "SIGSEGV", "crash_signal"),
     ],
     ids=["no step", "too short", "raises", "reads stdin", "never steps", "crashes while measured"],

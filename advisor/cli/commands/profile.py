@@ -51,7 +51,7 @@ HELP = """Find out what is slow in one training run, where, and how much it coul
 
 TARGET is a script, which is run unmodified, a file that defines `workload`, or one or more traces of
 torch.profiler (JSON, gzipped or not; one file per rank). Arguments of a script follow after `--`. A program
-that takes no training step is run again, and its requests to a trained model are counted.
+that ends without a training step is run again, and its requests to a trained model are counted.
 
 \b
 Examples:
