@@ -13,6 +13,8 @@ STRATEGY_SETTINGS: dict[str, tuple[str, ...]] = {
     name: knob.strategies for name, knob in KNOBS.items() if isinstance(knob, StrategySetting)
 }
 """Knobs that act only beside certain strategies, with those."""
+OWN = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp", "FSDPModule": "fsdp"}
+"""Classes of torch in which programs wrap their models themselves, with the strategy that does the same."""
 ONE_PROCESS = ("single", "data_parallel")
 
 LEFT_OUT: dict[tuple[str, str], tuple[tuple[str, tuple[str, ...]], ...]] = {
@@ -99,6 +101,15 @@ def ranks_share_the_threads(config: Config, profile: Profile) -> str | None:
     if int(config.get("ranks", 1)) > 1 and num_threads(config, profile) != present_threads(profile):
         return "ranks divide the cores among them, so num_threads is not set beside them"
     return None
+
+
+def without_its_strategy(name: str, profile: Profile) -> str:
+    """Why a setting of strategies cannot be tried where none of these is tried."""
+    strategies = STRATEGY_SETTINGS[name]
+    own = next((root.parallel for root in profile.roots if root.parallel in OWN), None)
+    if own is not None and OWN[own] in strategies:
+        return f"the program wraps its model in {own} itself: set it there"
+    return f"it needs strategy={' or '.join(strategies)}"
 
 
 def setting_default(name: str) -> Value:

@@ -21,7 +21,12 @@ from advisor.tuners.space.constraints import (
 )
 from advisor.tuners.space.fixed import check_fixed
 from advisor.tuners.space.form_constraints import without_pool
-from advisor.tuners.space.rank_constraints import ONE_PROCESS, STRATEGY_SETTINGS, num_threads
+from advisor.tuners.space.rank_constraints import (
+    ONE_PROCESS,
+    STRATEGY_SETTINGS,
+    num_threads,
+    without_its_strategy,
+)
 
 NEED_WORKERS = (
     "prefetch_factor", "persistent_workers", "multiprocessing_context", "in_order", "sharing_strategy",
@@ -191,7 +196,7 @@ def build_space(
             choices[name] = values
     _settle_ranks(choices, settings, ranks)
     not_tried += [
-        NotTried(name, None, f"it needs strategy={' or '.join(STRATEGY_SETTINGS[name])}")
+        NotTried(name, None, without_its_strategy(name, profile))
         for name in asked if name in STRATEGY_SETTINGS and name not in choices
     ]  # fmt: skip
     explicit = frozenset([*exempt, *(name for name, values in asked.items() if values)])

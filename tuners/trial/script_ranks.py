@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from advisor.profiles.hooks.patches import untraced
 from advisor.profiles.hooks.tensors import each_tensor
 from advisor.tuners.knob import Refused
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.knobs.strategy import Strategy
 from advisor.tuners.place import HERE, Place
+from advisor.tuners.strategy_knob import StrategySetting, StrategySwitch
 from advisor.tuners.trial.rank_environment import LOOPBACK, RANK_VARIABLES
 
 if TYPE_CHECKING:
@@ -59,6 +61,21 @@ class OwnRanks(Strategy):
                 raise Refused(f"the script makes a process group of {ranks} under {HERE.place.workers} ranks")
             self._is_known = True
         return loss
+
+
+class LeftToTheScript(StrategySwitch):
+    """Any setting of a strategy, below a script: nothing of ours makes the wrapper that would read it."""
+
+    strategies = ()
+
+    def process(self, value: str) -> None:
+        """Decline, so that it is not measured as if it acted."""
+        raise Refused(
+            "it is read where a workload's model is wrapped: a script sets it where it wraps its own"
+        )
+
+
+UNREAD = {name: LeftToTheScript() for name, knob in KNOBS.items() if isinstance(knob, StrategySetting)}
 
 
 class ScriptRanks(Strategy):

@@ -90,8 +90,9 @@ class Trial:
         self._batch = ""
         knobs: dict[str, AnyKnob] = dict(KNOBS)
         if spec.place.workers > 1 and spec.target.kind in ("script", "module") and "strategy" in spec.config:
-            from advisor.tuners.trial.script_ranks import OwnRanks, ScriptRanks
+            from advisor.tuners.trial.script_ranks import UNREAD, OwnRanks, ScriptRanks
 
+            knobs |= UNREAD
             knobs["strategy"] = OwnRanks() if "TORCHELASTIC_RUN_ID" in os.environ else ScriptRanks()
         config = dict(spec.config)
         if spec.nudge:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile, an_optimizer
+from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile, a_root, an_optimizer
 
 from advisor.base.errors import UsageError
 from advisor.base.unit import Unit
@@ -77,6 +77,25 @@ def test_named_knobs_are_the_only_ones() -> None:
 def test_a_named_strategy_brings_the_ranks_and_none_of_its_settings() -> None:
     space = build_space(KNOBS, a_rich_profile(), named={"strategy": ["single", "ddp"]}, ranks=(2,))
     assert space.choices.keys() == {"strategy", "ranks"}
+
+
+@pytest.mark.parametrize(
+    ("parallel", "why"),
+    [
+        (None, "it needs strategy=ddp"),
+        ("FullyShardedDataParallel", "it needs strategy=ddp"),
+        (
+            "DistributedDataParallel",
+            "the program wraps its model in DistributedDataParallel itself: set it there",
+        ),
+    ],
+)
+def test_a_setting_of_a_strategy_says_where_it_is_set_by_a_program_that_is_parallel_itself(
+    parallel: str | None, why: str
+) -> None:
+    profile = a_rich_profile(roots=(a_root(parallel=parallel),))
+    space = build_space(KNOBS, profile, named={"gradient_as_bucket_view": None})
+    assert space.not_tried == [NotTried("gradient_as_bucket_view", None, why)]
 
 
 def test_named_values_are_taken_beyond_what_the_knob_proposes() -> None:

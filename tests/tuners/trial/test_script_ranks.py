@@ -12,11 +12,13 @@ import pytest
 import torch
 from ranks import answers_of
 
+from advisor.tuners.knob import Refused
 from advisor.tuners.place import Place
 from advisor.tuners.trial.rank_environment import RANK_VARIABLES
 from advisor.tuners.trial.script_ranks import (
     NOTHING_TO_AVERAGE,
     SAME_DATA,
+    UNREAD,
     OwnRanks,
     ScriptRanks,
     digest,
@@ -244,6 +246,12 @@ def test_a_script_that_makes_no_group_of_its_own_is_refused(tmp_path: Path) -> N
     assert all(
         each.refused["strategy"] == "the script makes a process group of 1 under 2 ranks" for each in told
     )
+
+
+def test_settings_of_a_wrapper_that_is_the_scripts_own_are_refused() -> None:
+    assert {"gradient_as_bucket_view", "bucket_cap_mb"} <= UNREAD.keys() and "ranks" not in UNREAD
+    with pytest.raises(Refused, match="a script sets it where it wraps its own"):
+        UNREAD["gradient_as_bucket_view"].process("on")
 
 
 def test_batches_are_told_apart_by_values_shapes_and_types() -> None:
