@@ -83,8 +83,8 @@ class LoaderFacts:
     of construction: a second loader built over the same dataset has the same ordinal.
     ``item_ms`` and ``collate_ms`` are medians per item and per batch, of the first batches where items
     are fetched in the main process, else of a few items fetched there for the purpose; ``cpu_share`` is
-    the share of that time in which the process was at work, or ready for a CPU. ``item_p99_ms`` is
-    their slow end.
+    the share that is CPU time, of the time in which other programs did not keep it from a CPU.
+    ``item_p99_ms`` is their slow end.
 
     ``transport_ms`` is what passing one batch between processes costs. ``construct_ms`` is the mean time
     of constructing one, ``constructed`` how many the same line made over the same dataset and iterated.

@@ -1,4 +1,4 @@
-"""How long a thread was at work, or ready to be: what other programs take of the CPU is no waiting."""
+"""How much of its time a thread computes: while others keep it from a CPU it neither computes nor waits."""
 
 import time
 from pathlib import Path
@@ -8,12 +8,13 @@ SCHEDULED = Path(
 )  # on a CPU, ready for one, in nanoseconds (Linux, proc_schedstat)
 
 
-def busy_ns() -> int:
-    """CPU time of this process so far, and the time for which this thread stood ready for a CPU.
+def spent_ns() -> tuple[int, int]:
+    """CPU time of this process so far, and time in which nothing kept this thread from a CPU.
 
-    Differences count. Where the kernel does not tell the second, it is none.
+    Differences count; the first over the second is the share that is computing. Where the kernel does not
+    tell how long a thread stood ready for a CPU, nothing ever kept it from one.
     """
-    return time.process_time_ns() + _ready_ns()
+    return time.process_time_ns(), time.perf_counter_ns() - _ready_ns()
 
 
 def _ready_ns() -> int:

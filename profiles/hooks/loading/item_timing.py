@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from advisor.profiles.hooks.busy_time import busy_ns
+from advisor.profiles.hooks.busy_time import spent_ns
 
 TIMED = 20  # batches whose items are timed
 ENOUGH = 5  # batches, for a median
@@ -22,13 +22,15 @@ class ItemTiming:
         self._first = True
         self.items_ms: list[float] = []
         self._fetcher: Any = None
+        self._at_once = False
         self._collate: Callable[[Any], Any] | None = None
-        self._began = (0, 0)
+        self._began_ns = 0
+        self._spent_ns = (0, 0)
         self._collate_ns = 0
         self._items = 1
         self._collates_ns: list[int] = []
-        self._wall_ns = 0
-        self._busy_ns = 0
+        self._computed_ns = 0
+        self._free_ns = 0
 
     @property
     def enough(self) -> bool:
@@ -47,8 +49,8 @@ class ItemTiming:
 
     @property
     def cpu_share(self) -> float | None:
-        """Share (0 to 1) of the time that is CPU time of this process, or was spent ready for a CPU."""
-        return min(1.0, self._busy_ns / self._wall_ns) if self._wall_ns else None
+        """Share (0 to 1) that is CPU time of this process, of the time in which nothing kept it from one."""
+        return min(1.0, self._computed_ns / self._free_ns) if self._free_ns > 0 else None
 
     def start(self, iterator: Any) -> None:
         """An epoch begins."""
@@ -57,6 +59,7 @@ class ItemTiming:
         if fetcher is None or len(self.items_ms) >= TIMED:
             return
         self._fetcher = fetcher
+        self._at_once = fetcher.auto_collation and hasattr(fetcher.dataset, "__getitems__")
         self._collate = fetcher.collate_fn
         fetcher.collate_fn = self._timed_collate
         self.running = True
@@ -72,19 +75,21 @@ class ItemTiming:
         """A batch is asked for."""
         self._collate_ns = 0
         self._items = 1
-        self._began = (time.perf_counter_ns(), busy_ns())
+        self._began_ns, self._spent_ns = time.perf_counter_ns(), spent_ns()
 
-    def end(self) -> None:
-        """It was delivered."""
-        if not self._began[0]:  # fetched by another thread
+    def end(self, samples: int) -> None:
+        """It was delivered, with so many samples."""
+        if not self._began_ns:  # fetched by another thread
             return
-        wall = time.perf_counter_ns() - self._began[0]
+        wall = time.perf_counter_ns() - self._began_ns
         if self._first:  # whatever is done once is done now
             self._first = False
             return
-        self._busy_ns += busy_ns() - self._began[1]
-        self._wall_ns += wall
-        self.items_ms.append((wall - self._collate_ns) / self._items / 1e6)
+        computed, free = spent_ns()
+        self._computed_ns += computed - self._spent_ns[0]
+        self._free_ns += free - self._spent_ns[1]
+        items = max(1, samples) if self._at_once else self._items  # `__getitems__` may give two tensors
+        self.items_ms.append((wall - self._collate_ns) / items / 1e6)
         self._collates_ns.append(self._collate_ns)
         if len(self.items_ms) >= TIMED:
             self.stop()

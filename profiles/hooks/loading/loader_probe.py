@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiles.facts.observed import Location
-from advisor.profiles.hooks.busy_time import busy_ns
+from advisor.profiles.hooks.busy_time import spent_ns
 from advisor.profiles.hooks.loading.batch_look import Outline
 from advisor.profiles.hooks.loading.dataset_state import State, first_difference, state_of
 from advisor.profiles.hooks.loading.opened_files import network_filesystem, opened_files
@@ -99,25 +99,32 @@ class LoaderProbe:
             return
         self._fetch(self._indices(0.25)[:1])  # whatever is done once is done now
         items: list[Any] = []
+        whole: list[Any] = []  # what `__getitems__` gives in place of a list of items: tensors of all of them
+        made = 0
         deadline = time.perf_counter() + LIMIT_S
         with opened_files() as files, told_bytes() as told:
-            read, began, busy = _bytes_read(), time.perf_counter(), busy_ns()
+            read, began = _bytes_read(), spent_ns()
             for group in self._groups(indices):
                 start = time.perf_counter()
-                items += self._fetch(group)
+                fetched = self._fetch(group)
                 spent_ms = 1000 * (time.perf_counter() - start)
                 probed.items_ms += [spent_ms / len(group)] * len(group)
+                made += len(group)
+                if isinstance(fetched, list) and len(fetched) == len(group):
+                    items += fetched
+                else:
+                    whole.append(fetched)
                 if time.perf_counter() > deadline:
                     break
-            busy_s, wall = (busy_ns() - busy) / 1e9, time.perf_counter() - began
+            computed, free = (now - before for now, before in zip(spent_ns(), began, strict=True))
             after = _bytes_read()
-        probed.cpu_share = min(1.0, busy_s / wall) if wall else None
+        probed.cpu_share = min(1.0, computed / free) if free > 0 else None
         probed.network_filesystem = network_filesystem(files)
         if read is not None and after is not None:
             own = len(Path("/proc/self/io").read_bytes())  # reading the count is counted
-            probed.item_read_bytes = max(0, after - read - own - told[0]) // len(items)
-        probed.item_told_bytes = told[0] // len(items)
-        probed.collate_ms = self._time_collate(items)
+            probed.item_read_bytes = max(0, after - read - own - told[0]) // made
+        probed.item_told_bytes = told[0] // made
+        probed.collate_ms = self._time_collate(items, whole)
 
     def _compare(self, before: State) -> None:
         """Which attribute of the dataset the making of items changed, and whether it has more entries."""
@@ -128,11 +135,11 @@ class LoaderProbe:
         one, other = lengths or (None, None)
         self._probed.items_cached = isinstance(one, int) and isinstance(other, int) and other > one
 
-    def _time_collate(self, items: list[Any]) -> float:
+    def _time_collate(self, items: list[Any], whole: list[Any]) -> float:
         """Median of joining batches; where they are larger than what was fetched, items come again."""
         size = self._batch_size
-        if size is None:
-            batches: list[Any] = items
+        if whole or size is None:
+            batches: list[Any] = whole or items
         else:
             most = max(1, len(items) // size)
             batches = [[items[(k * size + n) % len(items)] for n in range(size)] for k in range(most)]
@@ -175,9 +182,9 @@ class LoaderProbe:
         for place in range(0, len(indices), size):
             yield indices[place : place + size]
 
-    def _fetch(self, group: Sequence[int]) -> list[Any]:
+    def _fetch(self, group: Sequence[int]) -> Any:
         if self._takes_batches:
-            return list(theirs(self._dataset.__getitems__, list(group)))
+            return theirs(self._dataset.__getitems__, list(group))
         return [theirs(operator.getitem, self._dataset, group[0])]
 
 

@@ -221,7 +221,7 @@ class LoaderRecord:
             self._first_waits_ns += waited_ns
             self.started += 1
         if self.timing.running:
-            self.timing.end()
+            self.timing.end(samples)
         if self.look.running:
             self.look.see(batch)
         return samples

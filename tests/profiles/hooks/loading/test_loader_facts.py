@@ -306,6 +306,18 @@ def test_items_are_timed_as_the_program_fetches_them(program: Watched) -> None:
     assert facts.transport_ms is not None and facts.item_read_bytes is not None
 
 
+@pytest.mark.parametrize("form", [tuple, list])
+def test_items_that_come_as_tensors_of_all_of_them_share_their_time(timed: Watched, form: Any) -> None:
+    class Columns(Items):
+        def __getitems__(self, indices: list[int]) -> Any:
+            time.sleep(0.2)
+            return form((torch.ones(len(indices), 2), torch.zeros(len(indices))))
+
+    loader = DataLoader(Columns(100), batch_size=20, collate_fn=lambda columns: columns)
+    timed.train(rows for rows, _ in loader)
+    assert timed.facts.item_ms == pytest.approx(10.0)
+
+
 def test_the_first_batch_is_no_slow_item(timed: Watched) -> None:
     class Opening(Items):
         def __getitem__(self, index: int) -> torch.Tensor:

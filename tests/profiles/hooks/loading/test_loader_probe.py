@@ -73,6 +73,13 @@ class Batched:
         return [torch.ones(2)] * len(indices)
 
 
+class InColumns(Batched):
+    """Gives all rows that are asked for as two tensors."""
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        return torch.ones(len(indices), 2), torch.zeros(len(indices))
+
+
 class Failing(Sleepy):
     def __getitem__(self, index: int) -> torch.Tensor:
         raise KeyError("items are named")
@@ -110,6 +117,18 @@ def test_a_dataset_that_takes_batches_of_indices_is_asked_for_those() -> None:
     dataset = Batched()
     found = probed(dataset)
     assert found.item_ms is not None and {len(asked) for asked in dataset.asked[1:]} == {4}
+
+
+def test_a_batch_that_comes_as_one_tensor_of_each_field_is_joined_as_it_is() -> None:
+    joined: list[Any] = []
+
+    def join(batch: Any) -> Any:
+        joined.append([each.shape for each in batch])
+        return batch
+
+    found = probed(InColumns(), collate=join)
+    assert found.item_ms is not None and found.collate_ms is not None
+    assert joined == [[(4, 2), (4,)]] * (ITEMS // 4)
 
 
 def test_collating_is_timed_apart() -> None:
