@@ -8,7 +8,6 @@ from advisor.profiles.facts.profile import Profile
 OF = {"parameter": "", "gradient": "the gradient of ", "state": "the optimizer's state of "}
 SLOWER = 1.3  # times, of a product with them; set by experiment
 LOST = 0.1  # of a weight, from where it is told although this processor is not slow with them; chosen
-HALF = 0.5  # of a weight: then most of a layer does nothing
 FLUSH = (
     "Treat them as zero: `torch.set_flush_denormal(True)` right after importing torch; results change below"
 )
@@ -23,8 +22,8 @@ class DenormalNumbers(Rule):
     starts its threads. What they contribute to a sum is below its rounding. The ceiling is the part of
     forward and backward that works on such tensors, times what a product with the worst of them took more,
     and that of the update, times what its operations took more, as measured. Processors differ: where
-    this one is not slow with them, a weight that is denormal by a tenth and more is told all the same, since
-    such weights add nothing to any sum and hardly learn, and the next processor may be slow.
+    this one is not slow with them, a weight that is denormal by a tenth and more is told all the same, as
+    `low`, since such weights add nothing to any sum and hardly learn, and the next processor may be slow.
     """
 
     family = Family.NUMERICS
@@ -52,11 +51,12 @@ class DenormalNumbers(Rule):
             what, slower = "an update", found.update_slowdown
         if slower < SLOWER and found.kind == "parameter" and found.share >= LOST:
             return self.diagnostic(
-                f"{said}: those weights add nothing; {what} with it is {slower:.1f} times as slow here",
+                f"{said}: those weights add nothing, and cost nothing here: {what} with it is {slower:.1f} "
+                "times as slow",
                 kind=Kind.RISK,
-                severity=Severity.HIGH if found.share >= HALF else Severity.MEDIUM,
-                advice=f"{FLUSH} their rounding, and processors that compute such numbers slowly are spared. "
-                "Then see why these units get no gradient.",
+                severity=Severity.LOW,
+                advice="See why these units get no gradient. For processors that are slow with such numbers: "
+                f"{FLUSH[0].lower()}{FLUSH[1:]} their rounding.",
                 evidence=_evidence(found),
             )
         if slower < SLOWER:
