@@ -46,19 +46,23 @@ def test_a_rise_of_a_few_percent_passes_with_its_number() -> None:
 @pytest.mark.parametrize(
     ("facts", "state"),
     [
-        ({}, State.PASSED),
+        ({}, State.NOT_APPLICABLE),
+        ({"memory": 1e6}, State.NOT_APPLICABLE),
         ({"variables": [GrowingVariable("history", 1.0, LINE)]}, State.DIAGNOSTIC),
         ({"host": None}, State.OPPORTUNITY),
     ],
-    ids=["alone", "beside a list that grows", "without other programs"],
+    ids=["alone", "beside memory that stays", "beside a list that grows", "without other programs"],
 )
 def test_a_rise_beside_other_programs_in_which_nothing_grows_may_be_theirs(
     facts: dict[str, Any], state: State
 ) -> None:
+    facts = dict(facts)
     steps = tuple(range(20, 44, 2))
     readings = Readings("step", steps, tuple(200.0 + 60 * step for step in steps))
+    per_step = facts.pop("memory", 0.0)
+    memory = Readings("memory", steps, tuple(1e9 + per_step * step for step in steps))
     facts = {"host": HostFacts(other_cpus=1.0), **facts}
-    findings = {each.rule: each for each in advise(a_growing_profile(readings, **facts), RULES)}
+    findings = {each.rule: each for each in advise(a_growing_profile(readings, memory, **facts), RULES)}
     assert findings["rising_step_time"].state is state
 
 
