@@ -40,6 +40,9 @@ def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
     for name, rule in rules.items():
         if rule.fallback:
             findings[name] = _unless_explained(rule, findings[name], findings.values())
+    for name, rule in rules.items():
+        if rule.yields:
+            findings[name] = _unless_caused(rule, findings[name], findings, rules)
     explained = [_explaining(finding, rules[name], findings) for name, finding in findings.items()]
     return in_order(explained, rules)
 
@@ -230,6 +233,23 @@ def _unless_explained(rule: Rule, finding: Finding, findings: Iterable[Finding])
         if covers or here:
             return rule.passed(f"{finding.title}; `{other.rule}` says why", **finding.evidence)
     return finding
+
+
+def _unless_caused(
+    rule: Rule, symptom: Finding, findings: Mapping[str, Finding], rules: Mapping[str, Rule]
+) -> Finding:
+    """The finding of a rule that yields, or that it passed, where a waste that explains it is told."""
+    if not symptom.fired:
+        return symptom
+    causes = [
+        finding for name, finding in findings.items()
+        if finding.fired and finding.kind is Kind.WASTE and rule.id in rules[name].explains
+        and _covers(finding, symptom, EXPLAINED)
+    ]  # fmt: skip
+    if not causes:
+        return symptom
+    cause = min(causes, key=lambda finding: _rank(finding, rules[finding.rule]))
+    return rule.passed(f"{symptom.title}; `{cause.rule}` says why", **symptom.evidence)
 
 
 def _rank(finding: Finding, rule: Rule | None) -> tuple[int, int, int, float, str]:

@@ -48,6 +48,8 @@ class Rule:
         recorded: It reads the operators of the profiler's window.
         correctness: A risk that what is learnt or answered is wrong.
         fallback: Is told only where what other rules found explains less than half of it.
+        yields: Passes where a cause of kind waste that explains it covers half of it: its advice would be to
+            live with that.
         on_traces: What it lacks, and why, where it abstains on a trace made elsewhere; without it the
             reason that ``check`` gives holds for traces as well.
     """
@@ -63,6 +65,7 @@ class Rule:
     recorded: ClassVar[bool] = False
     correctness: ClassVar[bool] = False
     fallback: ClassVar[bool] = False
+    yields: ClassVar[bool] = False
     on_traces: ClassVar[str] = ""
 
     @property

@@ -37,6 +37,7 @@ class LaunchBound(Rule):
     knobs = ("execution", "optimizer_implementation", "batch_size")
     explains = ("idle_device",)
     recorded = True
+    yields = True
 
     def check(self, profile: Profile) -> Finding:
         window = profile.window

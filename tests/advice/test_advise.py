@@ -301,6 +301,24 @@ def test_the_summary_is_the_first_finding_that_matters() -> None:
     assert summary(findings, a_profile()) == "b"
 
 
+@pytest.mark.parametrize(
+    ("cause", "state"),
+    [
+        (a_rule("cause", 0.3, explains=("symptom",)), State.PASSED),
+        (a_note("cause", explains=("symptom",)), State.PASSED),
+        (a_rule("cause", 0.1, explains=("symptom",)), State.OPPORTUNITY),
+        (a_rule("cause", 0.3), State.OPPORTUNITY),
+        (a_rule("cause", 0.3, explains=("symptom",), kind=Kind.HEADROOM), State.OPPORTUNITY),
+    ],
+    ids=["larger", "without a ceiling", "too small", "of something else", "no waste"],
+)
+def test_a_rule_that_yields_passes_beside_a_waste_that_explains_it(cause: Always, state: State) -> None:
+    symptom = a_rule("symptom", 0.4, kind=Kind.HEADROOM, yields=True)
+    finding = said(a_profile(), cause, symptom)["symptom"]
+    assert finding.state is state
+    assert ("`cause` says why" in finding.title) is (state is State.PASSED)
+
+
 def test_headroom_and_low_severities_do_not_make_the_summary() -> None:
     findings = advise(a_profile(), {"a": a_rule("a", 0.05), "b": a_rule("b", 0.4, kind=Kind.HEADROOM)})
     assert summary(findings, a_profile()) == "Nothing found that wastes more than a few percent"
