@@ -17,6 +17,7 @@ from advisor.profiles.events import Run
 from advisor.profiles.facts.machine import read_machine, with_torch
 from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.rates import Rates
+from advisor.profiles.facts.replayed import Replays
 from advisor.profiles.hooks.imports import forget, waiting
 from advisor.profiles.hooks.model.compilation import Compiling
 from advisor.profiles.hooks.step.clock import Clock, Step
@@ -29,7 +30,6 @@ from advisor.rules import RULES
 from advisor.runs.in_process_stages import Division, Seen, Stages, profiler_is_active
 from advisor.runs.profile import baseline_of
 from advisor.stages.diagnosing import result_findings as data
-from advisor.stages.diagnosing.diagnosis import no_replays
 from advisor.tuners.supervision.isolation import remove
 
 RATES_S = 2.0
@@ -252,7 +252,7 @@ def _complete(seen: Seen) -> Profile:
         found = seen.whole() or found
     except UsageError as error:
         seen.notes.append(f"what was recorded cannot be read: {error.message}")
-    return replace(found, rates=_rates(seen), replays=no_replays(NOT_REPLAYED))
+    return replace(found, rates=_rates(seen), replays=Replays(refused=(("all", NOT_REPLAYED),)))
 
 
 def _rates(seen: Seen) -> Rates | None:

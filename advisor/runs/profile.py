@@ -92,7 +92,10 @@ def _profiled(settings: Settings, folder: Path, caller: Caller, began: float) ->
         with failures_told("profile", UNDERSTOOD):
             bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
         diagnosis = bench.diagnosis(
-            bench.deadline, steps=settings.steps, planned_steps=settings.steps_planned
+            bench.deadline,
+            steps=settings.steps,
+            planned_steps=settings.steps_planned,
+            watched=bench.end_in_time,
         )
         found = _diagnose(diagnosis, settings)
         _check_fixed(diagnosis, settings, found)

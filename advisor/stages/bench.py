@@ -84,6 +84,17 @@ class Bench:
         """Seconds until a run must have ended."""
         return self.end - self.clock()
 
+    def end_in_time(self) -> None:
+        """From now on whoever waits for a process when the run must have ended fails with ``OutOfTime``."""
+        waiting = self.launcher.waiting
+
+        def wait(what: str, seconds: float) -> None:
+            waiting(what, seconds)
+            if self.clock() > self.end:
+                raise OutOfTime("for the rest of it")
+
+        self.launcher.waiting = wait
+
     def start(self) -> Running:
         """A fresh process of the program with nothing changed but what is fixed."""
         return self.launcher.start(0, self.settings.fixed, {})
@@ -129,17 +140,6 @@ class MeasuredBench(Bench):
         if limit is None or peak <= limit:
             return None
         return f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit / 2**20:.0f} MiB"
-
-    def end_in_time(self) -> None:
-        """From now on whoever waits for a process when the run must have ended fails with ``OutOfTime``."""
-        waiting = self.launcher.waiting
-
-        def wait(what: str, seconds: float) -> None:
-            waiting(what, seconds)
-            if self.clock() > self.end:
-                raise OutOfTime("for the rest of it")
-
-        self.launcher.waiting = wait
 
     def warn_of_the_baseline(self) -> None:
         """Tell what about the unchanged program limits what can be found."""

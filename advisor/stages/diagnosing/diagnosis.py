@@ -20,7 +20,7 @@ from advisor.base.settings import Progress
 from advisor.profiles.facts.observed import HostFacts
 from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.profiles.facts.recorded import Window
-from advisor.profiles.facts.replayed import Replays, Share
+from advisor.profiles.facts.replayed import Share
 from advisor.profiles.hooks.recorder import Plan, plan
 from advisor.profiles.traces.device.rank_times import ranks_of
 from advisor.profiles.traces.event_cost import Parts
@@ -96,6 +96,7 @@ class Diagnosis:
         earlier: Seconds of clean steps that this process has made before, with nothing changed.
         phases: The parts of those.
         wall_ns: Of the steps that were watched, disturbed ones among them.
+        watched: Called once it was watched: what comes then may be left out.
     """
 
     start: Callable[[], Running]
@@ -112,6 +113,7 @@ class Diagnosis:
     earlier: Sequence[float] = ()
     phases: StepPhases | None = None
     wall_ns: Sequence[int] = ()
+    watched: Callable[[], None] = lambda: None
     _step_s: float | None = None
     _launches: int = 0
     _flags: Container[int] = ()
@@ -141,6 +143,7 @@ class Diagnosis:
             SessionEnded: It ends before that.
         """
         profile = self._watch()
+        self.watched()
         for stage in (self._inspect, self._record, self._rate, self._try_one_thread, self._replay):
             if self.clock() > self.deadline:
                 self.notes.append("the time did not allow every stage of the diagnosis")
@@ -381,11 +384,6 @@ def syncs_of(profile: Profile, trace: Trace) -> Any:
     from advisor.profiles.traces.device.device_timeline import sync_points
 
     return sync_points(trace) or profile.syncs
-
-
-def no_replays(reason: str) -> Replays:
-    """For runs that cannot be replayed."""
-    return Replays(refused=(("all", reason),))
 
 
 def _written(path: Path) -> Trace:
