@@ -243,3 +243,15 @@ def test_a_diagnostic_that_was_confirmed_to_gain_stands_among_the_opportunities(
     found = groups([finding], compiled())
     assert [row.rule for row in getattr(found, place)] == ["launch_bound"]
     assert len(found.opportunities) + len(found.diagnostics) == 1
+
+
+@pytest.mark.parametrize(("outcome", "first"), [("not_tested", ["needless_groups"]), ("no_effect", [])])
+def test_the_cause_of_what_was_confirmed_to_gain_stands_before_it(outcome: str, first: list[str]) -> None:
+    fused = a_finding_of_launches(state="diagnostic")
+    cause = fused.model_copy(
+        update={"rule": "needless_groups", "explains": "launch_bound", "outcome": outcome}
+    )
+    other = fused.model_copy(update={"rule": "amp_unused", "outcome": "not_tested"})
+    found = groups([cause, fused, other], compiled())
+    assert [row.rule for row in found.opportunities] == [*first, "launch_bound"]
+    assert found.diagnostics[-1].rule == "amp_unused"

@@ -52,10 +52,19 @@ class FindingGroups:
 
 
 def groups(findings: Sequence[Finding], result: ResultData | None = None) -> FindingGroups:
-    """Rows of all findings; of a search with its ``result``. What was confirmed to gain is an opportunity."""
+    """Rows of all findings; of a search with its ``result``.
+
+    What was confirmed to gain is an opportunity, and so is its cause, which stands before it, unless it was
+    tested in vain.
+    """
+    gaining: set[str] = set()
+    for finding in reversed(findings):
+        causes = finding.explains in gaining and finding.outcome == "not_tested"
+        if finding.outcome == "confirmed" or causes:
+            gaining.add(finding.rule)
     rows: dict[str, list[FindingRow]] = {}
     for finding in findings:
-        gains = finding.state == "diagnostic" and finding.outcome == "confirmed"
+        gains = finding.state == "diagnostic" and finding.rule in gaining
         rows.setdefault("opportunity" if gains else finding.state, []).append(finding_row(finding, result))
     return FindingGroups(
         opportunities=rows.get("opportunity", []),
