@@ -14,7 +14,7 @@ from advisor.profiles.traces.launches import find, launches_of
 from advisor.profiles.traces.nesting import Flags, Host, Ints, nest
 from advisor.profiles.traces.signatures import Signature, Signatures, concrete, signatures_of
 from advisor.profiles.traces.steps import Steps, steps_of
-from advisor.profiles.traces.trace import Numbers, Trace
+from advisor.profiles.traces.trace import Numbers, Trace, narrow
 from advisor.profiles.traces.user_functions import places_of
 from advisor.profiles.traces.work import Work, work_of
 
@@ -275,7 +275,7 @@ def calls_of(
     launches = launches_of(trace, host, owner, op)
     found = launches.begun(found, float(begin[op].min(initial=np.inf)))
     launches, kernel_step = launches.within(found, trace, host)
-    step = found.of(begin).astype(np.int32)
+    step = narrow(found.of(begin))
     stands_for_others = np.zeros(len(trace.names), dtype=np.bool_)
     codes, clears = np.full(len(trace.names), -1, dtype=np.int8), np.zeros(len(trace.names), dtype=np.bool_)
     for at in _told(trace, host):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.profiles.traces.older_torch import OPERATOR, SINCE, renamed
-from advisor.profiles.traces.trace import CATEGORIES, Numbers, Trace
+from advisor.profiles.traces.trace import CATEGORIES, Trace, narrow
 
 DETAILS = (
     "Concrete Inputs", "Input type", "Input Dims", "stream", "bytes", "Call stack", "Collective name",
@@ -48,9 +48,6 @@ UNREAD = ("mtia_ccp_events", "mtia_insight", "hpu_op")
 """Kineto's categories of devices other than those of CUDA, ROCm and SYCL, whose kernels are ``kernel``."""
 
 _LIMIT = 2**63
-_NARROW: dict[int, type[np.signedinteger[Any]]] = {2**14: np.int16, 2**30: np.int32}
-"""Up to where numbers take two and four bytes, with room to add to them."""
-
 Arguments: Any = msgspec.defstruct(
     "Arguments",
     [
@@ -186,7 +183,7 @@ class Columns:
         place = columns.pop("place")
         columns["category"] = self._categories()[place]
         threads = _Positions()
-        columns["thread"] = _narrow(np.array([threads[str(pid), str(tid)] for _, pid, tid in self._places]))[
+        columns["thread"] = narrow(np.array([threads[str(pid), str(tid)] for _, pid, tid in self._places]))[
             place
         ]
         again = _again(columns)
@@ -215,7 +212,7 @@ class Columns:
         taken = self._columns[name]
         values: NDArray[Any] = np.frombuffer(taken, taken.typecode)[order]
         self._columns[name] = array(taken.typecode)
-        return _narrow(values) if taken.typecode == "i" and len(values) else values
+        return narrow(values) if taken.typecode == "i" and len(values) else values
 
     def _argument(self, name: str) -> NDArray[Any]:
         """A column of what stands in arguments, for all events that were taken."""
@@ -224,7 +221,7 @@ class Columns:
         if name == "recording":
             values = values.astype(np.bool_)
         elif len(values):
-            values = _narrow(values)
+            values = narrow(values)
         self._columns[name] = array(taken.typecode)
         found = np.full(len(self), none, values.dtype)
         found[np.frombuffer(self._columns["row"], np.intc)] = values
@@ -267,14 +264,6 @@ def _category(name: str) -> int:
     if known not in CATEGORIES:
         known = next((f"cuda{end}" for end in ("_runtime", "_driver") if name.endswith(end)), "other")
     return CATEGORIES.index(known)
-
-
-def _narrow(values: NDArray[Any]) -> Numbers:
-    """Whole numbers, at least one, in as few bytes as they need."""
-    most = max(int(values.max()), -int(values.min()))
-    kind: type[np.signedinteger[Any]]
-    kind = next((each for limit, each in _NARROW.items() if most < limit), np.int64)
-    return values.astype(kind)
 
 
 def _texts(arguments: list[Any]) -> list[bytes]:

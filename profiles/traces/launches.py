@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.profiles.traces.nesting import Flags, Host, Ints
 from advisor.profiles.traces.steps import Steps
-from advisor.profiles.traces.trace import DEVICE, Numbers, Trace
+from advisor.profiles.traces.trace import DEVICE, Numbers, Trace, narrow
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Launches:
         )
         chosen = step >= 0
         kept = replace(self, kernels=self.kernels[chosen], by=self.by[chosen], owner=self.owner[chosen])
-        return kept, step[chosen].astype(np.int32)
+        return kept, narrow(step[chosen])
 
     def begun(self, steps: Steps, first_us: float) -> Steps:
         """The steps from when the device is free, if the host does nothing before ``first_us``, either."""

@@ -77,7 +77,8 @@ def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | No
             events_per_step=0.0, compute_ms=0.0, with_shapes=False,
             notes=(*trace.notes, "no operator of the host was recorded"),
         )  # fmt: skip
-    device = device_facts(calls)  # first: what it needs for a while is most of an analysis' memory
+    _ = calls.work, calls.places  # what needs most memory for a while comes while little else is kept
+    device = device_facts(calls)
     within = calls.step >= 0
     ops, again = calls.op & within, recomputed(calls)
     computing = ops & np.isin(calls.phase, COMPUTE) & ~calls.exchanging
@@ -271,11 +272,11 @@ def _residual(calls: Calls, clean_step_ms: float | None) -> float:
 
 def _corrected_step_ms(calls: Calls) -> float:
     """The recorded step, less what was taken off for the profiler's own cost."""
-    duration, within = calls.end_us - calls.begin_us, calls.step >= 0
+    within = calls.step >= 0
     ops = calls.op & within
-    called = ops & (calls.owner >= 0)
-    removed = float(duration[ops].sum() - duration[called].sum())
-    removed -= float(calls.self_us[ops].sum())
+    removed = -float(calls.self_us[ops].sum())  # before the durations are kept beside it
+    duration = calls.end_us - calls.begin_us
+    removed += float(duration[ops & (calls.owner < 0)].sum())
     training = within & (calls.thread == calls.steps.thread) & (calls.owner < 0)
     between = 1000 * calls.steps.mean_ms * calls.steps.count - float(duration[training & calls.op].sum())
     removed += min(max(between, 0.0), calls.cost.us * int(training.sum()))

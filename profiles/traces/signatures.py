@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.profiles.traces.trace import Numbers, Trace
+from advisor.profiles.traces.trace import Numbers, Trace, narrow
 
 DTYPES = {
     "float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16",
@@ -93,7 +93,7 @@ def signatures_of(trace: Trace, wanted: Numbers) -> Signatures:
             if found == len(distinct):
                 distinct.append(signature(trace.details[position]))
         number[position] = found
-    return Signatures(tuple(distinct), number)
+    return Signatures(tuple(distinct), narrow(number))
 
 
 def signature(detail: dict[str, Any]) -> Signature:

@@ -18,6 +18,18 @@ Numbers = NDArray[np.signedinteger[Any]]
 """Of as few bytes as they need, with room for arithmetic: a trace may hold millions."""
 
 
+_NARROW: dict[int, type[np.signedinteger[Any]]] = {2**14: np.int16, 2**30: np.int32}
+"""Up to where numbers take two and four bytes, with room to add to them."""
+
+
+def narrow(values: NDArray[Any]) -> Numbers:
+    """Whole numbers in as few bytes as they need."""
+    most = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+    kind: type[np.signedinteger[Any]]
+    kind = next((each for limit, each in _NARROW.items() if most < limit), np.int64)
+    return values.astype(kind, copy=False)
+
+
 @dataclass(frozen=True)
 class Trace:
     """Events of one process. All arrays have one entry per event; times in microseconds.

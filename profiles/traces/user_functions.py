@@ -10,7 +10,7 @@ import numpy as np
 from advisor.base import registry
 from advisor.profiles.facts.observed import USER_LINE, Location
 from advisor.profiles.traces.nesting import Host
-from advisor.profiles.traces.trace import Numbers, Trace
+from advisor.profiles.traces.trace import Numbers, Trace, narrow
 
 FUNCTION = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.*)")
 LIBRARY = re.compile(
@@ -34,7 +34,7 @@ def places_of(trace: Trace, host: Host) -> tuple[Numbers, list[Location]]:
         if place is not None:
             number[position] = len(places)
             places.append(place)
-    names = trace.name[host.rows]
+    number, names = narrow(number), trace.name[host.rows]
     nearest = host.nearest(functions[host.rows] & (number[names] >= 0))
     found = np.where(nearest >= 0, number[names[nearest]], -1)
     if trace.of("python_function").any():

@@ -9,6 +9,7 @@ import numpy as np
 from advisor.profiles.traces import flops as formulas
 from advisor.profiles.traces.equal_rows import alike
 from advisor.profiles.traces.nesting import Flags, Ints
+from advisor.profiles.traces.trace import narrow
 
 if TYPE_CHECKING:
     from advisor.profiles.traces.calls import Calls, Times
@@ -65,9 +66,10 @@ def work_of(calls: "Calls") -> Work:
     kinds = alike(calls.name[rows], calls.signature[rows])
     found = [_of(calls, int(rows[at])) for at in kinds.first.tolist()]
     types = tuple(sorted({dtype for _, _, dtype in found if dtype} | {FULL, ROUNDED}))
-    kind = np.full(size, -1, dtype=np.int32)
+    group = narrow(kinds.group)
+    kind = np.full(size, -1, dtype=group.dtype)
     if found:
-        kind[rows] = kinds.group
+        kind[rows] = group
         number = [types.index(each[2]) if each[2] else -1 for each in found]
         arithmetic[rows] = np.array(number, dtype=np.int8)[kinds.group]
     rounded = (arithmetic == types.index(FULL)) & multiplying(calls, ROUNDING)
