@@ -1,5 +1,6 @@
 """One run of a target, diagnosed: from target to findings. Knows no screen."""
 
+import math
 import tempfile
 import time
 from contextlib import ExitStack
@@ -7,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.advice.advise import advise, summary
-from advisor.base.durations import write_duration
-from advisor.base.errors import AdvisorError
+from advisor.base.durations import as_option, write_duration
+from advisor.base.errors import AdvisorError, UsageError
 from advisor.base.settings import Progress, Settings
 from advisor.base.signals import StopRequests
 from advisor.base.unit import Unit
@@ -18,7 +19,7 @@ from advisor.report.files import write_report
 from advisor.result.document import Baseline, Budget, Interval, ProfileData, Rate
 from advisor.result.header import header_of_run, target_of
 from advisor.rules import RULES
-from advisor.stages.bench import failures_told, open_bench
+from advisor.stages.bench import Bench, failures_told, open_bench
 from advisor.stages.diagnosing import result_findings as data
 from advisor.stages.diagnosing.diagnosis import Diagnosis
 from advisor.stages.first_line import first_line
@@ -29,8 +30,11 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.fixed import check_applied
 from advisor.tuners.space.space import build_space
+from advisor.tuners.supervision.failures import OutOfTime
 from advisor.tuners.supervision.isolation import remove
 
+WATCHED_S = 120.0  # until a program was watched, however small the budget: a start alone may take half of it
+LONGER = 3.0  # times: a budget that is offered in place of one in which nothing could be told
 UNDERSTOOD = "the run was understood"
 TRAINS_NOT = ("no_training_step", "serves_only")  # codes of errors of what ended: it may answer requests
 SERVES_NOT = ("no_request", "trains", "no_training_step", "slow_start")
@@ -91,13 +95,7 @@ def _profiled(settings: Settings, folder: Path, caller: Caller, began: float) ->
     with ExitStack() as stack:
         with failures_told("profile", UNDERSTOOD):
             bench = stack.enter_context(open_bench(settings, folder, caller, began=began))
-        diagnosis = bench.diagnosis(
-            bench.deadline,
-            steps=settings.steps,
-            planned_steps=settings.steps_planned,
-            watched=bench.end_in_time,
-        )
-        found = _diagnose(diagnosis, settings)
+        found, diagnosis = watched_and_more(bench)
         _check_fixed(diagnosis, settings, found)
         findings = advise(found, RULES)
         return ProfileData(
@@ -132,12 +130,30 @@ def _check_fixed(diagnosis: Diagnosis, settings: Settings, found: Profile) -> No
     build_space(KNOBS, found, fixed=settings.fixed)
 
 
-def _diagnose(diagnosis: Diagnosis, settings: Settings) -> Profile:
-    try:
-        with failures_told("profile", UNDERSTOOD, of=diagnosis):
-            return diagnosis.run()
-    except SessionEnded as ended:
-        raise too_short(ended.outcome, settings) from None
+def watched_and_more(bench: Bench) -> tuple[Profile, Diagnosis]:
+    """Diagnose what a bench runs within its budget: what does not fit once it was watched is left out.
+
+    Raises:
+        TargetError: It fails, or ends too early.
+        UsageError: The budget has no room to watch it.
+    """
+    settings = bench.settings
+    bench.end_in_time(WATCHED_S)
+    diagnosis = bench.diagnosis(
+        bench.deadline,
+        steps=settings.steps,
+        planned_steps=settings.steps_planned,
+        watched=bench.end_in_time,
+    )
+    with failures_told("profile", UNDERSTOOD, of=diagnosis):
+        try:
+            return diagnosis.run(), diagnosis
+        except OutOfTime:
+            told = f"the program was not watched within the budget of {as_option(settings.budget_s)}"
+            minutes = math.ceil(LONGER * max(settings.budget_s, WATCHED_S) / 60)
+            raise UsageError(told, where="--budget", hint=f"`--budget {minutes}m`") from None
+        except SessionEnded as ended:
+            raise too_short(ended.outcome, settings) from None
 
 
 def _with_latency(baseline: Baseline | None, diagnosis: Diagnosis, found: Profile) -> Baseline | None:

@@ -84,13 +84,17 @@ class Bench:
         """Seconds until a run must have ended."""
         return self.end - self.clock()
 
-    def end_in_time(self) -> None:
-        """From now on whoever waits for a process when the run must have ended fails with ``OutOfTime``."""
-        waiting = self.launcher.waiting
+    def end_in_time(self, least_s: float = 0.0) -> None:
+        """From now on whoever waits for a process when the run must have ended fails with ``OutOfTime``.
+
+        Args:
+            least_s: Seconds that it may take, however small the budget.
+        """
+        waiting, end = self.launcher.waiting, max(self.end, self.began + least_s)
 
         def wait(what: str, seconds: float) -> None:
             waiting(what, seconds)
-            if self.clock() > self.end:
+            if self.clock() > end:
                 raise OutOfTime("for the rest of it")
 
         self.launcher.waiting = wait

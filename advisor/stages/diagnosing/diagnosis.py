@@ -44,7 +44,7 @@ from advisor.tuners.comparing.measure import slot_steps
 from advisor.tuners.comparing.replay import Replaying, normal_step_s
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import Interrupted, SessionEnded
-from advisor.tuners.supervision.failures import Failure, TrialFailed
+from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
 from advisor.tuners.trial.look_messages import (
     AttentionTimes,
     GraphShares,
@@ -210,7 +210,7 @@ class Diagnosis:
         messages = [first]
         facts = session.facts()
         until = self.clock() + EPOCH_SHARE * (self.deadline - self.clock())
-        with contextlib.suppress(SessionEnded):  # what was watched until its end counts
+        with contextlib.suppress(SessionEnded, OutOfTime):  # what was watched until then counts
             while self._plan.epochs and session.alive and self.clock() < until and not _saw_epochs(messages):
                 messages.append(self._observe(session, 1.0, 1))
             if len(messages) > 1:
