@@ -14,6 +14,7 @@ SCATTERS = ("aten::_index_put_impl_", "aten::index_add_")
 
 PRODUCTS = ("aten::bmm", "aten::baddbmm")
 FLOATING = ("float32", "bfloat16", "float16", "float64")
+FEW_ON_DEVICE = 2**9  # tokens, up to which copies can be the faster form on a GPU (transformers #43126)
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,15 @@ class GatheredWeights(Rule):
     own copy. In training, the gradients of all copies are added up as well. Sort tokens by their expert, and
     multiply those of one expert at once: what moves then are rows, and each matrix is read once.
     `torch.nn.functional.grouped_mm` does it in one call. With no more tokens than experts, as where one token
-    after the other is written, copies are the usual form and nothing is said of them; on a GPU they can be
-    the faster one up to some hundred tokens (transformers #43126), so measure both there. Adapters that are
-    chosen by sample are the same.
+    after the other is written, copies are the usual form and nothing is said of them; nor on a GPU up to 512,
+    where they can be the faster form. Adapters that are chosen by sample are the same.
     """
 
     family = Family.COMPUTE
     kind = Kind.WASTE
     threshold = (
-        "more copies of an indexed weight than it has entries, each multiplied with one row "
-        "(gpt-fast #96, transformers #42697)"
+        "more copies of an indexed weight than it has entries, each multiplied with one row, "
+        "and on a GPU than 512 (gpt-fast #96, transformers #42697 and #43126)"
     )
     recorded = True
 
@@ -64,7 +64,8 @@ class GatheredWeights(Rule):
             return self.not_applicable("operators", "need steps recorded by torch.profiler")
         if not window.with_shapes:
             return self.not_applicable("sizes of operators", "need a window with shapes")
-        found = [each for each in _gathered(window) if each.copies > each.entries]
+        few = FEW_ON_DEVICE if profile.device.startswith("cuda") else 0
+        found = [each for each in _gathered(window) if each.copies > max(each.entries, few)]
         if not found:
             return self.passed("0.0 % of each step multiplies rows with copies of weights")
         moved = [spent_ms((*each.gathers, *each.scatters)) for each in found]

@@ -80,7 +80,7 @@ def test_calls_with_few_tokens_take_their_part_of_the_copies() -> None:
 )
 def test_products_are_known_in_every_form(product: OpCost) -> None:
     select = an_op("aten::index_select", 4.0, shapes=(WEIGHT, (), (512,)), dtype="bfloat16")
-    found = GatheredWeights().check(a_gpu_profile(window=a_window(select, product)))
+    found = check(select, product)
     assert found.fired and found.evidence["weights"][0]["copies"] == 512
 
 
@@ -105,6 +105,12 @@ def test_products_are_known_in_every_form(product: OpCost) -> None:
 def test_what_looks_alike_is_not_accused(ops: tuple[OpCost, ...]) -> None:
     finding = check(*ops)
     assert finding.state is State.PASSED and finding.title.startswith("0.0 %")
+
+
+@pytest.mark.parametrize(("tokens", "fires"), [(512, False), (2048, True)])
+def test_on_a_gpu_some_hundred_copies_can_be_the_faster_form(tokens: int, fires: bool) -> None:
+    window = a_window(an_index(), a_product((tokens, 1, 64), (tokens, 64, 128)))
+    assert GatheredWeights().check(a_gpu_profile(window=window)).fired is fires
 
 
 def test_copies_that_take_nothing_of_the_step_pass() -> None:
