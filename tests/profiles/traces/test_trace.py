@@ -161,11 +161,13 @@ quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], de
 
 
 DELETE_TWICE = [{**OP, "dur": 1, "args": {"Input type": ["\x7f"]}}] * 2
+PYTHON = [{**OP, "cat": "python_function", "args": {"External id": 1, "Python id": 7}}]
 
 
 @quick
 @example(found=DELETE_TWICE, block=1 << 18, spaced=False, escaped=True)
 @example(found=DELETE_TWICE, block=50, spaced=True, escaped=False)
+@example(found=PYTHON, block=1 << 18, spaced=False, escaped=True)
 @given(
     found=st.lists(events, max_size=30),
     block=st.sampled_from((50, 333, 1 << 18)),
