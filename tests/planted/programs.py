@@ -14,6 +14,7 @@ HEADROOM = frozenset({
 DISTURBED = frozenset({"other_load", "throttled"})  # findings about the machine at this moment
 FASTER = 1.3  # bfloat16 than float32, where computing in float32 is called a fault
 IN_BFLOAT16 = frozenset({"bfloat16_transformer"})  # clean where bfloat16 is so much faster
+WITHOUT_UNITS = frozenset({"int8_saturation", "int8_without_vnni"})  # faults where no unit computes in 8 bits
 FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such finding
 LOOKS = (1, 2)  # on shared machines other load hides or feigns
 OPTIONS = ("--quiet", "--format", "json", "--budget", "30s", "--steps-planned", "1000")
@@ -57,12 +58,24 @@ def failed(result: dict[str, Any]) -> list[dict[str, Any]]:
 def fault_in(path: Path, result: dict[str, Any]) -> str:
     """The rule that must name the fault of a program on the machine of a result; empty where it has none.
 
-    Where bfloat16 is no faster, computing in float32 is no fault, and computing in bfloat16 is one.
+    Where bfloat16 is no faster, computing in float32 is no fault, and computing in bfloat16 is one. Units for
+    8 bits neither saturate nor lose to float32.
     """
     slow = result["machine"]["bf16_speedup"] < FASTER
     if path in FAULTS:
-        return "" if slow and rule_of(path) == "amp_unused" else rule_of(path)
+        spared = (slow and rule_of(path) == "amp_unused") or (
+            rule_of(path) in WITHOUT_UNITS and has_units_of_8_bits(result)
+        )
+        return "" if spared else rule_of(path)
     return "amp_without_gain" if slow and path.stem in IN_BFLOAT16 else ""
+
+
+def has_units_of_8_bits(result: dict[str, Any]) -> bool:
+    """Whether the rule for processors without them says that this one has such units (VNNI, AMX)."""
+    return any(
+        finding["rule"] == "int8_without_vnni" and finding["title"].endswith("this one has them")
+        for finding in result["findings"]
+    )
 
 
 def complaint(path: Path, result: dict[str, Any]) -> str:
