@@ -131,8 +131,9 @@ def _is_foreign(path: Path) -> bool:
     status, own = path.lstat(), (os.geteuid(), os.getegid())
     if (status.st_uid, status.st_gid) == own or stat.S_ISLNK(status.st_mode):
         return False
-    is_folder = stat.S_ISDIR(status.st_mode) and os.access(path, os.W_OK | os.X_OK)
-    return is_folder or status.st_uid == own[0]
+    if stat.S_ISDIR(status.st_mode):  # a sticky one, such as /tmp/.X11-unix, holds what nobody shares
+        return not status.st_mode & stat.S_ISVTX and os.access(path, os.W_OK | os.X_OK)
+    return status.st_uid == own[0]
 
 
 def listening() -> list[Path]:

@@ -365,6 +365,16 @@ def test_what_has_another_group_is_left_out_where_only_root_can_copy_it(
 
 
 @as_root
+def test_a_sticky_folder_of_root_such_as_x11_s_leaves_what_is_around_it_isolated(
+    place: Path, user: int | None
+) -> None:
+    sockets = place / "work" / ".X11-unix"
+    sockets.mkdir()
+    sockets.chmod(0o1777)
+    assert isolated(place, user, "print(coverage.covers(place / 'work'))") == "True"
+
+
+@as_root
 def test_a_device_stays_as_it_is(place: Path, user: int | None) -> None:
     assert (
         isolated(place, user, "Path('/dev/null').write_text('x')\nprint(os.path.exists('/proc/self'))")
