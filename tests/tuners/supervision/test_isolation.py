@@ -20,10 +20,12 @@ from advisor.tuners.supervision.mounts import LOOKED
 COVERAGE = isolation.probe(Path.cwd())
 REFUSAL = COVERAGE if isinstance(COVERAGE, str) else None
 pytestmark = [
+    pytest.mark.slow,  # one worker has it as a whole: disks that one test mounts are met by others beside it
     pytest.mark.skipif(REFUSAL is not None, reason=f"no write isolation here: {REFUSAL}"),
     pytest.mark.usefixtures("no_process_remains"),
 ]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts are made in this test")
+OTHER = 54329
 SOMEBODY = 54321  # not 65534, by which a namespace shows every other user
 PROGRAM = """
     import ctypes, json, mmap, multiprocessing.synchronize
@@ -357,8 +359,13 @@ def test_a_second_file_system_is_isolated_as_well(place: Path, second: Path, use
 def test_what_has_another_group_is_left_out_where_only_root_can_copy_it(
     place: Path, user: int | None
 ) -> None:
+    if user is not None:  # of their own, since others must not meet a folder of theirs that has another group
+        user = OTHER
+        for path in [place, *place.rglob("*")]:
+            os.chown(path, user, user, follow_symlinks=False)
     os.chown(place / "work" / "old", user or 0, 54322)
     with tempfile.TemporaryDirectory() as crowded:  # what lies beside it is not looked at before it
+        Path(crowded).chmod(0o755)
         for number in range(LOOKED + 1):
             Path(crowded, str(number)).touch()
         assert isolated(place, user, "print(coverage.covers(place / 'work'))") == str(user is None)
