@@ -172,11 +172,11 @@ class ServedBench:
 
     def _removed(self, said: RunRemoval, began: float) -> Removed:
         self._racing.close()
-        estimate = contribution(
+        estimate, cut_off = contribution(
             self._there.arena, Configuration(said.reduced), Configuration(said.winner),
             detectable=said.detectable, level=said.level, number=said.number, deadline=began + said.left_s,
         )  # fmt: skip
-        return Removed(said.key, self.clock() - began, estimate)
+        return Removed(said.key, self.clock() - began, estimate, cut_off)
 
     def _learnt(self, said: RunLearning, began: float) -> Learnt:
         """Two at once where both fit; each by itself where that fails."""

@@ -181,11 +181,12 @@ class Paired(Said, frozen=True):
 
 
 class Removed(Said, frozen=True):
-    """How much faster the winner is than without the change."""
+    """How much faster the winner is than without the change, and whether time cut that off early."""
 
     key: int
     seconds: float
     estimate: Estimate
+    cut_off: bool = False
 
 
 class Learnt(Said, frozen=True):

@@ -92,12 +92,21 @@ def removals(
             except TrialFailed:
                 continue
             estimate = faster.shifted(worth(config) - worth(reduced))
-            clear = estimate.low > 0 or (bench.cut_off and name in seen and seen[name].low > 0)
-            needed = estimate.estimate > detectable and clear
+            needed = is_needed(estimate, detectable, seen.get(name) if bench.cut_off else None)
             if not needed:
                 config = reduced
             measured.append(Removal(name, estimate, needed))
     return config, measured
+
+
+def is_needed(estimate: Estimate, detectable: float, seen: Estimate | None = None) -> bool:
+    """Whether a change stays: what it brings is clear, and more than ``detectable`` (log ratio).
+
+    Args:
+        seen: What the search saw of it alone, where time cut its removal off: that makes it clear too.
+    """
+    clear = estimate.low > 0 or (seen is not None and seen.low > 0)
+    return clear and estimate.estimate > detectable
 
 
 def contribution(
@@ -109,16 +118,19 @@ def contribution(
     level: float,
     number: int,
     deadline: float,
-) -> Estimate:
+) -> tuple[Estimate, bool]:
     """How much faster a winner is than without one change: a log ratio; looks until that is clear.
 
     Args as of ``removals``.
+
+    Returns:
+        The log ratio, and whether time cut it off before it was clear.
 
     Raises:
         TrialFailed: It cannot be measured.
     """
     with _Bench(arena, level, number, deadline, Costs(arena), None) as bench:
-        return bench.contribution(reduced, winner, detectable)
+        return bench.contribution(reduced, winner, detectable), bench.cut_off
 
 
 class _Bench:

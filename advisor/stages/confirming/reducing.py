@@ -89,14 +89,14 @@ class Reducing:
         came = self.bench.crew.run([self._task(config) for config in outs.values()])
         for (name, config), each in zip(outs.items(), came, strict=True):
             if each.value is not None:  # what cannot be measured is kept
-                measured.append(self._removal(name, config, each.value))
+                measured.append(self._removal(name, config, *each.value))
         needless = [each.knob for each in measured if not each.needed]
         left = nominee
         for name in needless:
             left = self.space.without(left, name)
         if len(needless) > 1:
             (both,) = self.bench.crew.run([self._task(left)]) if left.changed(base) else [None]
-            if both is None or both.value is None or self._removal("", left, both.value).needed:
+            if both is None or both.value is None or self._removal("", left, *both.value).needed:
                 return self._in_turn({each.knob: each.contribution for each in measured if each.needed})
         return left, measured
 
@@ -113,14 +113,15 @@ class Reducing:
         outs = {name: self.space.without(self.nominee, name) for name in names}
         return {name: config for name, config in outs.items() if config.changed(self.space.present)}
 
-    def _removal(self, name: str, reduced: Configuration, faster: Estimate) -> ablate.Removal:
+    def _removal(self, name: str, reduced: Configuration, faster: Estimate, cut_off: bool) -> ablate.Removal:
         estimate = faster.shifted(self.worth(self.nominee) - self.worth(reduced))
-        return ablate.Removal(name, estimate, estimate.estimate > self._detectable and estimate.low > 0)
+        seen = self.seen.get(name) if cut_off else None
+        return ablate.Removal(name, estimate, ablate.is_needed(estimate, self._detectable, seen))
 
-    def _task(self, reduced: Configuration) -> Task[Estimate]:
+    def _task(self, reduced: Configuration) -> Task[tuple[Estimate, bool]]:
         bench, level = self.bench, self.bench.settings.confidence
 
-        def here() -> Estimate:
+        def here() -> tuple[Estimate, bool]:
             return ablate.contribution(
                 bench.arena, reduced, self.nominee,
                 detectable=self._detectable, level=level, number=self.number, deadline=self.deadline,
@@ -131,14 +132,14 @@ class Reducing:
             configs = dict(reduced), dict(self.nominee)
             return RunRemoval(key, self.number, *configs, self._detectable, level, left_s)
 
-        return Task(here, asked, _estimate)
+        return Task(here, asked, _cut_or_not)
 
     @property
     def _detectable(self) -> float:
         return math.log1p(self.bench.baseline.detectable)
 
 
-def _estimate(answer: Answer) -> Estimate:
+def _cut_or_not(answer: Answer) -> tuple[Estimate, bool]:
     if not isinstance(answer, Removed):
         raise AssertionError("a removal is answered by its estimate")
-    return answer.estimate
+    return answer.estimate, answer.cut_off

@@ -1,0 +1,65 @@
+"""Changes taken out of a nominee on several benches at once."""
+
+import math
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from builders import a_loader, a_profile
+
+from advisor.stages.confirming.outcome import Outcome
+from advisor.stages.confirming.reducing import Reducing
+from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.space.space import Space
+
+BASE = Configuration({"channels_last": "off", "amp": "off", "gc_freeze": "off"})
+NOMINEE = Configuration({"channels_last": "on", "amp": "bf16", "gc_freeze": "on"})
+CLEAR = Estimate(math.log(2.0), math.log(1.9), math.log(2.1), 0.99, 4, 1)
+WIDE = Estimate(math.log(1.5), math.log(0.9), math.log(2.5), 0.99, 1, 1)
+NOTHING = Estimate(0.0, -0.01, 0.01, 0.99, 4, 1)
+
+
+def kept(came: Mapping[str, tuple[Estimate, bool]], seen: Mapping[str, Estimate]) -> Configuration:
+    """What is left where removals on two benches came to these estimates, each cut off by time or not."""
+
+    def run(tasks: list[Any]) -> list[SimpleNamespace]:
+        removed = [task.asked(0).reduced for task in tasks]
+        names = [next(name for name in came if config[name] == BASE[name]) for config in removed]
+        return [SimpleNamespace(value=came[name]) for name in names]
+
+    bench = SimpleNamespace(
+        clock=lambda: 0.0,
+        settings=SimpleNamespace(confidence=0.99),
+        progress=SimpleNamespace(say=lambda text: None),
+        arena=SimpleNamespace(settled=lambda config: {}),
+        baseline=SimpleNamespace(detectable=0.02, startup_s=1.0, session=None),
+        crew=SimpleNamespace(size=2, run=run),
+    )
+    space = Space(BASE, BASE, {}, [], a_profile(loader=a_loader()))
+    reducing = Reducing(
+        cast(Any, bench), space, NOMINEE, list(came), {}, seen, 7, 60.0, worth=lambda config: 0.0
+    )
+    return reducing.reduced(Outcome(BASE))
+
+
+def test_what_brings_nothing_goes_and_what_clearly_gains_stays() -> None:
+    left = kept({"amp": (CLEAR, False), "channels_last": (CLEAR, False), "gc_freeze": (NOTHING, False)}, {})
+    assert left == NOMINEE.with_({"gc_freeze": "off"})
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "seen", "stays"),
+    [
+        (True, {"amp": CLEAR}, True),
+        (True, {"amp": WIDE}, False),
+        (True, {}, False),
+        (False, {"amp": CLEAR}, False),
+    ],
+)
+def test_what_time_cut_off_stays_if_the_search_clearly_saw_it_gain(
+    cut_off: bool, seen: Mapping[str, Estimate], stays: bool
+) -> None:
+    left = kept({"amp": (WIDE, cut_off), "channels_last": (CLEAR, False)}, seen)
+    assert left["amp"] == ("bf16" if stays else "off")
