@@ -180,7 +180,7 @@ def _measure(
     launcher.limits.start_s = max(60.0, 5 * startup_s)
     arena.step_s, arena.fixed_steps = step_s, settings.steps
     arena.period = _period(session.facts())
-    measured = measured_unchanged(arena, session, settings)
+    measured = measured_unchanged(arena, session, settings, startup_s, began)
     facts = measured.facts
     if settings.target.kind in ("workload", "objects"):
         _check_first_loss(facts.losses)

@@ -76,18 +76,29 @@ def baseline_plan(arena: Arena, settings: Settings) -> BaselinePlan:
     return BaselinePlan(max(LEAST_SLOTS, min(4 * least, slots)))
 
 
-def measured_unchanged(arena: Arena, session: Running, settings: Settings) -> Unchanged:
+def measured_unchanged(
+    arena: Arena, session: Running, settings: Settings, startup_s: float, began: float
+) -> Unchanged:
     """The parts of a step, and the program beside itself: on a quiet machine both from the same steps.
+
+    Args:
+        startup_s: From starting the program to its first step.
+        began: When it was started, by the arena's clock; the budget counts from then.
 
     Raises:
         TrialFailed: It failed.
         SessionEnded: It ended before there was enough.
+        UsageError: Its steps became so slow that the budget does not hold the least that is measured.
     """
-    plan = baseline_plan(arena, settings)
+    plan, end = baseline_plan(arena, settings), began + settings.budget_s
     slots: list[Slot] = []
     wall_ns: list[int] = []
     phases_ns: Counter[str] = Counter()
-    for _ in range(plan.slots):
+    for number in range(plan.slots):
+        step_s, left = slots[-1].mean_s if slots else arena.step_s, LEAST_SLOTS - number
+        if left <= 0 and arena.clock() + arena.steps() * step_s > end:
+            break
+        check_budget(settings, startup_s, step_s, arena.clock() - began, left * arena.steps())
         slots.append(session.slot(arena.steps(), drop=0))
         wall_ns += session.last.wall_ns
         phases_ns.update(session.last.phases_ns)
@@ -97,7 +108,7 @@ def measured_unchanged(arena: Arena, session: Running, settings: Settings) -> Un
     log_ratios = quads_in_a_row(slots)
     if not plan.quads or (is_quiet(log_ratios) and settings.unit is not Unit.REQUEST):
         return Unchanged(phases, slots, slots, log_ratios, facts)
-    log_ratios, (first, second), _ = arena.quads((session, session), (None, None), plan.quads)
+    log_ratios, (first, second), _ = arena.quads((session, session), (None, None), plan.quads, end)
     return Unchanged(phases, [*slots, *first, *second], [*first, *second], log_ratios, facts)
 
 
@@ -125,7 +136,9 @@ def spread_of(log_ratios: Sequence[float]) -> float:
     return math.sqrt(sum(ratio**2 for ratio in log_ratios) / len(log_ratios))
 
 
-def check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: float) -> None:
+def check_budget(
+    settings: Settings, startup_s: float, step_s: float, spent_s: float, steps: int = LEAST_SLOTS
+) -> None:
     """Refuse a budget that the unchanged program alone overruns.
 
     Args:
@@ -133,12 +146,13 @@ def check_budget(settings: Settings, startup_s: float, step_s: float, spent_s: f
         startup_s: From starting the program to its first step.
         step_s: Seconds of a step.
         spent_s: Seconds so far.
+        steps: That are still to be measured at least; none where it is not positive.
 
     Raises:
         UsageError: With a budget in which something could be told.
     """
-    least = spent_s + LEAST_SLOTS * step_s
-    if least > settings.budget_s + settings.grace_s:
+    least = spent_s + steps * step_s
+    if steps > 0 and least > settings.budget_s + settings.grace_s:
         minutes = math.ceil((STARTS_TO_TELL * startup_s + STEPS_TO_TELL * step_s) / 60)
         raise UsageError(
             f"one baseline run takes {as_option(least)}; the budget is {as_option(settings.budget_s)}",

@@ -1,5 +1,6 @@
 """A whole run on requests to a trained model, replayed: what is recommended, and what speaks against it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from builders import a_rich_profile
 from replayed_program import Effect, Program, where
 from replaying import Replay, replayed
 
+from advisor.base.errors import UsageError
+from advisor.base.settings import GRACE
 from advisor.profiles.facts.profile import Profile
 from advisor.report.files import render_text
 
@@ -184,3 +187,20 @@ def test_several_samples_in_a_call_count_by_the_sample_and_within_a_limit(
     assert found.speedup.estimate == pytest.approx(best / 8 / (step if best == 32 else 1), rel=0.05)
     late = [trial for trial in result.trials if "two calls more than the limit" in trial.message]
     assert bool(late) == (limit_s == 0.025)
+
+
+@pytest.mark.parametrize("request_s", [5.0, 10.0, 15.0])
+@pytest.mark.parametrize("slower", [1.0, 3.0])
+def test_slow_requests_keep_the_budget_or_are_refused_with_one_that_suffices(
+    request_s: float, slower: float, tmp_path: Path
+) -> None:
+    program = Program(
+        [HALF], profile=serving(), step_s=request_s, samples=SAMPLES,
+        slower=lambda now: slower if now > 60.0 else 1.0,
+    )  # fmt: skip
+    try:
+        run = replayed(program, tmp_path, objective="latency", knobs=EXACT, budget_s=180.0)
+    except UsageError as refused:
+        assert "one baseline run takes" in str(refused) and re.search(r"--budget \d+m", str(refused.hint))
+        return
+    assert run.launcher.now <= (1 + GRACE) * 180.0
