@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from advisor.profiles.derived.step_phases import phases_of
-from advisor.profiles.facts.observed import HotSpot, Location, StepSeries
+from advisor.profiles.facts.observed import HotSpot, Location, MemoryUse, StepSeries
 from advisor.profiles.facts.profile import LoaderFacts, Profile, StepPhases
 from advisor.tuners.trial.look_messages import Observed, Recorded
 
@@ -19,6 +19,11 @@ LOOP = ("forward", "backward", "optimizer", "other")  # parts of a step that the
 EPOCHS = (
     "epochs_started", "epoch_wall_s", "epoch_wait_ms", "worker_start_ms", "first_step_ms", "construct_ms",
     "constructed",
+)  # fmt: skip
+GROWTH = (
+    "growth_steps", "growth_bytes", "growth_bytes_per_step", "growth_monotone", "retained_graph_nodes_per_step",
+    "retained_name", "retained_location", "swapped_in_bytes", "major_faults_per_step",
+    "minor_faults_per_step", "system_share",
 )  # fmt: skip
 
 
@@ -126,8 +131,17 @@ def inspected(watched: Profile, seen: Profile) -> Profile:
         run=watched.run,
         watching=watched.watching,
         growth=watched.growth,
+        memory=with_growth_of(watched, seen),
         loader=with_epochs_of(watched, seen),
     )
+
+
+def with_growth_of(watched: Profile, inspected: Profile) -> MemoryUse | None:
+    """Memory as inspected; what only watching tells as it was watched, should that process have ended."""
+    before, after = watched.memory, inspected.memory
+    if before is None or after is None or after.growth_steps:
+        return after
+    return replace(after, **{name: getattr(before, name) for name in GROWTH})
 
 
 def with_epochs_of(watched: Profile, inspected: Profile) -> LoaderFacts | None:
