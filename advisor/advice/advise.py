@@ -215,8 +215,11 @@ def _explaining(finding: Finding, rule: Rule, findings: Mapping[str, Finding]) -
 
 
 def _covers(cause: Finding, symptom: Finding, least: float = TOO_SMALL) -> bool:
-    """Whether the cause is large enough for the symptom: a pause of 2 % does not explain half of a step."""
-    if cause.ceiling is None or symptom.ceiling is None:
+    """Whether the cause is large enough for the symptom: a pause of 2 % does not explain half of a step.
+
+    Where either has no share, or one is of a step and the other of the whole run, their severities tell.
+    """
+    if cause.ceiling is None or symptom.ceiling is None or cause.ceiling.of != symptom.ceiling.of:
         return cause.severity is not Severity.LOW or symptom.severity is Severity.LOW
     return cause.ceiling.share >= least * symptom.ceiling.share
 

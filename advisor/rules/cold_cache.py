@@ -28,7 +28,7 @@ class ColdCache(Rule):
         f"batches of the first epoch are waited for {SLOWER:.0f} x as long as later ones (set by experiment)"
     )
     knobs = ("in_memory_cache",)
-    explains = ("input_bound", "unstable_steps")
+    explains = ("input_bound", "slow_storage", "unstable_steps")
 
     def check(self, profile: Profile) -> Finding:
         loader, run, phases = profile.loader, profile.run, profile.phases

@@ -30,6 +30,7 @@ class CompileFellBack(Rule):
     )
     knobs = ("dynamic", "compile_region", "execution")
     severity = Severity.HIGH
+    explains = ("compile_unrecovered",)
 
     def check(self, profile: Profile) -> Finding:
         compiled = profile.compile

@@ -24,7 +24,7 @@ class RaggedBatches(Rule):
         "of the run or step (set by experiment)"
     )
     knobs = ("dynamic", "batch_size")
-    explains = ("recompiles", "unstable_steps")
+    explains = ("recompiles", "unstable_steps", "compile_unrecovered")
 
     def check(self, profile: Profile) -> Finding:
         loader, run = profile.loader, profile.run

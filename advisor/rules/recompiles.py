@@ -28,7 +28,7 @@ class Recompiles(Rule):
     on_traces = "compilations: a trace does not tell"
     threshold = "any compilation after the first ten steps (PyTorch/XLA: frequent compilation)"
     knobs = ("dynamic",)
-    explains = ("unstable_steps",)
+    explains = ("unstable_steps", "compile_unrecovered")
 
     def check(self, profile: Profile) -> Finding:
         compiled, run = profile.compile, profile.run

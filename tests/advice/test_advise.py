@@ -140,6 +140,19 @@ def test_a_small_cause_explains_no_large_symptom() -> None:
     assert said(a_profile(), symptom, cause)["cause"].explains is None
 
 
+def test_a_share_of_the_run_is_not_compared_with_one_of_a_step() -> None:
+    def of_run(share: float) -> Always:
+        def says(rule: Always, profile: Profile) -> Finding:
+            return rule.opportunity("cause", rule.timeline(share, of="run"), advice="Do.")
+
+        return Always("cause", says, explains=("symptom",))
+
+    unsure = Always("symptom", lambda rule, _: rule.opportunity("", rule.timeline(0.4, 0.93), advice="Do."))
+    assert order(unsure, of_run(0.04)) == ["cause", "symptom"]  # both are low
+    assert order(a_rule("symptom", 0.5), of_run(0.02)) == ["symptom", "cause"]
+    assert order(a_rule("symptom", 0.9), of_run(0.2)) == ["cause", "symptom"]
+
+
 def test_a_cause_of_what_was_not_found_explains_nothing() -> None:
     passes = Always("symptom", lambda rule, _: rule.passed("0 %"))
     cause = a_rule("cause", explains=("symptom", "absent"))
