@@ -46,7 +46,8 @@ def _exhausted(failure: Failure, seen: Profile) -> str | None:
     if variable is None:
         return why
     place = "" if variable.location is None else f" ({variable.location})"
-    return f"{why}, as `{variable.name}`{place} keeps what each step adds"
+    copies = ": keep `.clone()` of each" if variable.holds in ("batch", "shared") else ""
+    return f"{why}, as `{variable.name}`{place} keeps what each step adds{copies}"
 
 
 def _broken(failure: Failure, seen: Profile) -> str | None:

@@ -28,7 +28,7 @@ HOLDING = a_profile(loader=a_loader(inherited=(ARCHIVE,)))
 def test_a_limit_that_was_met_is_told_with_what_rose_to_it(said: str) -> None:
     assert explained(Failure("user_error", said), GROWING).message == (
         f"{said}; open files rose by 1 in each step, to 509 of 1,024, as `labels` (train.py:61) keeps what "
-        "each step adds"
+        "each step adds: keep `.clone()` of each"
     )
 
 
