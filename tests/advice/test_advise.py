@@ -1,64 +1,21 @@
-"""All rules over one profile: order, causes, abstention, disturbance, failures, and the summary."""
+"""All rules over one profile: order, causes, abstention, disturbance and failures."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import a_device, a_gpu_profile, a_machine, a_profile, a_rich_profile, a_share, a_window
+from always_rules import Always, a_note, a_rule, order, said
+from builders import a_gpu_profile, a_profile, a_rich_profile, a_share, a_window
 
-from advisor.advice.advise import CLEAN_STEPS, advise, in_order, summary
+from advisor.advice.advise import CLEAN_STEPS, advise, in_order
 from advisor.advice.finding import Ceiling, Finding, Kind, Severity, State
-from advisor.advice.rule import Family, Rule
+from advisor.advice.rule import Rule
 from advisor.profiles.facts.observed import HostFacts
 from advisor.profiles.facts.profile import Profile, StepPhases
-from advisor.profiles.facts.recorded import DeviceTime
 from advisor.rules import RULES
 
 BUSY = HostFacts(other_cpus=1.5)
-
-
-class Always(Rule):
-    """Says the same of every run."""
-
-    family = Family.HOST
-    threshold = "always"
-    kind = Kind.WASTE
-
-    def __init__(self, name: str, says: Callable[["Always", Profile], Finding], **attributes: Any) -> None:
-        self.name = name
-        self.says = says
-        for attribute, value in attributes.items():
-            setattr(self, attribute, value)
-
-    @property
-    def id(self) -> str:
-        return self.name
-
-    def check(self, profile: Profile) -> Finding:
-        return self.says(self, profile)
-
-
-def a_rule(name: str, share: float = 0.3, **attributes: Any) -> Always:
-    """A rule whose finding claims ``share`` of the step, from measured times."""
-    return Always(
-        name, lambda rule, _: rule.opportunity(name, rule.timeline(share), advice="Do."), **attributes
-    )
-
-
-def a_note(name: str, severity: Severity = Severity.MEDIUM, **attributes: Any) -> Always:
-    """A rule whose finding has no ceiling."""
-    return Always(name, lambda rule, _: rule.diagnostic(name, advice="Do.", severity=severity), **attributes)
-
-
-def said(profile: Profile, *rules: Always) -> dict[str, Finding]:
-    return {finding.rule: finding for finding in advise(profile, {rule.id: rule for rule in rules})}
-
-
-def order(*rules: Always, profile: Profile | None = None) -> list[str]:
-    found = advise(profile or a_profile(), {rule.id: rule for rule in rules})
-    return [finding.rule for finding in found]
 
 
 def test_severity_decides_before_everything_else() -> None:
@@ -309,11 +266,6 @@ def test_a_rule_says_of_a_trace_what_that_lacks() -> None:
     assert said(a_profile(), lacking)["any"].title == "loader: the program uses none"
 
 
-def test_the_summary_is_the_first_finding_that_matters() -> None:
-    findings = advise(a_profile(), {"a": a_rule("a", 0.05), "b": a_rule("b", 0.4)})
-    assert summary(findings, a_profile()) == "b"
-
-
 @pytest.mark.parametrize(
     ("cause", "state"),
     [
@@ -330,80 +282,6 @@ def test_a_rule_that_yields_passes_beside_a_waste_that_explains_it(cause: Always
     finding = said(a_profile(), cause, symptom)["symptom"]
     assert finding.state is state
     assert ("`cause` says why" in finding.title) is (state is State.PASSED)
-
-
-def test_headroom_and_low_severities_do_not_make_the_summary() -> None:
-    findings = advise(a_profile(), {"a": a_rule("a", 0.05), "b": a_rule("b", 0.4, kind=Kind.HEADROOM)})
-    assert summary(findings, a_profile()) == "Nothing found that wastes more than a few percent"
-
-
-def test_a_run_that_computes_nine_tenths_of_its_step_is_called_compute_bound() -> None:
-    computing = a_profile(phases_ms={"forward": 3.0, "backward": 5.0, "optimizer": 1.1})
-    assert summary([], computing) == "91 % of the step computes: the run is compute-bound"
-    waiting = a_profile(phases_ms={"forward": 3.0, "backward": 5.0, "other": 2.0})
-    assert summary([], waiting) == "Nothing found that wastes more than a few percent"
-
-
-def test_a_step_with_a_device_is_compute_bound_only_where_the_device_computes() -> None:
-    idle = DeviceTime(3.9078, 0.3072, 0.0, 0.0022, 3.5984)
-    busy = DeviceTime(10.0, 9.4, 0.3, 0.1, 0.2)
-    host = a_profile(phases_ms={"forward": 9.6}).phases
-    waiting = a_gpu_profile(window=a_window(device=a_device(time=idle)), phases=host)
-    computing = a_gpu_profile(window=a_window(device=a_device(time=busy)), phases=host)
-    assert summary([], waiting) == "the device computes for 7.9 % of the step, stands still for 92 %"
-    assert summary([], computing) == "94 % of the step computes: the run is compute-bound"
-
-
-def test_a_trace_without_events_of_its_device_is_not_called_compute_bound() -> None:
-    host = a_profile(phases_ms={"forward": 9.6}).phases
-    trace = a_profile(a_machine(cuda=True), target_kind="trace", phases=host)
-    assert summary([], trace).endswith("no event of a device was recorded")
-    on_cpu = a_profile(a_machine(cuda=False), target_kind="trace", phases=host)
-    assert summary([], on_cpu).endswith("the run is compute-bound")
-
-
-def test_a_device_that_works_for_a_part_of_the_hosts_step_is_not_called_busy() -> None:
-    works = DeviceTime(
-        total_ms=4.0, computing_ms=3.9, exposed_communication_ms=0.0, exposed_copies_ms=0.0, idle_ms=0.1
-    )
-    host = a_profile(phases_ms={"forward": 9.6}).phases
-    short = a_gpu_profile(window=a_window(device=a_device(time=works)), phases=host)
-    assert summary([], short) == "the device works for 4 ms of the host's 10 ms, and computes 98 % of that"
-
-
-def test_where_no_rule_names_what_the_device_does_besides_its_time_is_told() -> None:
-    time = DeviceTime(124.0, 92.0, 12.0, 16.0, 4.0)
-    told = summary([], a_gpu_profile(window=a_window(device=a_device(time=time))))
-    assert told == (
-        "the device computes for 74 % of the step, copies alone for 13 %, exchanges alone for 9.7 %"
-    )
-
-
-def test_short_and_long_times_are_told_without_exponents() -> None:
-    works = DeviceTime(0.00176, 0.00176, 0.0, 0.0, 0.0)
-    phases = StepPhases(step_ms=13336.0, forward_ms=13336.0, steps=1)
-    window = a_window(device=a_device(time=works), clean_step_ms=13336.0)
-    told = summary([], a_gpu_profile(window=window, phases=phases))
-    assert told.startswith("the device works for 0.00176 ms of the host's 13,336 ms")
-
-
-def test_steps_that_capture_a_graph_are_not_called_idle() -> None:
-    window = a_window(device=a_device(captures=1.0, idle_share=0.99, launch_share=0.99))
-    profile = a_gpu_profile(window=window)
-    assert "capture a graph" in summary([], profile)
-    told = {finding.rule: finding for finding in advise(profile, RULES)}
-    assert told["launch_bound"].state is told["idle_device"].state is State.NOT_APPLICABLE
-
-
-def test_what_a_compute_bound_run_could_gain_stands_in_the_summary() -> None:
-    computing = a_profile(phases_ms={"forward": 9.1})
-    findings = advise(a_profile(), {"b": a_rule("b", 0.4, kind=Kind.HEADROOM)})
-    assert summary(findings, computing) == "91 % of the step computes; b"
-
-
-def test_parts_that_sum_to_more_than_the_step_do_not_compute_more_than_all_of_it() -> None:
-    odd = a_profile(phases_ms={"forward": 6.0, "backward": 5.0})
-    assert summary([], odd) == "100 % of the step computes: the run is compute-bound"
 
 
 @pytest.mark.parametrize(
