@@ -1,5 +1,6 @@
 """The study that a run belongs to: its storage, name, folder of logs, contract, and what it already knows."""
 
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,7 @@ class Study:
     Attributes:
         folder: Where logs of trials lie (0700).
         begun: What is tried of each knob, since the first part of the study came to try something.
+        logs_told: A user is told where they lie, or may be; else those without a store are removed at the end.
     """
 
     settings: Settings
@@ -55,6 +57,7 @@ class Study:
     name: str
     folder: Path
     begun: dict[str, list[Value]] | None = None
+    logs_told: bool = True
 
     @classmethod
     def open(cls, settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> "Study":
@@ -66,9 +69,10 @@ class Study:
         """
         wanted = settings.study or default_study_name(settings.target.name)
         if settings.storage is None:
-            return cls(
-                settings, None, wanted, study_folder(wanted, Path(tempfile.mkdtemp(prefix="advisor-study-")))
-            )
+            base = Path(tempfile.mkdtemp(prefix="advisor-study-"))
+            study = cls(settings, None, wanted, study_folder(wanted, base))
+            stack.callback(lambda: None if study.logs_told else shutil.rmtree(base, ignore_errors=True))
+            return study
         url = parse_storage(settings.storage)
         for text in url.warnings:
             warn(text)
@@ -184,6 +188,7 @@ class Study:
     def save(self, result: ResultData) -> None:
         """Keep the result."""
         if self.store is None:
+            self.logs_told = any(trial.log or trial.state == "failed" for trial in result.trials)
             return
         hit("result.before")
         self.store.save_result(self.name, result)
