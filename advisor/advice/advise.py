@@ -31,8 +31,8 @@ def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
     """Run every rule; a rule that fails costs its own finding, never the run.
 
     Returns:
-        All findings in report order: severity, kind (correctness risk, waste, headroom, other risk), lower
-        end of the ceiling; causes before the symptom that they explain, if they are large enough, and such
+        All findings in report order: severity, kind (risk of wrong results or of an early end, waste,
+        headroom, other risk), lower end of the ceiling; causes before the symptom that they explain, if they are large enough, and such
         symptoms behind all else of their severity; passed, not applicable, errors.
     """
     disturbed = disturbances(profile)
@@ -256,8 +256,8 @@ def _unless_caused(
 
 
 def _rank(finding: Finding, rule: Rule | None) -> tuple[int, int, int, float, str]:
-    correctness = rule is not None and rule.correctness
-    kinds = {Kind.WASTE: 1, Kind.HEADROOM: 2, Kind.RISK: 0 if correctness else 3}
+    grave = rule is not None and (rule.correctness or rule.fatal)
+    kinds = {Kind.WASTE: 1, Kind.HEADROOM: 2, Kind.RISK: 0 if grave else 3}
     told = STATES.index(finding.state) if not finding.fired else 0
     gain = finding.ceiling.low if finding.ceiling is not None else 0.0
     if finding.measured is not None:

@@ -47,6 +47,7 @@ class Rule:
         timed: Its findings are about time, which other load on the machine would falsify.
         recorded: It reads the operators of the profiler's window.
         correctness: A risk that what is learnt or answered is wrong.
+        fatal: A risk that the run ends before it is complete.
         fallback: Is told only where what other rules found explains less than half of it.
         yields: Passes where a cause of kind waste that explains it covers half of it: its advice would be to
             live with that.
@@ -64,6 +65,7 @@ class Rule:
     timed: ClassVar[bool] = True
     recorded: ClassVar[bool] = False
     correctness: ClassVar[bool] = False
+    fatal: ClassVar[bool] = False
     fallback: ClassVar[bool] = False
     yields: ClassVar[bool] = False
     on_traces: ClassVar[str] = ""

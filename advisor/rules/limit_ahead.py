@@ -44,6 +44,7 @@ class LimitAhead(Rule):
         "an epoch, or, where neither is known, within a day (set by experiment)"
     )
     severity = Severity.HIGH
+    fatal = True
     timed = False
 
     def check(self, profile: Profile) -> Finding:

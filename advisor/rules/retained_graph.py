@@ -1,6 +1,6 @@
 """Tensors of past steps stay alive together with the graph that made them."""
 
-from advisor.advice.finding import Finding, Kind
+from advisor.advice.finding import Finding, Kind, Severity
 from advisor.advice.rule import Family, Rule
 from advisor.profiles.facts.profile import Profile
 
@@ -22,6 +22,7 @@ class RetainedGraph(Rule):
     on_traces = "graph nodes alive between steps: a trace does not hold them"
     threshold = "at least one graph node more after each step (by definition)"
     explains = ("memory_growth", "rising_step_time", "launch_bound")
+    severity = Severity.HIGH
     timed = False
 
     def check(self, profile: Profile) -> Finding:

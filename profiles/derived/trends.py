@@ -12,7 +12,7 @@ FEWEST = 6  # readings, of which all may rise by chance once in 720
 CONCORDANT = 0.8  # of the pairs of readings that differ; noise has a half, one jump in the middle 0.75
 RISING = 0.7  # of all pairs; one jump makes half of them rise, two make two thirds
 PAIRED = 64  # readings between which slopes are taken
-STEADY = 1 / 3  # of the rise to the middle third, that the last one must still rise by
+STEADY = 1 / 3  # of the rate up to the middle third, that the last one must still rise at
 EQUAL = 0.5  # of the faster of two rates, at least, for one to be behind the other
 DAY_S = 86_400.0
 
@@ -48,7 +48,7 @@ def trend(readings: Readings) -> Trend | None:
     up, down = sum(slope > 0 for slope in slopes), sum(slope < 0 for slope in slopes)
     slope = statistics.median(slopes)
     steady = up >= CONCORDANT * (up + down) and up >= RISING * len(slopes)
-    if slope <= 0 or not steady or not _still_rises(values):
+    if slope <= 0 or not steady or not _still_rises(steps, values):
         return None
     limit, met_at = readings.limit, None
     if limit is not None:
@@ -106,8 +106,10 @@ def within(profile: Profile, met_at: int) -> str | None:
     return f"after {hours:.2g} hours" if 0 < met_at * step_s <= DAY_S else None
 
 
-def _still_rises(values: Sequence[float]) -> bool:
+def _still_rises(steps: Sequence[int], values: Sequence[float]) -> bool:
+    """Whether the last third rises about as fast as those before it did; readings lie unlike steps apart."""
     third = len(values) // 3
-    parts = values[:third], values[third:-third], values[-third:]
-    first, middle, last = (statistics.median(part) for part in parts)
-    return last - middle >= STEADY * (middle - first)
+    thirds = slice(third), slice(third, -third), slice(-third, None)
+    first, middle, last = (statistics.median(values[part]) for part in thirds)
+    began, between, ended = (statistics.median(steps[part]) for part in thirds)
+    return (last - middle) * (between - began) >= STEADY * (middle - first) * (ended - between)

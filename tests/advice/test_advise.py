@@ -23,14 +23,17 @@ def test_severity_decides_before_everything_else() -> None:
     assert order(low, medium, high) == ["c_high", "b_medium", "a_low"]
 
 
-def test_within_a_severity_a_risk_of_correctness_stands_first_and_other_risks_last() -> None:
+def test_within_a_severity_risks_of_wrong_results_and_of_an_early_end_stand_first_and_other_risks_last() -> (
+    None
+):
     rules = [
         a_note("a_risk", kind=Kind.RISK),
         a_note("b_headroom", kind=Kind.HEADROOM),
         a_note("c_waste", kind=Kind.WASTE),
         a_note("d_wrong_numbers", kind=Kind.RISK, correctness=True),
+        a_note("e_ends_early", kind=Kind.RISK, fatal=True),
     ]
-    assert order(*rules) == ["d_wrong_numbers", "c_waste", "b_headroom", "a_risk"]
+    assert order(*rules) == ["d_wrong_numbers", "e_ends_early", "c_waste", "b_headroom", "a_risk"]
 
 
 def test_within_a_kind_the_lower_end_of_the_ceiling_decides_then_the_id() -> None:

@@ -27,6 +27,11 @@ def complaint(situation: Situation, result: dict[str, Any]) -> str:
     ]
     if forbidden:
         return "\n".join(forbidden)
+    if situation.harmless and any(
+        finding["rule"] in situation.answers and re.search(situation.harmless, finding["title"])
+        for finding in found
+    ):
+        return ""
     first = [finding for finding in found[: situation.among] if finding["rule"] in situation.answers]
     if not first:
         return f"{' or '.join(situation.answers)} is not first:\n{told(found)}"

@@ -58,8 +58,8 @@ SITUATIONS = (
     Situation(
         "denormal_weights",
         ("denormal_numbers",),
-        among=2,  # where this processor is not slow with them, precision costs more
         says=(r"set_flush_denormal\(True\)",),
+        harmless=r"add nothing, and cost nothing here",
     ),
     Situation(
         "group_per_parameter",
@@ -281,6 +281,7 @@ SITUATIONS = (
         "evaluator_beside",
         ("busy_child",),
         says=(r"`scorer`", r"fewer threads"),
+        threads=True,
     ),
     Situation(
         "weights_described",

@@ -53,10 +53,13 @@ def test_the_repaired_program_is_not_accused_of_it(situation: Situation) -> None
 @pytest.mark.planted
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: each.program)
 def test_the_true_cause_is_told_first_when_it_is_run(situation: Situation, tmp_path: Path) -> None:
+    surroundings = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    if not situation.threads:
+        surroundings["OMP_NUM_THREADS"] = "1"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where torchrun lies
     done = subprocess.run(
         advisor(*command(situation)), capture_output=True, text=True, timeout=LIMIT_S, check=False,
-        cwd=tmp_path, env={**os.environ, "PATH": path},
+        cwd=tmp_path, env={**surroundings, "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
     reason = complaint(situation, json.loads(done.stdout))

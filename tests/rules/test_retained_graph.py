@@ -15,7 +15,7 @@ def test_an_accumulated_loss_is_named_with_its_line() -> None:
         retained_location=Location("train.py", 40),
     )
     finding = RetainedGraph().check(a_profile(memory=memory))
-    assert (finding.state, finding.severity) == (State.DIAGNOSTIC, Severity.MEDIUM)
+    assert (finding.state, finding.severity) == (State.DIAGNOSTIC, Severity.HIGH)
     assert finding.title == "12 more graph nodes alive after each step, held by `total`"
     assert finding.advice == "Store `.detach()` or `.item()` of the tensor in `total`."
     assert finding.location == Location("train.py", 40)

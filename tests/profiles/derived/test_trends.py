@@ -44,6 +44,17 @@ def test_what_does_not_rise_steadily_is_no_trend(values: Callable[[int], float])
     assert trend(read("step", values)) is None
 
 
+def test_readings_that_come_closer_together_do_not_end_a_rise() -> None:
+    steps, at = list[int](), 0
+    for number in range(36):  # each takes longer to come by, so fewer steps lie between two of them
+        at += max(40, 700 - 60 * number)
+        steps.append(at)
+    found = trend(Readings("step", tuple(steps), tuple(0.7 + 0.0004 * step for step in steps)))
+    assert found is not None and found.per_step == pytest.approx(0.0004)
+    settled = tuple(0.7 + 0.0004 * min(step, steps[12]) for step in steps)
+    assert trend(Readings("step", tuple(steps), settled)) is None
+
+
 def test_a_few_readings_tell_nothing() -> None:
     assert trend(Readings("step", (1, 2, 3, 4, 5), (1, 2, 3, 4, 5))) is None
 
