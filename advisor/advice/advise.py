@@ -32,8 +32,8 @@ def advise(profile: Profile, rules: Mapping[str, Rule]) -> list[Finding]:
 
     Returns:
         All findings in report order: severity, kind (risk of wrong results or of an early end, waste,
-        headroom, other risk), lower end of the ceiling; causes before the symptom that they explain, if they are large enough, and such
-        symptoms behind all else of their severity; passed, not applicable, errors.
+        headroom, other risk), lower end of the ceiling; causes before the symptom that they explain, if they
+        are large enough, and such symptoms behind all else of their severity; passed, not applicable, errors.
     """
     disturbed = disturbances(profile)
     findings = {name: _examine(rule, profile, disturbed) for name, rule in rules.items()}

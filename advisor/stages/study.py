@@ -49,7 +49,7 @@ class Study:
     Attributes:
         folder: Where logs of trials lie (0700).
         begun: What is tried of each knob, since the first part of the study came to try something.
-        logs_told: A user is told where they lie, or may be; else those without a store are removed at the end.
+        logs_told: A user is told where they lie, or may be; else, without a store, they go at the end.
     """
 
     settings: Settings

@@ -19,8 +19,8 @@ class Situation:
         among: The answer comes among so many first findings: 1, or 2 where two answers are right.
         planned: Steps of the whole training.
         ranks: Whether it is started by torchrun.
-        threads: Whether it computes with as many threads as there are CPUs when it is run; others with one.
-        harmless: What the answer says where this processor does not suffer from the fault; empty where all do.
+        threads: Whether it computes with as many threads as there are CPUs when it is run; else with one.
+        harmless: What the answer says where this processor does not suffer from it; empty where all do.
     """
 
     program: str

@@ -21,8 +21,8 @@ EPOCHS = (
     "constructed",
 )  # fmt: skip
 GROWTH = (
-    "growth_steps", "growth_bytes", "growth_bytes_per_step", "growth_monotone", "retained_graph_nodes_per_step",
-    "retained_name", "retained_location", "swapped_in_bytes", "major_faults_per_step",
+    "growth_steps", "growth_bytes", "growth_bytes_per_step", "growth_monotone", "swapped_in_bytes",
+    "retained_graph_nodes_per_step", "retained_name", "retained_location", "major_faults_per_step",
     "minor_faults_per_step", "system_share",
 )  # fmt: skip
 

@@ -27,7 +27,8 @@ class Readings(Dataset):
 def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     loader = DataLoader(Readings(), 32, shuffle=True, num_workers=1)
-    model = nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1))
+    inner = nn.Linear(1024, 1024)
+    model = nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), inner, nn.ReLU(), nn.Linear(1024, 1))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
     labels, scores = [], []
     for step, (rows, wanted) in enumerate(loader):
