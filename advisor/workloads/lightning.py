@@ -27,12 +27,13 @@ CHANGES_STEPS = (
 """Methods of a LightningModule that may change what a step does, and that a workload has no place for."""
 
 
-def workload_arguments(module: Any, data: Any, trainer: Any = None) -> dict[str, Any]:
+def workload_arguments(module: Any, data: Any = None, trainer: Any = None) -> dict[str, Any]:
     """Arguments of a workload whose steps compute what Lightning's automatic optimization computes.
 
     Args:
         module: A LightningModule, which is copied.
-        data: A LightningDataModule, which is set up as ``fit`` does it, or a DataLoader.
+        data: A LightningDataModule, which is set up as ``fit`` does it, or a DataLoader; that of the module
+            where ``None``.
         trainer: Whose accumulation, clipping and precision hold; Lightning's defaults where ``None``.
 
     Raises:
@@ -220,11 +221,16 @@ def _takes_index(module: Any) -> bool:
 
 
 def _train_loader(data: Any, module: Any) -> Any:
-    if not isinstance(data, pl.LightningDataModule):
+    if data is None:
+        if not _is_own(module, "train_dataloader"):
+            raise refusal(f"{type(module).__name__} has no train_dataloader, and no data were given")
+        data = module
+    elif not isinstance(data, pl.LightningDataModule):
         return data
-    for hook in ("transfer_batch_to_device", "on_before_batch_transfer", "on_after_batch_transfer"):
-        if getattr(type(data), hook) is not getattr(pl.LightningDataModule, hook):
-            raise refusal(f"{type(data).__name__} has its own {hook}, which a workload has no place for")
+    else:
+        for hook in ("transfer_batch_to_device", "on_before_batch_transfer", "on_after_batch_transfer"):
+            if getattr(type(data), hook) is not getattr(pl.LightningDataModule, hook):
+                raise refusal(f"{type(data).__name__} has its own {hook}, which a workload has no place for")
     data.prepare_data()
     data.setup("fit")
     return data.train_dataloader()

@@ -105,12 +105,13 @@ class Workload:
         return self.optimizer is not None
 
     @classmethod
-    def from_lightning(cls, module: Any, data: Any, *, trainer: Any = None) -> Self:
+    def from_lightning(cls, module: Any, data: Any = None, *, trainer: Any = None) -> Self:
         """A LightningModule with its data as a workload whose first losses are those of ``Trainer.fit``.
 
         Args:
             module: A LightningModule with automatic optimization and one optimizer; it is copied.
-            data: A LightningDataModule, which is set up as ``fit`` does it, or a DataLoader.
+            data: A LightningDataModule, which is set up as ``fit`` does it, or a DataLoader; without it the
+                module's own ``train_dataloader`` is asked, as ``fit`` does.
             trainer: Whose accumulation, clipping and precision hold.
 
         Raises:

@@ -115,6 +115,23 @@ def test_the_first_losses_are_those_of_fit(
     assert len(set(ours)) == STEPS  # it learns
 
 
+class WithData(Classifier):
+    """Brings its own data, as many do."""
+
+    def setup(self, stage: str) -> None:
+        self.data = TensorDataset(torch.randn(40, 8), torch.arange(40) % 3)
+
+    def train_dataloader(self) -> Any:
+        return DataLoader(self.data, 8)
+
+
+def test_a_module_that_brings_its_data_needs_no_other() -> None:
+    workload = advisor.Workload.from_lightning(WithData())
+    assert workload.batch_size == 8 and len(losses_of(workload, 5)) == 5
+    with pytest.raises(TypeError, match="no train_dataloader, and no data"):
+        advisor.Workload.from_lightning(a_module())
+
+
 def test_a_workload_of_lightning_can_be_shipped_and_keeps_parts_in_eval_mode() -> None:
     workload = advisor.Workload.from_lightning(a_module(), DataLoader(TensorDataset(torch.ones(8, 8)), 4))
     arguments = {name: getattr(workload, name) for name in advisor.Workload.names()}
