@@ -2,7 +2,7 @@
 
 from advisor.advice.finding import Finding, Kind, Severity
 from advisor.advice.rule import Family, Rule
-from advisor.profiles.derived.trends import Trend, grower, trends, within
+from advisor.profiles.derived.trends import KEPT, Trend, grower, trends, within
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import Profile
 
@@ -17,7 +17,6 @@ KINDS = {
 }
 """Kind of readings: what it is called, and what to do. Memory has a rule of its own, ``memory_growth``."""
 
-KEPT = ("shared", "batch")
 OPEN = (*KEPT, "files")  # what an entry that holds a file open can be
 CLONE = (
     "Keep copies in `{name}`, not the loader's own tensors: `.clone()` of each that is kept. A tensor from a "

@@ -96,9 +96,10 @@ def measured_unchanged(
     phases_ns: Counter[str] = Counter()
     for number in range(plan.slots):
         step_s, left = slots[-1].mean_s if slots else arena.step_s, LEAST_SLOTS - number
-        if left <= 0 and arena.clock() + arena.steps() * step_s > end:
+        if left > 0:
+            check_budget(settings, startup_s, step_s, arena.clock() - began, left * arena.steps())
+        elif arena.clock() + arena.steps() * step_s > end:
             break
-        check_budget(settings, startup_s, step_s, arena.clock() - began, left * arena.steps())
         slots.append(session.slot(arena.steps(), drop=0))
         wall_ns += session.last.wall_ns
         phases_ns.update(session.last.phases_ns)
@@ -146,13 +147,13 @@ def check_budget(
         startup_s: From starting the program to its first step.
         step_s: Seconds of a step.
         spent_s: Seconds so far.
-        steps: That are still to be measured at least; none where it is not positive.
+        steps: That are still to be measured at least.
 
     Raises:
         UsageError: With a budget in which something could be told.
     """
     least = spent_s + steps * step_s
-    if steps > 0 and least > settings.budget_s + settings.grace_s:
+    if least > settings.budget_s + settings.grace_s:
         minutes = math.ceil((STARTS_TO_TELL * startup_s + STEPS_TO_TELL * step_s) / 60)
         raise UsageError(
             f"one baseline run takes {as_option(least)}; the budget is {as_option(settings.budget_s)}",

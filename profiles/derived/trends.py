@@ -15,6 +15,7 @@ PAIRED = 64  # readings between which slopes are taken
 STEADY = 1 / 3  # of the rate up to the middle third, that the last one must still rise at
 EQUAL = 0.5  # of the faster of two rates, at least, for one to be behind the other
 DAY_S = 86_400.0
+KEPT = ("batch", "shared")  # what a variable holds that keeps tensors as a loader delivered them
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def kept_batches(profile: Profile) -> GrowingVariable | None:
     return next(
         (
             each for each in (growth.variables if growth is not None else ())
-            if each.holds in ("batch", "shared") and each.per_step >= EQUAL
+            if each.holds in KEPT and each.per_step >= EQUAL
         ),
         None,
     )  # fmt: skip

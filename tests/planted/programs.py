@@ -16,11 +16,6 @@ FASTER = 1.3  # bfloat16 than float32, where computing in float32 is called a fa
 IN_BFLOAT16 = frozenset({"bfloat16_transformer"})  # clean where bfloat16 is so much faster
 WITHOUT_UNITS = frozenset({"int8_saturation", "int8_without_vnni"})  # faults where no unit computes in 8 bits
 FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such finding
-SHARPER = {
-    "slow_collate__lists_of_floats": "tensors_from_lists",
-    "unattributed_time__counts_words_in_loop": "tensors_from_lists",
-}
-"""Programs of which another rule names the same line, and what on it takes so long."""
 LOOKS = (1, 2)  # on shared machines other load hides or feigns
 OPTIONS = ("--quiet", "--format", "json", "--budget", "30s", "--steps-planned", "1000")
 """Of ``advisor profile``. What comes once, such as a cold cache, is weighed against the planned steps."""
@@ -111,8 +106,7 @@ def told_before(path: Path, result: dict[str, Any]) -> str:
     if any(finding["rule"] == rule_of(path) and finding["kind"] == "headroom" for finding in found):
         return ""
     bad = [finding for finding in found if finding["kind"] in ("waste", "risk")]
-    right = {rule_of(path), SHARPER.get(path.stem)}
-    return "" if bad and bad[0]["rule"] in right else told(bad[:2])
+    return "" if bad and bad[0]["rule"] == rule_of(path) else told(bad[:2])
 
 
 def told(findings: list[dict[str, Any]]) -> str:

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from advisor.profiles.derived.copies import handle_of
-from advisor.profiles.derived.trends import grower, trends
+from advisor.profiles.derived.trends import KEPT, grower, trends
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.supervision.failures import Failure
 
@@ -46,7 +46,7 @@ def _exhausted(failure: Failure, seen: Profile) -> str | None:
     if variable is None:
         return why
     place = "" if variable.location is None else f" ({variable.location})"
-    copies = ": keep `.clone()` of each" if variable.holds in ("batch", "shared") else ""
+    copies = ": keep `.clone()` of each" if variable.holds in KEPT else ""
     return f"{why}, as `{variable.name}`{place} keeps what each step adds{copies}"
 
 
