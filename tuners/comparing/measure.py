@@ -25,6 +25,7 @@ TOTAL_LEVEL = 0.002  # one-sided, over all looks together (Bonferroni)
 SHARES = (0.5, 0.125, 0.125, 0.125, 0.125)  # of it, by look: the first confirms large effects
 SPREAD = Path(__file__).with_name("spread.json")  # between processes, as ``benchmarks.learn_spread`` found it
 LEAST_INSIDE = 3  # quads of each pair that tell the spread within it
+FUTILE = 0.05  # probability that the pairs that may follow confirm, below which none does
 MEDIAN_EFFICIENCY = 1.25  # a median needs that much more than a mean, in standard errors
 
 
@@ -176,14 +177,20 @@ def moderated(
 
     medians = [median(quads) for quads in instances]
     count = len(medians)
-    spread, known = _prior(how, within_variance(instances))
-    freedom = known + count - 1
-    mean = sum(medians) / count
-    squares = known * spread + sum((each - mean) ** 2 for each in medians)
-    half = float(t.ppf(0.5 + level / 2, freedom)) * math.sqrt(squares / freedom / count)
+    mean, variance_between, freedom = _between_pairs(medians, how, within_variance(instances))
+    half = float(t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance_between / count)
     if nodes:
         mean, half = over_nodes(medians, nodes, level, half)
     return Estimate(mean, mean - half, mean + half, level, sum(map(len, instances)), count)
+
+
+def _between_pairs(medians: Sequence[float], how: str, inside: float | None) -> tuple[float, float, float]:
+    """Mean, and variance between pairs with its degrees of freedom: what is known before, and these."""
+    spread, known = _prior(how, inside)
+    freedom = known + len(medians) - 1
+    mean = sum(medians) / len(medians)
+    squares = known * spread + sum((each - mean) ** 2 for each in medians)
+    return mean, squares / freedom, freedom
 
 
 def expected_spread(within: float, quads: int, how: str = "") -> tuple[float, float]:
@@ -239,10 +246,17 @@ def planned_quads(sigma: float, delta: float, level: float = 0.998, power: float
 
 @dataclass(frozen=True)
 class Decision:
-    """What a group-sequential look says. ``verdict`` is ``confirmed``, ``rejected`` or ``continue``."""
+    """What a group-sequential look says.
+
+    Attributes:
+        verdict: ``confirmed``, ``rejected`` or ``continue``.
+        estimate: With the interval that is shown.
+        futile: Rejected since the pairs that may follow would hardly have confirmed it.
+    """
 
     verdict: Literal["confirmed", "rejected", "continue"]
     estimate: Estimate
+    futile: bool = False
 
 
 def look(
@@ -258,7 +272,8 @@ def look(
 
     Confirmed when the one-sided test at this look's share of the total level excludes "no gain", the
     lower bound at ``level`` exceeds ``min_gain``, and both orders of roles agree in sign. Rejected
-    when the upper bound falls below it, or at the last look.
+    when the upper bound falls below it, when the looks that may follow will hardly confirm it, or at the last
+    look. Ending so early makes no error of the first kind more likely.
 
     Args:
         instances: Log ratios by process; even and odd ones with roles swapped.
@@ -276,7 +291,29 @@ def look(
         return Decision("confirmed", shown)
     if final or shown.high < threshold:
         return Decision("rejected", shown)
+    if _is_futile(instances, threshold, level, how):
+        return Decision("rejected", shown, futile=True)
     return Decision("continue", shown)
+
+
+def _is_futile(instances: Sequence[Sequence[float]], threshold: float, level: float, how: str) -> bool:
+    """Whether the last look confirms with a probability below ``FUTILE``, by the pairs that there are.
+
+    The predictive power of Spiegelhalter, Freedman and Blackburn 1986 ("Monitoring clinical trials"): the mean
+    of all pairs lies around that of those seen, as far as these and those to come let it, and must exceed
+    what the last look asks for.
+    """
+    from scipy.stats import t
+
+    count, most = len(instances), LOOKS[-1]
+    medians = [median(quads) for quads in instances]
+    mean, variance_between, freedom = _between_pairs(medians, how, within_variance(instances))
+    last = freedom + most - count
+    strict, shown = (float(t.ppf(p, last)) for p in (1 - TOTAL_LEVEL * SHARES[-1], 0.5 + level / 2))
+    error = math.sqrt(variance_between / most)
+    needed = max(strict * error, threshold + shown * error)
+    reach = float(t.ppf(1 - FUTILE, freedom)) * math.sqrt(variance_between * (1 / count - 1 / most))
+    return mean + reach < needed
 
 
 def confirm(

@@ -45,6 +45,11 @@ def test_no_gain_beyond_noise_is_told_with_its_interval() -> None:
     steady = [[0.001 * (-1) ** at] * 3 for at in range(40)]
     said = told(*steady)
     assert said.startswith("amp=bf16: no clear difference (")
+    assert said.endswith("; more processes would hardly show the 2.0 % that are asked for")
+
+
+def test_what_lies_below_what_is_asked_for_is_told_so() -> None:
+    said = told(*[[-0.3 + 0.001 * (-1) ** at] * 3 for at in range(40)])
     assert said.endswith("; not above the 2.0 % that are asked for beyond noise")
 
 

@@ -165,6 +165,31 @@ def test_stopping_and_going_on_as_one_likes_decides_as_one_confirmation_would() 
         assert part == whole
 
 
+def test_what_more_pairs_would_hardly_confirm_takes_none_of_them() -> None:
+    """Pairs of 0.95x, whose interval would hold 1.02x to the end."""
+    draw = random.Random(5)
+    decision, collected = confirm(
+        lambda index: [draw.gauss(-0.05, 0.1) for _ in range(3)], min_gain=0.02, level=0.99
+    )
+    assert decision.verdict == "rejected" and decision.futile
+    assert decision.estimate.high > math.log1p(0.02) and len(collected) <= 6
+
+
+@pytest.mark.parametrize("gain", [0.05, 0.08, 0.15])
+def test_ending_early_loses_few_gains_and_saves_pairs(gain: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(seed: int, of: float) -> tuple[bool, int]:
+        draw = random.Random(seed)
+        pairs = [[draw.gauss(draw.gauss(of, 0.03), 0.02) for _ in range(3)] for _ in range(LOOKS[-1])]
+        decision, collected = confirm(pairs.__getitem__, min_gain=0.02, level=0.99)
+        return decision.verdict == "confirmed", len(collected)
+
+    early, nothing = [run(seed, gain) for seed in range(150)], [run(seed, 0.0) for seed in range(150)]
+    monkeypatch.setattr(measure, "FUTILE", 1e-12)
+    whole, idle = [run(seed, gain) for seed in range(150)], [run(seed, 0.0) for seed in range(150)]
+    assert sum(found for found, _ in early) >= sum(found for found, _ in whole) - 6  # of 150
+    assert 1.3 * sum(pairs for _, pairs in nothing) < sum(pairs for _, pairs in idle)
+
+
 def test_the_last_look_always_decides() -> None:
     noisy = [[0.03 * (-1) ** index + 0.02] for index in range(LOOKS[-1])]
     found = decided(noisy, min_gain=0.02, level=0.99)
