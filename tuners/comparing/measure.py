@@ -299,7 +299,7 @@ def look(
 def _is_futile(instances: Sequence[Sequence[float]], threshold: float, level: float, how: str) -> bool:
     """Whether the last look confirms with a probability below ``FUTILE``, by the pairs that there are.
 
-    The predictive power of Spiegelhalter, Freedman and Blackburn 1986 ("Monitoring clinical trials"): the mean
+    The predictive power of Spiegelhalter, Freedman, Blackburn 1986 ("Monitoring clinical trials"): the mean
     of all pairs lies around that of those seen, as far as these and those to come let it, and must exceed
     what the last look asks for.
     """

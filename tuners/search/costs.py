@@ -8,7 +8,7 @@ from advisor.tuners.comparing.warm_up import LONG_STEP_S
 from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.mechanisms.compiling import compiles
-from advisor.tuners.search.race import DUEL_QUADS, LONG_QUAD_S
+from advisor.tuners.search.race import DUEL_QUADS, LONG_QUAD_S, is_short
 from advisor.tuners.space.constraints import COMPILE_S
 
 LIVE_QUADS = 4  # a race of live knobs looks at 1, 3, 6 and 12; most are clear at the second or third
@@ -91,8 +91,12 @@ class Costs:
         if how == LIVE:
             quads = LONG_LIVE_QUADS if arena.quad_s > LONG_QUAD_S else LIVE_QUADS
             return compile_s + quads * arena.quad_s
-        steps_s = sum(arena.window_steps(config)) * arena.step_s
-        return compile_s + WORKER_S * int(config.get("num_workers", 0)) + steps_s / speed
+        seconds = compile_s + self._switched_s(config) / speed
+        return seconds + (self._switched_s(incumbent) if is_short(arena, incumbent) else 0.0)
+
+    def _switched_s(self, config: Mapping[str, Value]) -> float:
+        steps_s = sum(self.arena.window_steps(config)) * self.arena.step_s
+        return WORKER_S * int(config.get("num_workers", 0)) + steps_s
 
     def _compiles_anew(self, incumbent: Mapping[str, Value], config: Mapping[str, Value]) -> bool:
         return compiles(config) and any(

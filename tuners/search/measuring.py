@@ -235,9 +235,10 @@ class Measuring:
         """
         self.arena.log = None
         race, until, began = self._race, self._until, self.clock()
+        most = self._expectations.most(self.incumbent, record.config)
         try:
             with compiling_within(self.limits, until - began, record.config):
-                estimate = race.run(self.incumbent, record.config, record, until, bar, look)
+                estimate = race.run(self.incumbent, record.config, record, until, bar, look, most)
         except TrialFailed as failed:
             self._timed_out(record.config, failed.failure, self.clock() - began)
             raise

@@ -117,6 +117,14 @@ class Expectations:
         own = [self.knobs[name].expected(profile, value) for value in self.ordered(name, incumbent)]
         return found >= PROVEN and any(ratio is not None and math.log(ratio) >= PROVEN for ratio in own)
 
+    def most(self, incumbent: Configuration, config: Configuration) -> float:
+        """Log ratio that one configuration can gain over another: by the parts of the step that it changes.
+
+        Infinite where nothing bounds it.
+        """
+        shares = [self._share(name) for name in config.changed(incumbent)]
+        return gain_without(sum(shares)) if shares and all(share < 1 for share in shares) else math.inf
+
     def _share(self, name: str) -> float:
         bound = largest_share(self.knobs[name], self.space.profile)
         return 1.0 if bound is None else bound[0]

@@ -2,16 +2,24 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from advisor.tuners.comparing.duel import Arena, Duel, by_work
 from advisor.tuners.comparing.ended_early import ended_early
 from advisor.tuners.comparing.excluded import marks, refuse_collapse
-from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, Estimate, between, median, single, within
+from advisor.tuners.comparing.measure import (
+    MEDIAN_EFFICIENCY,
+    Estimate,
+    between,
+    median,
+    moderated,
+    single,
+    within,
+)
 from advisor.tuners.comparing.retrying import once_more
-from advisor.tuners.comparing.ways import LIVE, SWITCHED
+from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
 from advisor.tuners.comparing.windows import KeptWindows, Window
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running, end
@@ -32,6 +40,8 @@ MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its 
 LONG_QUAD_S = 2.0  # of a quad, from which a clear one suffices
 SURE = 4.0  # times the spread of a quad, beyond which its log ratio is clear
 CLEAR = 0.2  # log ratio that needs no second look while screening
+TOO_MUCH = 0.1  # log ratio beyond what a change could bring by the profile, that asks for a second look
+SHORT_WINDOW_S = 2.0  # of the incumbent's window, up to which it is measured anew beside each candidate
 
 
 Quads = tuple[list[float], tuple[list[Slot], list[Slot]], tuple[SlotMeasured, SlotMeasured]]
@@ -101,6 +111,7 @@ class Race:
         deadline: float,
         bar: float = 0.0,
         look: int | None = None,
+        most: float = math.inf,
     ) -> Estimate:
         """Log ratio of one configuration over the incumbent; what was measured goes into the record.
 
@@ -113,6 +124,7 @@ class Race:
                 which of them is better.
             look: Take this one alone of those in which processes take turns: in every other one roles are
                 swapped.
+            most: Log ratio that the profile leaves room for: a first look that says more needs a second one.
 
         Raises:
             TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice. Or a
@@ -120,7 +132,7 @@ class Race:
         """
         self.lost = {}
         return once_more(
-            lambda: self._once(incumbent, config, record, deadline, bar, look), record.begin_again
+            lambda: self._once(incumbent, config, record, deadline, bar, look, most), record.begin_again
         )
 
     def _once(
@@ -131,6 +143,7 @@ class Race:
         deadline: float,
         bar: float,
         look: int | None,
+        most: float,
     ) -> Estimate:
         how = self.arena.how(incumbent, config)
         if how == LIVE:
@@ -161,23 +174,30 @@ class Race:
             waited = duel.second_message.input_wait
             self.input_wait = None if waited is None else waited + duel.unseen
             record.refused = self._refused(incumbent, config, duel.first_message, duel.second_message)
-            if record.refused or not is_unclear(duel.log_ratios, bar) or self.clock() > deadline:
+            if record.refused or not is_unclear(duel.log_ratios, bar, most) or self.clock() > deadline:
                 break
         check_outcome(record, self.limit_bytes)
         self.pairs, self.log_ratios = 0 if how == SWITCHED else len(instances), instances[-1]
         if len(instances) > 1:
             return of_looks(instances)
-        return within(instances[0], SCREEN_LEVEL) if len(instances[0]) > 1 else self._lone(instances[0][0])
+        if len(instances[0]) > 1:
+            return within(instances[0], SCREEN_LEVEL)
+        return self._of_windows(instances[0]) if how in (WINDOWS, SWITCHED) else self._lone(instances[0][0])
 
     def _lone(self, log_ratio: float) -> Estimate:
         return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
 
+    def _of_windows(self, log_ratios: Sequence[float]) -> Estimate:
+        """Of one window of each: nothing in it tells its spread, which what was recorded of windows does."""
+        recorded, own = moderated([log_ratios], SCREEN_LEVEL, WINDOWS), self._lone(log_ratios[0])
+        return replace(recorded, low=min(recorded.low, own.low), high=max(recorded.high, own.high))
+
     def _switched(self, incumbent: Configuration, config: Configuration, *, again: bool) -> Duel:
-        """A window of each in the shared process; of the incumbent a new one where it is looked at again."""
+        """A window of each in the shared process; of the incumbent a new one if short, or looked at again."""
 
         def measure(session: Running) -> Duel:
             self._moved = True
-            kept = None if again else self._kept
+            kept = None if again or is_short(self.arena, incumbent) else self._kept
             return self.arena.switched(session, incumbent, config, swapped=again, kept=kept)
 
         return self._in_shared(incumbent, measure)
@@ -294,9 +314,23 @@ class Race:
         return session
 
 
-def is_unclear(log_ratios: Sequence[float], bar: float = 0.0) -> bool:
-    """Whether a first look by processes that take turns asks for a second one, with swapped roles."""
-    return WORTH < median(log_ratios) - bar < CLEAR
+def is_unclear(log_ratios: Sequence[float], bar: float = 0.0, most: float = math.inf) -> bool:
+    """Whether a first look by processes that take turns asks for a second one, with swapped roles.
+
+    Args:
+        log_ratios: Of the first look.
+        bar: Log ratio of what it competes with.
+        most: Log ratio that the profile leaves room for.
+    """
+    return WORTH < median(log_ratios) - bar < CLEAR or median(log_ratios) > most + TOO_MUCH
+
+
+def is_short(arena: Arena, config: Mapping[str, Value]) -> bool:
+    """Whether a window in a process that is switched takes so little that none has to stand for another.
+
+    The machine is not as it was: one window that was kept made four changes in a row 0.8x that do nothing.
+    """
+    return sum(arena.window_steps(config)) * arena.step_s <= SHORT_WINDOW_S
 
 
 def of_looks(log_ratios: Sequence[Sequence[float]]) -> Estimate:
