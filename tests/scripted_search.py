@@ -37,6 +37,9 @@ class ScriptedArena:
     switches: tuple[str, ...] = ()
     measured: list[dict[str, Value]] = field(default_factory=list)
 
+    def queue_depth(self, config: Mapping[str, Value]) -> int:
+        return 0
+
     def how(self, first: Mapping[str, Value], second: Mapping[str, Value], fresh: bool = False) -> str:
         different = [name for name in first if first[name] != second[name]]
         return LIVE if all(KNOBS[name].live for name in different) else "baton"

@@ -39,7 +39,9 @@ def why_apart(bench: MeasuredBench, space: Space) -> list[str]:
     knobs, profile = bench.arena.knobs, bench.profile
     tried = {
         "batch sizes": [name for name in space.choices if name == "batch_size"],
-        "settings of loaders": [name for name in space.choices if knobs[name].of_iterator],
+        "settings of loaders": [
+            name for name in space.choices if knobs[name].of_iterator and name != "batch_size"
+        ],
     }
     reasons = {what: knobs[names[0]].fixed_in(profile) for what, names in tried.items() if names}
     apart = {what: reason for what, reason in reasons.items() if reason is not None}

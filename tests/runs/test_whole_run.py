@@ -211,6 +211,6 @@ def test_a_confirmation_is_told_before_the_longer_run_that_completes_it(tmp_path
 
 def test_what_fails_only_after_many_steps_is_found_by_running_longer(tmp_path: Path) -> None:
     late = Failure("user_error", "RuntimeError: too many open files")
-    program = Program([FASTER, Effect(where(num_workers=2), fails=late, after=60)])
+    program = Program([FASTER, Effect(where(num_workers=2), fails=late, after=90)])
     result = replayed(program, tmp_path, knobs={"num_workers": [0, 2]}).result
     assert result.recommendation.verdict == "keep" and late.message in result.recommendation.reason

@@ -26,6 +26,7 @@ class BatchSize(Knob[int]):
 
     semantics = Semantics.TRAINING
     usual_gain = 0.5
+    of_iterator = True
 
     def values(self) -> range:
         return range(1, 2**20)

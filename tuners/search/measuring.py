@@ -20,6 +20,7 @@ from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.asking import Asking, Proposal
 from advisor.tuners.search.compile_limit import compiling_within
 from advisor.tuners.search.costs import Costs
+from advisor.tuners.search.doubt import NEAR
 from advisor.tuners.search.eligible import may_be_nominated
 from advisor.tuners.search.infeasible import TooMuch
 from advisor.tuners.search.known_gains import KnownGains
@@ -159,6 +160,17 @@ class Measuring:
         self._before.append((self.score, self.incumbent))
         self.score, self.incumbent = score, config
         self.adopted(config)
+
+    def _gain_needed(self, config: Configuration) -> float:
+        """Log ratio by which a configuration must be better than the incumbent to take its place.
+
+        Where workers run further ahead than the incumbent's, every window from then on is longer: that has to
+        be more than the noise of a look.
+        """
+        before, after = (
+            self.arena.queue_depth({**self.space.present, **each}) for each in (self.incumbent, config)
+        )
+        return NEAR if 0 < before < after else WORTH
 
     def _is_ruled_out(self, config: Configuration, start: Configuration) -> bool:
         """Whether more was learnt to be too much, or something in it declined late."""

@@ -277,7 +277,7 @@ class Search(InWaves):
                     return
                 if score is None:
                     continue
-                better = score > most + WORTH
+                better = score > most + self._gain_needed(config)
                 curve.told(value, better=better, waits=self._waits.get(config) if for_data else None)
                 if better:
                     best = (score, config)
@@ -317,7 +317,7 @@ class Search(InWaves):
     def _try(self, config: Configuration, proposal: Proposal | None = None, *, again: bool = False) -> bool:
         """Race a configuration against the incumbent; whether it took its place."""
         score = self._measure(config, "search", proposal, again=again)
-        gained = score is not None and score > self.score + WORTH
+        gained = score is not None and score > self.score + self._gain_needed(config)
         if score is not None and gained:
             self._adopt(score, config)
         return gained

@@ -273,7 +273,8 @@ class InWaves(Measuring):
         finally:  # the budget may end in between; what was found before counts
             told(scores)
             found = [(gain, each) for each, gain in scores.items() if gain is not None]
-            better = sorted((each for each in found if each[0] > score + WORTH), key=lambda each: -each[0])
+            gained = [each for each in found if each[0] > score + self._gain_needed(each[1])]
+            better = sorted(gained, key=lambda each: -each[0])
             if better and self.incumbent == start:
                 self._adopt(*better[0])
         if len(better) > 1 and self.incumbent == better[0][1]:
@@ -302,7 +303,7 @@ class InWaves(Measuring):
         alone, score = self.incumbent, self._measure(joint, "search")
         if self.incumbent != alone:  # part of it declined
             return
-        if score is not None and score > self.score + WORTH:
+        if score is not None and score > self.score + self._gain_needed(joint):
             self._adopt(score, joint)
             return
         self.crew.forget(ahead)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OWN_ARGUMENTS = (
     "dataset", "collate_fn", "worker_init_fn", "num_workers", "pin_memory", "in_order", "prefetch_factor",
-    "persistent_workers", "timeout", "multiprocessing_context",
+    "persistent_workers", "timeout", "multiprocessing_context", "batch_size", "batch_sampler",
 )  # fmt: skip
 MOST_EPOCHS = 1000  # whose waits are kept
 MOST_COMPARED = 3  # epochs between which is looked whether the dataset was changed

@@ -10,6 +10,7 @@ import io
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,16 +64,48 @@ class Rest:
     """The indices of an epoch that are left, once."""
 
     def __init__(self, outstanding: Sequence[Any], sampler: Iterator[Any]) -> None:
-        self._outstanding = iter(outstanding)
-        self._sampler = sampler
+        self.outstanding = iter(outstanding)
+        self.sampler = sampler
 
     def __iter__(self) -> "Rest":
         return self
 
     def __next__(self) -> Any:
-        for index in self._outstanding:
+        for index in self.outstanding:
             return index
-        return next(self._sampler)
+        return next(self.sampler)
+
+
+class Regrouped:
+    """The indices of batches in batches of another size; the last may be smaller, or is left out."""
+
+    def __init__(self, batches: Iterator[Sequence[Any]], size: int, drop_last: bool) -> None:
+        self.indices = _indices_of(batches)
+        self._size, self._drop_last = size, drop_last
+
+    def __iter__(self) -> "Regrouped":
+        return self
+
+    def __next__(self) -> list[Any]:
+        batch = list(islice(self.indices, self._size))
+        if not batch or (self._drop_last and len(batch) < self._size):
+            raise StopIteration
+        return batch
+
+
+def _indices_of(batches: Iterator[Sequence[Any]]) -> Iterator[Any]:
+    """Those that batches consist of; also those that another size would leave out."""
+    if isinstance(batches, Rest):
+        return chain(chain.from_iterable(batches.outstanding), _indices_of(batches.sampler))
+    return batches.indices if isinstance(batches, Regrouped) else chain.from_iterable(batches)
+
+
+def resize(batch_sampler: Any, size: int) -> None:
+    """Have a loader's own batch sampler make its batches so large from its next epoch on."""
+    from torch.utils.data import BatchSampler
+
+    if type(batch_sampler) is BatchSampler:
+        batch_sampler.batch_size = size
 
 
 def why_fixed(loader: "DataLoader[Any]") -> str | None:
@@ -128,7 +161,7 @@ def end(inner: Any) -> None:
         inner._task_info.clear()
 
 
-def successor_of(inner: Any, rest: Rest, kind: type, attributes: dict[str, Any]) -> Any:
+def successor_of(inner: Any, rest: Iterator[Any], kind: type, attributes: dict[str, Any]) -> Any:
     """An iterator over the indices that another one leaves; its workers are started.
 
     Args:

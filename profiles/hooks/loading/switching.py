@@ -1,17 +1,25 @@
 """The loaders of the training dataset, brought to what subscribers ask for: as constructed, or later on."""
 
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.profiles.events import Run
 from advisor.profiles.hooks.loading.loader_changes import Changes
 from advisor.profiles.hooks.loading.loader_record import LoaderRecord
-from advisor.profiles.hooks.loading.renewal import Drawn, Rest, end, settings_of, successor_of
+from advisor.profiles.hooks.loading.renewal import (
+    Drawn,
+    Regrouped,
+    Rest,
+    end,
+    resize,
+    settings_of,
+    successor_of,
+)
 
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
-SWITCHED = ("num_workers", "pin_memory", "in_order", *WORKER_ONLY)
+SWITCHED = ("num_workers", "pin_memory", "in_order", "batch_size", *WORKER_ONLY)
 
 
 @dataclass(slots=True)
@@ -57,6 +65,7 @@ class Switching:
     drawn: Drawn = field(default_factory=Drawn)
     start_ns: int = 0
     _changes: dict[int, Changes] = field(default_factory=dict)
+    _resized: set[LoaderRecord] = field(default_factory=set)  # have had batches of another size
 
     def forget(self, ordinal: int) -> None:
         """A dataset stands for another one now: its first loader is changed itself."""
@@ -96,7 +105,7 @@ class Switching:
                 changes.apply(arguments)
             _drop_needless(record.own, arguments)
             changes = changes or Changes.between(record.own, arguments).only(SWITCHED)
-            settings = settings_of(arguments)
+            settings = settings_of(arguments) | self._size_of(record, arguments)
             for each in iterators:
                 if each.record is record:
                     self._renew(each, settings)
@@ -111,12 +120,24 @@ class Switching:
         iterated.starting = False
         self.start_ns += waited_ns
 
+    def _size_of(self, record: LoaderRecord, arguments: dict[str, Any]) -> dict[str, int]:
+        """The size of its batches, where that is another than the program's, or was before."""
+        size = arguments.get("batch_size", 1)
+        if size == record.own.get("batch_size", 1) and record not in self._resized:
+            return {}
+        self._resized.add(record)
+        record.batch_size = size
+        return {"batch_size": size}
+
     def _renew(self, iterated: Iterated, settings: dict[str, Any]) -> None:
         outer, before, record = iterated.alive(), iterated.attributes, iterated.record
         if outer is None or _has(before, settings):
             return
         inner = outer if iterated.successor is None else iterated.successor
-        rest = Rest(self.drawn.outstanding(inner), inner._sampler_iter)
+        rest: Iterator[Any] = Rest(self.drawn.outstanding(inner), inner._sampler_iter)
+        if (size := settings.get("batch_size", before["batch_size"])) != before["batch_size"]:
+            rest = Regrouped(rest, size, before["drop_last"])
+            resize(inner._index_sampler, size)
         stopped_ns = record.stop_ns
         record.timing.stop()
         end(inner)
@@ -136,6 +157,8 @@ def _set(loader: Any, settings: dict[str, Any], iterators: Collection[Iterated])
     idle = attributes.get("_iterator")
     successors = [each.successor for each in iterators if each.loader() is loader]
     attributes.update(settings)
+    if "batch_size" in settings:
+        resize(loader.batch_sampler, settings["batch_size"])
     attributes["_iterator"] = successors[-1] if successors and settings["persistent_workers"] else None
     if idle is not None:
         end(idle)

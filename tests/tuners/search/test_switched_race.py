@@ -134,9 +134,9 @@ class TestOnPaper:
 class Told(Arena):
     """Windows whose ratios are told beforehand; notes which of them might stand for another."""
 
-    def tells(self, *log_ratios: float) -> "Told":
-        self.left, self.kept_asked = list(log_ratios), []
-        return self
+    def tells(self, *log_ratios: float) -> None:
+        self.left = list(log_ratios)
+        self.kept_asked: list[bool] = []
 
     def switched(self, *arguments: Any, kept: KeptWindows | None = None, **options: Any) -> Duel:
         self.kept_asked.append(kept is not None)
@@ -149,16 +149,12 @@ class Alive:
 
 def looked(*log_ratios: float, step_s: float = 0.02, most: float = math.inf) -> tuple[Estimate, list[bool]]:
     """What a race says of two workers by these windows, and which might have been kept ones."""
-    arena = Told(
-        None,
-        KNOBS,
-        PRESENT,
-        step_s=step_s,
-        queue_depth=queue_depth,
-        switches=list(PRESENT),  # type: ignore[arg-type]  # nothing is started
-    ).tells(*log_ratios)
+    nothing: Any = None  # is started
+    arena = Told(nothing, KNOBS, PRESENT, step_s=step_s, queue_depth=queue_depth, switches=list(PRESENT))
+    arena.tells(*log_ratios)
     race, config = Race(arena, base=PRESENT), PRESENT.with_({"num_workers": 2})
-    race.adopt(PRESENT, Alive())  # type: ignore[arg-type]  # as above
+    process: Any = Alive()
+    race.adopt(PRESENT, process)
     estimate = race.run(PRESENT, config, TrialRecord(1, config, "screen"), math.inf, most=most)
     assert not arena.left
     return estimate, arena.kept_asked

@@ -20,6 +20,7 @@ PRESENT: dict[str, Value] = {
     "num_workers": 0, "prefetch_factor": 2, "pin_memory": "off", "persistent_workers": "off",
     "in_order": "on",    "multiprocessing_context": "fork",
 }  # fmt: skip
+SIZED = PRESENT | {"batch_size": BATCH}
 WORKERS = (2, 3, 1, 0)
 
 
@@ -127,6 +128,53 @@ def test_an_epoch_has_each_sample_once_in_the_samplers_order(name: str, run: Run
     switched = seen(loader, run, [{"num_workers": workers} for workers in WORKERS], every)
     assert switched[0] == expected[0]
     assert switched[1] == expected[1]  # the program's own random numbers go on as they would have
+
+
+@pytest.mark.parametrize("name", ["in order", "shuffled", "last dropped", "own sampler", "workers that stay"])
+def test_batches_of_another_size_hold_the_samples_that_are_left_once(name: str, run: Run) -> None:
+    (expected, random) = unswitched(LOADERS[name])
+    torch.manual_seed(1)
+    loader = LOADERS[name]()
+    length, stepping = len(loader), steps(loader, 2)
+    epochs: list[list[list[int]]] = [[], []]
+    sizes: dict[int, dict[str, Value]] = {
+        1: {"batch_size": 8}, 3: {"batch_size": 3, "num_workers": 2}, 6: {"num_workers": 2}, 7: {},
+    }  # fmt: skip
+    for number, (epoch, batch) in enumerate(stepping):
+        epochs[epoch].append(batch)
+        if number in sizes:
+            run.configure(SIZED | sizes[number])
+            assert run.refused == {} and run.unanswered() == []
+    assert [len(batch) for batch in epochs[0][:8]] == [4, 4, 8, 8, 3, 3, 3, 4]
+    told, whole = ([index for batch in of for index in batch] for of in (epochs[0], expected[0]))
+    dropped = 3 if name == "last dropped" else 0  # what a whole batch of the program's own cannot be made of
+    assert told == whole[: len(told)] and len(told) >= ITEMS - 2 * dropped
+    assert dropped or len(told) == ITEMS
+    assert epochs[1] == expected[1] and len(loader) == length
+    assert torch.randint(2**30, ()).item() == random
+
+
+def test_the_next_epochs_have_the_size_of_the_switch_and_a_program_its_own_where_it_makes_batches(
+    run: Run,
+) -> None:
+    loader = shuffled()
+    stepping = steps(loader, 2)
+    next(stepping)
+    run.configure(SIZED | {"batch_size": 10})
+    assert loader.batch_size == 10 and len(loader) == 5
+    assert [len(batch) for epoch, batch in stepping if epoch] == [10, 10, 10, 10, 7]
+    run.configure(SIZED)
+    assert loader.batch_size == BATCH and [len(batch) for _, batch in steps(loader, 1)][:11] == [BATCH] * 11
+
+
+def test_a_batch_sampler_of_the_program_keeps_its_sizes(run: Run) -> None:
+    loader = LOADERS["own batches"]()
+    sizes = [len(batch) for batch in loader]
+    stepping = steps(loader, 1)
+    next(stepping)
+    run.configure(PRESENT | {"batch_size": 10})
+    assert "batch_size" in run.refused
+    assert [len(batch) for _, batch in stepping] == sizes[1:]
 
 
 def test_workers_are_as_many_as_asked_for_and_end_with_the_epoch(run: Run) -> None:
