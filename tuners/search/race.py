@@ -124,7 +124,8 @@ class Race:
                 which of them is better.
             look: Take this one alone of those in which processes take turns: in every other one roles are
                 swapped.
-            most: Log ratio that the profile leaves room for: a first look that says more needs a second one.
+            most: Log ratio that the profile leaves room for: a first look that says more needs a second one,
+                where windows are short.
 
         Raises:
             TrialFailed: It failed, or gave what must not be ranked; what came from outside, twice. Or a
@@ -150,6 +151,8 @@ class Race:
             record.process = "shared"
             self.pairs, self.log_ratios = 0, []
             return self._live(incumbent, config, record, deadline, bar)
+        if how != SWITCHED or not is_short(self.arena, incumbent):
+            most = math.inf
         instances: list[list[float]] = []
         for index in range(DUEL_LOOKS) if look is None else (look,):
             if how == SWITCHED:

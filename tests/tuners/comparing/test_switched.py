@@ -17,7 +17,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured
 
-OF_ITERATOR = [name for name, knob in KNOBS.items() if knob.of_iterator]
+OF_ITERATOR = [name for name, knob in KNOBS.items() if knob.of_iterator and name != "batch_size"]
 STEP_S = 0.1
 PRESENT: dict[str, Value] = {
     "num_workers": 0, "prefetch_factor": 2, "persistent_workers": "off", "amp": "off", "malloc": "libc",

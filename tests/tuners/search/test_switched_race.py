@@ -177,3 +177,4 @@ def test_more_than_a_change_can_bring_is_looked_at_again() -> None:
     estimate, kept = looked(math.log(1.53), -0.05, most=waits)
     assert len(kept) == 2 and estimate.estimate < math.log(1.25) and estimate.low < 0
     assert len(looked(math.log(1.25), most=waits)[1]) == 1
+    assert len(looked(math.log(1.53), most=waits, step_s=0.5)[1]) == 1  # a look there takes long
