@@ -87,9 +87,7 @@ def test_two_changes_are_confirmed_together_and_credited_apart(tmp_path: Path) -
     assert found.config == {"num_workers": 2, "placebo": "on"}
     assert found.speedup.estimate == pytest.approx(1 / 0.48, rel=0.03)
     assert {change.knob for change in found.changes} == {"num_workers", "placebo"}
-    assert any("taking 1 change out one by one" in line for line in run.said), (
-        "the search saw the other alone"
-    )
+    assert any("taking 1 change out" in line for line in run.said), "the search saw the other alone"
 
 
 def test_a_change_whose_numbers_drift_is_not_recommended(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -59,7 +59,8 @@ def removals(
     What cannot be told from nothing is taken out, also where intervals are wide; the last change is left to
     the confirmation. What is ``known`` to gain is not taken out again. Those that gained least where they
     were ``seen`` alone come first, so that the strongest is the last; of so little that the pairs
-    of processes would not tell it, none is measured.
+    of processes would not tell it, none is measured. Those that ``seen`` alone did not clearly gain are taken
+    out together first, and one after the other only where together they bring something.
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
@@ -74,8 +75,11 @@ def removals(
     candidates = [name for name in changed if name not in dependent]
     measured += [Removal(name, known[name], True) for name in candidates if name in known]
     with _Bench(arena, level, number, deadline, Costs(arena, startup_s), running) as bench:
-        unknown = (name for name in candidates if name not in known)
-        for name in sorted(unknown, key=lambda name: seen[name].estimate if name in seen else 0.0):
+        unknown = [name for name in candidates if name not in known]
+        unknown.sort(key=lambda name: seen[name].estimate if name in seen else 0.0)
+        config, out = _out_together(bench, config, _doubtful(unknown, seen), seen, space, detectable, worth)
+        measured += out
+        for name in unknown:
             if config[name] == base[name]:
                 continue  # went with another change
             reduced = space.without(config, name)
@@ -97,6 +101,43 @@ def removals(
                 config = reduced
             measured.append(Removal(name, estimate, needed))
     return config, measured
+
+
+def _doubtful(unknown: Sequence[str], seen: Mapping[str, Estimate]) -> list[str]:
+    """Changes that did not clearly gain where they were seen alone; never all of a winner."""
+    doubtful = [name for name in unknown if name in seen and seen[name].low <= 0]
+    return doubtful[:-1] if len(doubtful) == len(unknown) else doubtful
+
+
+def _out_together(
+    bench: "_Bench",
+    winner: Configuration,
+    names: Sequence[str],
+    seen: Mapping[str, Estimate],
+    space: Space,
+    detectable: float,
+    worth: Callable[[Configuration], float],
+) -> tuple[Configuration, list[Removal]]:
+    """The winner without several changes where together they bring less than ``detectable``, else as it is.
+
+    One comparison in place of one for each: most of what was not clearly seen to gain is noise of its look.
+    """
+    names = [
+        name for name in names if bench.could_tell(seen[name].estimate, space.without(winner, name), winner)
+    ]
+    reduced = winner
+    for name in names:
+        reduced = space.without(reduced, name)
+    if len(names) < 2 or not reduced.changed(space.present) or not bench.affords(reduced, winner):
+        return winner, []
+    try:
+        faster = bench.contribution(reduced, winner, detectable)
+    except TrialFailed:
+        return winner, []
+    estimate = faster.shifted(worth(winner) - worth(reduced))
+    if bench.cut_off or estimate.estimate >= detectable:
+        return winner, []
+    return reduced, [Removal(name, estimate, False) for name in names]
 
 
 def is_needed(estimate: Estimate, detectable: float, seen: Estimate | None = None) -> bool:

@@ -49,7 +49,7 @@ class Reducing:
         if not unknown:
             outcome.contributions.update({name: self.known[name] for name in self.leading})
             return nominee
-        bench.progress.say(f"taking {len(unknown)} change{'s' * (len(unknown) > 1)} out one by one")
+        bench.progress.say(f"taking {len(unknown)} change{'s' * (len(unknown) > 1)} out")
         if bench.arena.settled(self.space.present) != bench.arena.settled(nominee):
             bench.baseline.end()
         at_once = self._at_once(unknown) if bench.crew.size > 1 and len(unknown) > 1 else None

@@ -114,6 +114,50 @@ def test_what_few_pairs_of_processes_would_not_tell_is_taken_out_unmeasured(
     assert {each.knob for each in removals if each.needed} == {"batch_size", "amp"}
 
 
+SHARED = {"batch_size": Estimate(1.4, 1.2, 1.6, 0.9, 1, 1)}
+NOISE = Estimate(0.03, -0.05, 0.1, 0.9, 1, 1)
+
+
+def compared(patch: pytest.MonkeyPatch, faster: Mapping[str, float]) -> list[set[str]]:
+    """What each comparison takes out of a winner of four changes, each of which makes it so much faster."""
+    seen = {**SHARED, "amp": NOISE, "gc_freeze": NOISE, "set_to_none": NOISE}
+    wide, present = (
+        Configuration({**of, "set_to_none": value}) for of, value in ((WINNER, "on"), (BASE, "off"))
+    )
+    asked: list[set[str]] = []
+
+    def contribution(
+        bench: Any, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float
+    ) -> Estimate:
+        asked.append({name for name in seen if reduced[name] != winner[name]})
+        ratio = sum(math.log(faster.get(name, 1.0)) for name in asked[-1])
+        return Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.99, 4, 1)
+
+    patch.setattr(ablate._Bench, "contribution", contribution)
+    arena = cast(
+        Arena,
+        SimpleNamespace(
+            knobs=KNOBS, clock=lambda: 0.0, how=lambda *of, **fresh: LIVE, quad_s=0.1, sigma=0.05
+        ),
+    )
+    options: dict[str, Any] = {"detectable": 0.02, "level": 0.99, "number": 0, "deadline": math.inf}
+    config, removals = ablate.removals(arena, wide, a_space(present), seen=seen, **options)
+    needed = {name for name in seen if faster.get(name, 1.0) > 1.02}
+    assert not {each.knob for each in removals if not each.needed} & needed
+    assert {name for name in seen if config[name] != present[name]} == needed
+    return asked
+
+
+def test_what_was_not_clearly_seen_to_gain_goes_by_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = compared(monkeypatch, {"batch_size": 4.0})
+    assert asked == [{"amp", "gc_freeze", "set_to_none"}]  # what is left is for the confirmation
+
+
+def test_what_brings_something_together_is_taken_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = compared(monkeypatch, {"batch_size": 4.0, "gc_freeze": 1.2})
+    assert [len(each) for each in asked] == [3, 1, 1, 1, 1]
+
+
 def test_what_is_known_to_gain_is_not_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"amp": Estimate(0.5, 0.4, 0.6, 0.9, 1, 1)}
     config, removals = removed(monkeypatch, half_width=5.0, known=known)
