@@ -38,15 +38,8 @@ from advisor.stages.confirming.confirmation_plan import LARGE_SPEED, instance_qu
 from advisor.stages.launching import Caller
 from advisor.stages.search_plan import SEARCH_SHARE
 from advisor.stages.trials import TrialLog
-from advisor.tuners.comparing.measure import (
-    BLOCK,
-    LOOKS,
-    MIN_INSTANCES,
-    Estimate,
-    moderated,
-    robust_sigma,
-    within,
-)
+from advisor.tuners.comparing.looks import LOOKS, MIN_INSTANCES
+from advisor.tuners.comparing.measure import BLOCK, Estimate, moderated, robust_sigma, within
 from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.knobs.placebo import Placebo

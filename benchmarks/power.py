@@ -32,7 +32,8 @@ from advisor.stages.baseline import run_baseline, start_at_once
 from advisor.stages.baseline_steps import FLOOR
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.measure import LOOKS, confirm, median, moderated
+from advisor.tuners.comparing.looks import LOOKS, confirm
+from advisor.tuners.comparing.measure import median, moderated
 from advisor.tuners.comparing.ways import LIVE
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from advisor.base.errors import clean
 from advisor.result.document import Interval, Noise, Rate, Ratio, Recommendation, ResultData, Trial, Value
 from advisor.result.words import CAUSES, GAINS, NUMERICS
-from advisor.tuners.comparing.measure import LOOKS
+from advisor.tuners.comparing.looks import LOOKS
 from advisor.tuners.space.configuration import Configuration
 
 MIB = 2**20

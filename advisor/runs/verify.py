@@ -34,7 +34,7 @@ from advisor.stages.launching import Caller, open_launcher
 from advisor.stages.trials import as_ratio
 from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.measure import MIN_INSTANCES, Decision
+from advisor.tuners.comparing.looks import MIN_INSTANCES, Decision
 from advisor.tuners.comparing.memory_duel import MemoryArena
 from advisor.tuners.comparing.ways import BATON, WINDOWS
 from advisor.tuners.knob import AnyKnob

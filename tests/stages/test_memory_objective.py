@@ -8,7 +8,7 @@ from result_builder import a_ratio, a_recommendation, a_result
 
 from advisor.report.noise import disturbances
 from advisor.result import wording
-from advisor.tuners.comparing.measure import MIN_INSTANCES
+from advisor.tuners.comparing.looks import MIN_INSTANCES
 
 SETTINGS = some_settings("memory", steps_planned=1000, price_per_hour=36.0)
 

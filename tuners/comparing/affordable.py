@@ -2,7 +2,8 @@
 
 import math
 
-from advisor.tuners.comparing.measure import LOOKS, MEDIAN_EFFICIENCY, SHARES, TOTAL_LEVEL, expected_spread
+from advisor.tuners.comparing.looks import LOOKS, SHARES, TOTAL_LEVEL
+from advisor.tuners.comparing.measure import MEDIAN_EFFICIENCY, expected_spread
 
 POWER = 0.8
 FEWEST, MOST = LOOKS[0], LOOKS[-1]  # pairs

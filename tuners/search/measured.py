@@ -8,7 +8,8 @@ interrupt cut off is not here.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from advisor.tuners.comparing.measure import Decision, Estimate, decided
+from advisor.tuners.comparing.looks import Decision, decided
+from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Cause

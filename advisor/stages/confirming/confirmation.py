@@ -22,7 +22,8 @@ from advisor.stages.confirming.reducing import Reducing
 from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.trials import TrialLog
 from advisor.tuners.comparing.duel import Duel
-from advisor.tuners.comparing.measure import MIN_INSTANCES, moderated
+from advisor.tuners.comparing.looks import MIN_INSTANCES
+from advisor.tuners.comparing.measure import moderated
 from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.race import check_outcome
@@ -299,7 +300,10 @@ class Confirmation:
         gain, level, planned = settings.min_gain, settings.confidence, settings.steps_planned
         earlier = list(self.trials.measured.instances.get(winner, ()))
         try:
-            decision, _ = pairs.confirm(kept, min_gain=gain, earlier=earlier, cut_off=record.cut_off)
+            decision, _ = pairs.confirm(
+                kept, min_gain=gain, earlier=earlier, cut_off=record.cut_off,
+                wanting=lambda: outcome.tails is not None and outcome.tails.may_be_shown(level),
+            )  # fmt: skip
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message, record.log = failed.failure.message, self.bench.arena.log

@@ -9,7 +9,7 @@ from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.pair_waves import PairWaves
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.instance import Instance
-from advisor.tuners.comparing.measure import LOOKS, MIN_INSTANCES, Decision, confirm
+from advisor.tuners.comparing.looks import LOOKS, MIN_INSTANCES, Decision, confirm
 from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.comparing.retrying import undisturbed
 from advisor.tuners.supervision.failures import Failure, OutOfTime
@@ -132,6 +132,7 @@ class FreshPairs:
         min_gain: float,
         earlier: Sequence[Sequence[float]] = (),
         cut_off: Callable[[Failure], None] = lambda failure: None,
+        wanting: Callable[[], bool] = lambda: False,
     ) -> tuple[Decision, list[list[float]]]:
         """Measure pairs until ``confirm`` of ``comparing.measure`` decides, or the budget ends.
 
@@ -140,6 +141,7 @@ class FreshPairs:
             min_gain: Relative gain that is asked for.
             earlier: Log ratios by pair that are there already.
             cut_off: As of ``FreshProcesses.measure``.
+            wanting: As of ``confirm`` of ``comparing.measure``.
 
         Returns:
             The decision and all log ratios.
@@ -165,7 +167,13 @@ class FreshPairs:
         level = bench.settings.confidence
         try:
             return confirm(
-                instance, min_gain=min_gain, level=level, earlier=earlier, how=self.how, where=self.where
+                instance,
+                min_gain=min_gain,
+                level=level,
+                earlier=earlier,
+                how=self.how,
+                where=self.where,
+                wanting=wanting,
             )
         finally:
             bench.arena.ahead.drop()

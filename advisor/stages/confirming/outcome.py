@@ -8,7 +8,8 @@ from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.stages.confirming.longer_run import LongerRun
 from advisor.stages.confirming.request_tails import RequestTails
 from advisor.tuners.comparing import gate
-from advisor.tuners.comparing.measure import Decision, Estimate
+from advisor.tuners.comparing.looks import Decision
+from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.space.configuration import Configuration
 
 

@@ -11,7 +11,7 @@ from advisor.tuners.benches.crew import Begun, Came, Crew, Task
 from advisor.tuners.benches.messages import Answer, Paired, RunInstances
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.instance import Instance
-from advisor.tuners.comparing.measure import LOOKS
+from advisor.tuners.comparing.looks import LOOKS
 from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 

@@ -10,8 +10,9 @@ from advisor.base.unit import Unit
 from advisor.profiles.facts.profile import Profile
 from advisor.tuners.comparing.arrivals import Arrivals, UnderLoad, arriving, capacity, shown_share
 from advisor.tuners.comparing.duel import Duel
-from advisor.tuners.comparing.measure import MIN_INSTANCES, Estimate, moderated
-from advisor.tuners.comparing.percentiles import Tail, least_requests, percentile, tail
+from advisor.tuners.comparing.looks import MIN_INSTANCES
+from advisor.tuners.comparing.measure import Estimate, moderated
+from advisor.tuners.comparing.percentiles import LONGER, Tail, least_requests, percentile, tail
 from advisor.tuners.trial.messages import Slot
 
 
@@ -91,6 +92,14 @@ class RequestTails:
             _, low, _ = p90.ratio
             return f"p90 is not shown to be shorter: {low:.2f} times as fast at the least"
         return p99.told if p99.verdict == "not_shown" else ""
+
+    def may_be_shown(self, level: float) -> bool:
+        """Whether more pairs may take the objection away: what is not shown seems to be so."""
+        if self.limit_s is not None or not self.objection(level):
+            return False
+        p90, p99 = self.p90(level), self.p99()
+        shorter = p90 is None or p90.estimate > 0
+        return shorter and (p99.ratio is None or p99.ratio <= LONGER)
 
 
 def side_by_side(

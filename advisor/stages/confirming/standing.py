@@ -2,7 +2,7 @@
 
 from advisor.base.settings import Settings
 from advisor.result.document import ResultData
-from advisor.tuners.comparing.measure import Decision
+from advisor.tuners.comparing.looks import Decision
 from advisor.tuners.search.measured import Measured
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from advisor.result import wording
 from advisor.stages.trials import as_ratio
-from advisor.tuners.comparing.measure import LOOKS, MIN_INSTANCES, Decision, Estimate
+from advisor.tuners.comparing.looks import LOOKS, MIN_INSTANCES, Decision
+from advisor.tuners.comparing.measure import Estimate
 
 
 def measured(decision: Decision | None) -> Estimate | None:

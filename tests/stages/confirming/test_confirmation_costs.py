@@ -7,6 +7,7 @@ import pytest
 from advisor.base.unit import Unit
 from advisor.stages.confirming.agreement import LEAST_S, TAKEN
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.costs import END_S
 
 
@@ -16,6 +17,21 @@ def test_comparing_answers_takes_the_starts_of_processes_and_little_more(kind: s
         settings=SimpleNamespace(unit=Unit.REQUEST),
         baseline=SimpleNamespace(startup_s=8.0),
         launcher=SimpleNamespace(target=SimpleNamespace(kind=kind)),
+        arena=SimpleNamespace(knobs=KNOBS),
     )
     costs = ConfirmationCosts(bench, {}, {})  # type: ignore[arg-type]  # nothing is measured
     assert costs.numerics_s == pytest.approx(starts * (8.0 + END_S) + TAKEN * LEAST_S)
+
+
+def test_a_form_that_the_change_makes_counts_in_its_process_that_answers() -> None:
+    bench = SimpleNamespace(
+        settings=SimpleNamespace(unit=Unit.REQUEST),
+        baseline=SimpleNamespace(startup_s=8.0),
+        launcher=SimpleNamespace(target=SimpleNamespace(kind="workload")),
+        arena=SimpleNamespace(knobs=KNOBS),
+    )
+    made, plain = (
+        ConfirmationCosts(bench, {"runtime": "torch"}, {"runtime": runtime}).numerics_s  # type: ignore[arg-type]  # nothing is measured
+        for runtime in ("aot_inductor", "torch")
+    )
+    assert made - plain == pytest.approx(KNOBS["runtime"].makes_s({"runtime": "aot_inductor"}))

@@ -9,7 +9,8 @@ from advisor.stages.assemble import _detectable, _over_processes
 from advisor.stages.baseline import Baseline
 from advisor.stages.confirming.clock_ratios import steady_step_s
 from advisor.stages.confirming.outcome import Outcome
-from advisor.tuners.comparing.measure import Decision, Estimate
+from advisor.tuners.comparing.looks import Decision
+from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.trial.messages import Slot, SlotMeasured
 

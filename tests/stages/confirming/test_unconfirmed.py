@@ -5,7 +5,8 @@ import math
 import pytest
 
 from advisor.stages.confirming import unconfirmed
-from advisor.tuners.comparing.measure import Estimate, confirm
+from advisor.tuners.comparing.looks import confirm
+from advisor.tuners.comparing.measure import Estimate
 
 
 def told(*instances: list[float]) -> str:

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from advisor.tuners.comparing.affordable import MOST, pairs_within, seconds_to_tell, smallest_gain
-from advisor.tuners.comparing.measure import LOOKS, SHARES, expected_spread, look
+from advisor.tuners.comparing.looks import LOOKS, SHARES, look
+from advisor.tuners.comparing.measure import expected_spread
 
 
 def test_more_pairs_tell_smaller_gains() -> None:

@@ -6,13 +6,10 @@ import random
 
 import pytest
 
-from advisor.tuners.comparing import measure
+from advisor.tuners.comparing import looks, measure
+from advisor.tuners.comparing.looks import LOOKS, confirm, decided, look
 from advisor.tuners.comparing.measure import (
-    LOOKS,
     between,
-    confirm,
-    decided,
-    look,
     moderated,
     planned_quads,
     quad_log_ratio,
@@ -93,7 +90,7 @@ def test_a_large_gain_is_confirmed_at_the_first_look() -> None:
         lambda index: [draw.gauss(0.5, 0.02) for _ in range(3)], min_gain=0.02, level=0.99
     )
     assert decision.verdict == "confirmed"
-    assert len(collected) == measure.LOOKS[0]
+    assert len(collected) == LOOKS[0]
 
 
 def test_a_gain_seen_in_one_order_of_roles_only_is_not_confirmed() -> None:
@@ -184,10 +181,34 @@ def test_ending_early_loses_few_gains_and_saves_pairs(gain: float, monkeypatch: 
         return decision.verdict == "confirmed", len(collected)
 
     early, nothing = [run(seed, gain) for seed in range(150)], [run(seed, 0.0) for seed in range(150)]
-    monkeypatch.setattr(measure, "FUTILE", 1e-12)
+    monkeypatch.setattr(looks, "FUTILE", 1e-12)
     whole, idle = [run(seed, gain) for seed in range(150)], [run(seed, 0.0) for seed in range(150)]
     assert sum(found for found, _ in early) >= sum(found for found, _ in whole) - 6  # of 150
     assert 1.3 * sum(pairs for _, pairs in nothing) < sum(pairs for _, pairs in idle)
+
+
+def test_a_gain_is_confirmed_later_where_something_else_wants_more_processes() -> None:
+    wants = iter([True, True, False])
+    decision, collected = confirm(
+        lambda index: [0.5, 0.51], min_gain=0.02, level=0.99, wanting=lambda: next(wants)
+    )
+    assert (decision.verdict, len(collected)) == ("confirmed", LOOKS[2])
+    decision, collected = confirm(lambda index: [0.5, 0.51], min_gain=0.02, level=0.99, wanting=lambda: True)
+    assert (decision.verdict, len(collected)) == ("confirmed", LOOKS[-1])
+
+
+@pytest.mark.parametrize("there", [3, 4])
+def test_what_was_confirmed_stands_where_no_more_processes_are_to_be_had(there: int) -> None:
+    decision, collected = confirm(
+        lambda index: [0.5, 0.51] if index < there else None, min_gain=0.02, level=0.99, wanting=lambda: True
+    )
+    assert (decision.verdict, len(collected)) == ("confirmed", there)
+
+
+def test_a_later_look_may_take_a_gain_back() -> None:
+    pairs = [[0.5, 0.51], [0.5, 0.51], *[[-0.6, -0.5]] * 10]
+    decision, _ = confirm(pairs.__getitem__, min_gain=0.02, level=0.99, wanting=lambda: True)
+    assert decision.verdict == "rejected"
 
 
 def test_the_last_look_always_decides() -> None:
@@ -224,4 +245,4 @@ def test_a_spread_within_pairs_widens_two_that_agree() -> None:
 
 
 def test_the_shares_of_the_looks_spend_the_level_once() -> None:
-    assert len(measure.SHARES) == len(LOOKS) and sum(measure.SHARES) == 1
+    assert len(looks.SHARES) == len(LOOKS) and sum(looks.SHARES) == 1

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from advisor.tuners.comparing.measure import LOOKS, confirm, decided, moderated
+from advisor.tuners.comparing.looks import LOOKS, confirm, decided
+from advisor.tuners.comparing.measure import moderated
 from advisor.tuners.comparing.over_nodes import NODE_SPREAD
 from advisor.tuners.comparing.pair_places import Where, nodes_of, within_wave
 from advisor.tuners.search.measured import Measured

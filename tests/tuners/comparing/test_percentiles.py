@@ -79,6 +79,16 @@ def test_a_shorter_median_with_longer_slow_requests_meets_an_objection() -> None
 
     assert tails(2.0).objection(0.99) == ""
     assert "p90 is not shown to be shorter" in tails(6.0).objection(0.99)
+    assert not tails(2.0).may_be_shown(0.99) and not tails(6.0).may_be_shown(0.99)
+
+
+def test_slow_requests_that_seem_shorter_ask_for_more_pairs() -> None:
+    found = RequestTails()
+    for seed, slower in enumerate((1.0, 0.7)):
+        found.add(Duel("baton", [0.4], slots(seed), slots(9 + seed, faster=1.5 * slower)))
+    assert "p90 is not shown" in found.objection(0.99) and found.may_be_shown(0.99)
+    found.limit_s = 1.0
+    assert not found.may_be_shown(0.99)
 
 
 def test_latencies_have_a_tail_where_it_can_be_told() -> None:

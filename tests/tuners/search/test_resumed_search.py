@@ -25,7 +25,8 @@ from advisor.stages.study import Study, measured_of
 from advisor.stages.trials import TrialLog
 from advisor.storage.storage_url import parse_storage
 from advisor.storage.store import Store
-from advisor.tuners.comparing.measure import Decision, Estimate
+from advisor.tuners.comparing.looks import Decision
+from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Refused, Value
 from advisor.tuners.search.asking import Asking
 from advisor.tuners.search.measured import Measured
