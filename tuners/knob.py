@@ -140,6 +140,14 @@ class Knob(Generic[V]):
             return "it acts before the first step"
         return profile.loader.fixed
 
+    def makes_s(self, config: Config) -> float:
+        """Seconds that each process takes to make what a configuration asks of it, on two cores.
+
+        Such as an export or a form of other numbers. It orders a search and is told to nobody; what
+        `execution` compiles is counted by itself.
+        """
+        return 0.0
+
     def epochs_before(self, value: V) -> int:
         """Epochs that pass before a run goes on as it does under ``value``; measured is what comes then."""
         return 0

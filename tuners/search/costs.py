@@ -79,20 +79,25 @@ class Costs:
         """
         arena = self.arena
         compile_s = self.compile_s if self._compiles_anew(incumbent, config) else 0.0
-        how = arena.how(incumbent, config)
+        how, making_s = arena.how(incumbent, config), self.making_s(config)
         if how == WINDOWS:
-            window_s = self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
+            window_s = making_s + self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
             missing = () if arena.kept.of(incumbent) else (incumbent,)
             start_s = 0.0 if arena.start_together(incumbent, config) else self.launch_s
             others_s = sum(start_s + sum(arena.window_steps(each)) * arena.step_s for each in missing)
             return compile_s + window_s + others_s
         if how == BATON:
-            return compile_s + 2 * self.launch_s + DUEL_QUADS * arena.quad_s
+            making_s += self.making_s(incumbent)
+            return compile_s + making_s + 2 * self.launch_s + DUEL_QUADS * arena.quad_s
         if how == LIVE:
             quads = LONG_LIVE_QUADS if arena.quad_s > LONG_QUAD_S else LIVE_QUADS
             return compile_s + quads * arena.quad_s
         seconds = compile_s + self._switched_s(config) / speed
         return seconds + (self._switched_s(incumbent) if is_short(arena, incumbent) else 0.0)
+
+    def making_s(self, config: Mapping[str, Value]) -> float:
+        """Seconds that a process takes to make what its settings ask for; as of ``Knob.makes_s``."""
+        return sum(knob.makes_s(config) for name, knob in self.arena.knobs.items() if name in config)
 
     def _switched_s(self, config: Mapping[str, Value]) -> float:
         steps_s = sum(self.arena.window_steps(config)) * self.arena.step_s

@@ -15,6 +15,7 @@ from advisor.profiles.facts.profile import Profile
 from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.mechanisms.compiling import compiles
 from advisor.tuners.search.asking import Asking, Proposal
@@ -142,7 +143,7 @@ class Measuring:
     _apart: bool = False
     _too_long: list[NotTried] = field(default_factory=list)
     _waits: dict[Configuration, float | None] = field(default_factory=dict)
-    _unseen: set[str] = field(default_factory=set)
+    _unseen: dict[str, list[Value]] = field(default_factory=dict)  # knobs that wait, with values if not all
     _proposals: list[Proposal] = field(default_factory=list)  # made ahead of their turn
 
     def __post_init__(self) -> None:
@@ -164,9 +165,12 @@ class Measuring:
     def _gain_needed(self, config: Configuration) -> float:
         """Log ratio by which a configuration must be better than the incumbent to take its place.
 
-        Where workers run further ahead than the incumbent's, every window from then on is longer: that has to
-        be more than the noise of a look.
+        Where workers run further ahead than the incumbent's, every window from then on is longer, and where
+        a process has to make a form first, every start: that has to be more than the noise of a look.
         """
+        making = [self._expectations.costs.making_s(each) for each in (self.incumbent, config)]
+        if making[0] < making[1]:
+            return NEAR
         before, after = (
             self.arena.queue_depth({**self.space.present, **each}) for each in (self.incumbent, config)
         )

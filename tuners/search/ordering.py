@@ -3,7 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from advisor.base.unit import Unit
 from advisor.tuners.knob import AnyKnob, Value
 from advisor.tuners.search.costs import Costs
 from advisor.tuners.space.configuration import Configuration
@@ -14,6 +16,8 @@ HOPE = 0.5  # of what is usual: it is what helps where something helps
 LEAST_S = 0.5  # seconds of a trial, below which the order does not matter
 MOST_SHARE = 0.95  # of the step, that anything may be expected to take away
 PROVEN = 0.2  # share, and log ratio, from which a cure that a finding and its knob agree on comes first
+DEAR = 3.0  # times the seconds of a knob's cheapest value, from which another one gets a turn of its own
+CHEAP_S = 2.0  # seconds of a look, up to which that counts for nothing
 MUCH = 4  # times the present number: enough for what depends on it to show
 
 INTERACTING = (
@@ -31,6 +35,7 @@ INTERACTING = (
 
 PAIRS = (
     ("batch_size", "amp"), ("batch_size", "num_workers"), ("amp", "channels_last"), ("execution", "amp"),
+    ("runtime", "quantization"),
 )  # fmt: skip
 # whose gain may need both (measurement.md, section 5)
 
@@ -53,7 +58,12 @@ class Expectations:
     priorities: Mapping[str, float]
     least: float = LEAST_GAIN
 
-    def order(self, incumbent: Configuration, waits: float | None = None) -> list[str]:
+    def order(
+        self,
+        incumbent: Configuration,
+        waits: float | None = None,
+        left: Mapping[str, Sequence[Value]] = MappingProxyType({}),
+    ) -> list[str]:
         """Knobs by the gain to expect over the seconds that their first look takes.
 
         Those whose gain a finding proves and the knob itself expects stand before the others. Less than could
@@ -63,16 +73,18 @@ class Expectations:
             incumbent: What they are tried beside.
             waits: Share (0 to 1) of its step that waits for data, where that was measured: what only
                 shortens that wait cannot give more.
+            left: Values of knobs that had a turn, which are left for another one.
         """
 
         def rank(name: str) -> tuple[bool, float, float, str]:
-            values = self.ordered(name, incumbent)
+            values = left.get(name) or self.ordered(name, incumbent)
             gain = max((self.gain(name, value) for value in values), default=0.0)
             share = self._share(name)
             if waits is not None and serves_data(self.knobs[name]):
                 gain, share = min(gain, gain_without(waits)), min(share, waits)
             proven = self.proven(name, incumbent, waits)
-            seconds = max(LEAST_S, self._seconds(name, values, incumbent))
+            cheap = self.cheap(name, values, incumbent)
+            seconds = max(LEAST_S, self._seconds(name, cheap, incumbent))
             if 0 <= gain < self.least:
                 gain = LEAST_GAIN * max(gain, LEAST_GAIN) / self.least
             return not proven, -gain / seconds, -share, name
@@ -87,6 +99,14 @@ class Expectations:
         values = [value for value in self.space.choices[name] if value != incumbent[name]]
         gains = {value: self.gain(name, value) for value in values}
         return sorted(values, key=lambda value: (gains[value] < 0, gains[value] <= 0))
+
+    def cheap(self, name: str, values: Sequence[Value], incumbent: Configuration) -> list[Value]:
+        """Values whose look takes not much longer than that of the cheapest; all where they are numbers."""
+        if any(isinstance(value, int) for value in values):
+            return list(values)  # they follow a curve
+        seconds = {value: self._seconds(name, [value], incumbent) for value in values}
+        limit_s = DEAR * max(CHEAP_S, min(seconds.values(), default=0.0))
+        return [value for value in values if seconds[value] <= limit_s]
 
     def gain(self, name: str, value: Value) -> float:
         """Log ratio to expect: by the profile and what findings say, else what is usual.
@@ -125,6 +145,27 @@ class Expectations:
         shares = [self._share(name) for name in config.changed(incumbent)]
         return gain_without(sum(shares)) if shares and all(share < 1 for share in shares) else math.inf
 
+    def beside(self, start: Configuration, change: Mapping[str, Value]) -> Configuration:
+        """A configuration with a change, in the one form in which it is tried.
+
+        Where it excludes another form of a model that answers, without that one of its own changes which
+        does: both are raced, as they cannot stand together. What excludes each other otherwise, by the CPUs
+        that it needs, was weighed by what came in first.
+        """
+        space = self.space
+        config = space.complete(start.with_(change))
+        forms = all(Unit.STEP not in self.knobs[name].units for name in change)
+        if not forms or space.check(config) is None:
+            return config
+        for name in start.changed(space.present):
+            other = config if name in change else space.complete(space.without(config, name))
+            stands = (
+                all(other[each] == value for each, value in change.items()) and space.check(other) is None
+            )
+            if stands:
+                return other
+        return config
+
     def _share(self, name: str) -> float:
         bound = largest_share(self.knobs[name], self.space.profile)
         return 1.0 if bound is None else bound[0]
@@ -132,7 +173,7 @@ class Expectations:
     def _seconds(self, name: str, values: Sequence[Value], incumbent: Configuration) -> float:
         if not values:
             return LEAST_S
-        return self.seconds(incumbent, self.space.complete(incumbent.with_({name: values[0]})))
+        return self.seconds(incumbent, self.beside(incumbent, {name: values[0]}))
 
 
 def serves_data(knob: AnyKnob) -> bool:

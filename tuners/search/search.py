@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from advisor.tuners.comparing.windows import Window
@@ -143,32 +143,38 @@ class Search(InWaves):
 
     def _screen_in_turn(self) -> None:
         """One knob after the other, whose best value takes the incumbent's place before the next."""
-        left, self._unseen = self._unseen or set(self.space.choices), set()
+        left, self._unseen = self._unseen or {name: [] for name in self.space.choices}, {}
         while left:  # what came in may have taken from others what they could give
             waits = self._waits.get(self.incumbent)
-            order = self._expectations.order(self.incumbent, waits)
+            order = self._expectations.order(self.incumbent, waits, left)
             name = next(name for name in order if name in left)
             proven = self._expectations.proven(name, self.incumbent, waits)
             if not proven and self._is_worth_a_verdict(left):
                 self._unseen, self.paused = left, True
                 return
-            left.remove(name)
-            self._screen(name, self._values(name, self.incumbent, hopeful=True))
+            had = left.pop(name)
+            values = [
+                value for value in self._values(name, self.incumbent, hopeful=True) if value in had or not had
+            ]
+            cheap = self._expectations.cheap(name, values, self.incumbent)
+            if dear := [value for value in values if value not in cheap]:
+                left[name] = dear
+            self._screen(name, cheap)
             self._follow_the_wait()
         for name in self._expectations.order(self.incumbent):
             self._screen(name, self._values(name, self.incumbent, hopeful=False))
 
-    def _is_worth_a_verdict(self, left: Iterable[str]) -> bool:
+    def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:
         """Whether so much was gained that it is confirmed first, since the rest takes longer than that.
 
         Args:
-            left: Knobs that were not looked at.
+            left: Knobs that were not looked at, some with the values that are left.
         """
         if self.score - self.stands < LARGE:
             return False
         looks = [
             self._expectations.seconds(self.incumbent, self.space.complete(self.incumbent.with_({name: of})))
-            for name in left for of in self._values(name, self.incumbent)
+            for name, had in left.items() for of in self._values(name, self.incumbent) if of in had or not had
         ]  # fmt: skip
         rest_s = sum(looks) + FRUITLESS * max(looks, default=0.0)
         return min(rest_s, self._until - self.clock()) > self.verdict_s(self.incumbent, self.score)
@@ -267,7 +273,7 @@ class Search(InWaves):
         for_data = serves_data(self.arena.knobs[name])
         try:
             while (value := curve.next()) is not None:
-                config = self.space.complete(start.with_({name: value}))
+                config = self._expectations.beside(start, {name: value})
                 if self._is_ruled_out(config, start):
                     continue
                 most = self.score if best is None else best[0]
@@ -309,7 +315,7 @@ class Search(InWaves):
         if not all(values.values()):
             return
         found = {name: telling(of, self.incumbent[name]) for name, of in values.items()}
-        config = self.space.complete(self.incumbent.with_(found))
+        config = self._expectations.beside(self.incumbent, found)
         if any(config[name] != value for name, value in found.items()) or not self._is_new(config):
             return
         self._try(config)

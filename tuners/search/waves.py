@@ -352,7 +352,7 @@ class InWaves(Measuring):
                     if (value := curves[name].next()) is None:
                         left.discard(name)
                         break
-                    config = self.space.complete(start.with_({name: value}))
+                    config = self._expectations.beside(start, {name: value})
                     if not self._is_ruled_out(config, start):
                         wave[config] = name, curves[name]
                 if len(wave) == self._wave:

@@ -13,7 +13,7 @@ from advisor.stages.confirming.numerics import learning_steps
 from advisor.stages.confirming.pair_numerics import told_by_pairs
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.gate import SEEDS
-from advisor.tuners.comparing.measure import MIN_INSTANCES
+from advisor.tuners.comparing.looks import MIN_INSTANCES
 from advisor.tuners.comparing.same_process import PROOFS, switchable
 from advisor.tuners.comparing.ways import BATON, WINDOWS
 from advisor.tuners.knob import Value
@@ -70,7 +70,7 @@ class ConfirmationCosts:
         """
         if self.bench.settings.unit is Unit.REQUEST:
             starts = ANSWERING_SCRIPTS if self.bench.launcher.target.kind in SCRIPTS else ANSWERING
-            return starts * self._start_s + TAKEN * LEAST_S
+            return starts * self._start_s + self._making_s + TAKEN * LEAST_S
         if told_by_pairs(self.bench, self.first, self.second) is not None:
             return 0.0
         if not self._arena.timed or not switchable(self._arena.knobs, self.first, self.second):
@@ -87,7 +87,7 @@ class ConfirmationCosts:
     def pairs_s(self, count: int) -> float:
         """Seconds of so many pairs of fresh processes."""
         arena, warm_s = self._arena, self._costs.launch_s - self._start_s
-        compile_s = WARM_COMPILE * self.compile_s
+        compile_s = WARM_COMPILE * self.compile_s + self._making_s
         if self.how == WINDOWS:
             of_both = [sum(arena.window_steps(config)) for config in (self.first, self.second)]
             steps = of_both[0] + of_both[1] / self.speed
@@ -107,7 +107,8 @@ class ConfirmationCosts:
         more, step_s = steps_more(steps, self._arena.step_s), self._arena.step_s / self.speed
         if self._arena.timed:  # in the last process of the pairs
             return more * step_s
-        return self._start_s + WARM_COMPILE * self.compile_s + (steps + more) * step_s
+        made_s = WARM_COMPILE * self.compile_s + self._making_s
+        return self._start_s + made_s + (steps + more) * step_s
 
     @property
     def quads(self) -> int:
@@ -123,6 +124,10 @@ class ConfirmationCosts:
     @property
     def _arena(self) -> Arena:
         return self.bench.arena
+
+    @property
+    def _making_s(self) -> float:
+        return self._costs.making_s(self.second)
 
     @property
     def _start_s(self) -> float:

@@ -56,3 +56,15 @@ def test_a_way_of_comparing_within_one_process_costs_no_start(monkeypatch: pytes
     config = PRESENT.with_({"num_workers": 4})
     quick, slow = (costs(startup_s).trial_s(PRESENT, config) for startup_s in (1.0, 60.0))
     assert quick == slow > 0
+
+
+def test_a_form_that_each_process_makes_costs_as_often_as_processes_start() -> None:
+    known, served = costs(), Configuration({"quantization": "none", "runtime": "torch", "execution": "eager"})
+    quick = known.trial_s(served, served.with_({"quantization": "int8_dynamic"}))
+    exported, static = served.with_({"runtime": "onnxruntime"}), served.with_({"quantization": "int8_static"})
+    assert known.trial_s(served, exported) == pytest.approx(quick + known.making_s(exported))
+    assert known.trial_s(static, exported) == pytest.approx(
+        quick + known.making_s(exported) + known.making_s(static)
+    )
+    assert known.making_s(exported) < known.making_s(static) < known.making_s({"runtime": "aot_inductor"})
+    assert known.making_s(exported.with_({"quantization": "int8_static"})) == known.making_s(exported)

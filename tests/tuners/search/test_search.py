@@ -15,6 +15,7 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 AMP: dict[str, list[Value]] = {"amp": ["off", "bf16"], "optimizer_implementation": ["default", "fused"]}
+SERVED: dict[str, list[Value]] = {"runtime": ["torch", "onnxruntime"]}
 
 
 def test_each_helpful_knob_ends_in_the_incumbent() -> None:
@@ -319,3 +320,36 @@ def test_a_batch_that_ran_out_of_memory_alone_is_tried_with_what_saves_it() -> N
     search, arena, _ = a_search(speed, {"amp": ["off", "bf16"], "batch_size": [64, 128, 256]})
     assert search.run(None) == {"amp": "bf16", "batch_size": 128}
     assert {"amp": "off", "batch_size": 256} not in arena.measured
+
+
+def test_values_that_each_process_makes_for_long_come_after_what_is_quick() -> None:
+    choices: dict[str, list[Value]] = {
+        "quantization": ["none", "int8_dynamic", "int8_static"],
+        "runtime": ["torch", "onnxruntime", "aot_inductor"],
+        "channels_last": ["off", "on"],
+    }
+    search, arena, _ = a_search(lambda config: 1.0, choices)
+    search.run(None)
+    first = [next(name for name in choices if config[name] != choices[name][0]) for config in arena.measured]
+    assert set(first[:3]) == choices.keys()
+    made = [config["quantization"] == "int8_static" or config["runtime"] == "aot_inductor"
+            for config in arena.measured]  # fmt: skip
+    assert made.index(True) >= 3
+
+
+def test_what_the_best_excludes_is_raced_against_it_without_what_excludes_it() -> None:
+    def speed(config: Mapping[str, Value]) -> float:
+        return (1.2 if config["amp"] == "bf16" else 1.0) * (
+            1.5 if config["runtime"] == "onnxruntime" else 1.0
+        )
+
+    search, _, _ = a_search(speed, {"amp": ["off", "bf16"], "runtime": ["torch", "onnxruntime"]})
+    assert search.run(None) == {"amp": "off", "runtime": "onnxruntime"}
+
+
+def test_a_form_has_to_gain_more_than_the_noise_of_a_look() -> None:
+    def found(gain: float) -> Value:
+        search, _, _ = a_search(lambda c: gain if c["runtime"] != "torch" else 1.0, SERVED)
+        return search.run(None)["runtime"]
+
+    assert (found(1.03), found(1.1)) == ("torch", "onnxruntime")
