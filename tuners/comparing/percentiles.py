@@ -1,20 +1,25 @@
 """Percentiles of the times of requests, and what of their tail a number of requests can show.
 
 Requests are not independent, and in a closed loop nobody waits in a queue: of the 99th percentile only
-whether it got longer is asked, with an interval that resamples whole slots.
+whether it got longer is asked, with an interval that resamples whole quads: what else the machine did then
+made requests of both arms slow.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from advisor.tuners.trial.messages import Slot
+
+if TYPE_CHECKING:
+    import numpy
 
 LONGER = 1.05  # ratio of the 99th percentile, which its upper bound may not exceed (inference.md, section 5)
 ROUNDS = 400  # of the bootstrap
 ALPHA = 0.01  # one-sided
+IN_QUAD = 2  # slots of each arm
 DISCARDED = 1  # slowest requests that may be left out and the percentile is still bounded
 
 
@@ -71,9 +76,9 @@ def tail(first: Sequence[Slot], second: Sequence[Slot], seed: int = 0) -> Tail:
     """Whether the second arm's 99th percentile may be longer.
 
     Args:
-        first: Slots of the baseline.
-        second: Slots of the candidate.
-        seed: Of the bootstrap over slots.
+        first: Slots of the baseline, two of each quad.
+        second: Slots of the candidate, in the same order.
+        seed: Of the bootstrap over quads; over slots where the arms have not as many.
     """
     import numpy
 
@@ -81,16 +86,26 @@ def tail(first: Sequence[Slot], second: Sequence[Slot], seed: int = 0) -> Tail:
     if requests < least_requests(0.99):
         return Tail("too_few", None, None, requests)
     generator = numpy.random.default_rng(seed)
-    ratio = _p99(second) / _p99(first)
+    arms = [[numpy.asarray(slot.step_s) for slot in arm] for arm in (first, second)]
+    ratio = _p99(arms[1]) / _p99(arms[0])
     found = []
+    paired = len(first) == len(second) and len(first) % IN_QUAD == 0
     for _ in range(ROUNDS):
+        quads = generator.integers(0, len(first) // IN_QUAD, len(first) // IN_QUAD)
+        places = [IN_QUAD * quad + at for quad in quads for at in range(IN_QUAD)]
         drawn = [
-            [arm[place] for place in generator.integers(0, len(arm), len(arm))] for arm in (first, second)
+            [arm[place] for place in (places if paired else generator.integers(0, len(arm), len(arm)))]
+            for arm in arms
         ]
         found.append(_p99(drawn[1]) / _p99(drawn[0]))
     high = max(ratio, float(numpy.quantile(found, 1 - ALPHA)))
     return Tail("not_longer" if high <= LONGER else "not_shown", ratio, high, requests)
 
 
-def _p99(slots: Sequence[Slot]) -> float:
-    return percentile([time for slot in slots for time in slot.step_s], 0.99)
+def _p99(slots: "Sequence[numpy.ndarray]") -> float:
+    """As of ``percentile``; each time in seconds, by slot."""
+    import numpy
+
+    times = numpy.concatenate(slots)
+    place = max(0, math.ceil(0.99 * len(times)) - 1)
+    return float(numpy.partition(times, place)[place])

@@ -82,6 +82,31 @@ def test_a_shorter_median_with_longer_slow_requests_meets_an_objection() -> None
     assert not tails(2.0).may_be_shown(0.99) and not tails(6.0).may_be_shown(0.99)
 
 
+def bursts(seed: int, slower: float, quads: int = 40) -> tuple[list[Slot], list[Slot]]:
+    """Two arms whose slow requests differ by ``slower``; the machine is busy in some quads."""
+    source = random.Random(seed)
+    arms: tuple[list[Slot], list[Slot]] = ([], [])
+    for _ in range(quads):
+        busy = 3.0 if source.random() < 0.2 else 1.0
+        for arm, longer in zip(arms, (1.0, slower), strict=True):
+            for _ in range(2):
+                times = [source.lognormvariate(0, 0.1) for _ in range(48)]
+                slow = [2.0 * busy * longer * source.lognormvariate(0, 0.1) for _ in range(2)]
+                arm.append(Slot(tuple(times + slow)))
+    return arms
+
+
+def test_what_the_machine_does_to_both_arms_widens_no_bound_and_a_longer_tail_is_still_told() -> None:
+    same, longer = (
+        [tail(*bursts(seed, slower)).verdict == "not_longer" for seed in range(20)] for slower in (0.85, 1.15)
+    )
+    assert sum(same) >= 18 and sum(longer) <= 1
+    first, second = bursts(1, 0.85)
+    apart = tail(first, second[2:]).high
+    paired = tail(first, second).high
+    assert apart is not None and paired is not None and paired < apart
+
+
 def test_slow_requests_that_seem_shorter_ask_for_more_pairs() -> None:
     found = RequestTails()
     for seed, slower in enumerate((1.0, 0.7)):
