@@ -157,12 +157,9 @@ class Expectations:
         forms = all(Unit.STEP not in self.knobs[name].units for name in change)
         if not forms or space.check(config) is None:
             return config
-        for name in start.changed(space.present):
-            other = config if name in change else space.complete(space.without(config, name))
-            stands = (
-                all(other[each] == value for each, value in change.items()) and space.check(other) is None
-            )
-            if stands:
+        for name in sorted(start.changed(space.present).keys() - change.keys()):
+            other = space.complete(space.without(config, name))
+            if all(other[each] == value for each, value in change.items()) and space.check(other) is None:
                 return other
         return config
 

@@ -134,14 +134,14 @@ class FreshPairs:
         cut_off: Callable[[Failure], None] = lambda failure: None,
         wanting: Callable[[], bool] = lambda: False,
     ) -> tuple[Decision, list[list[float]]]:
-        """Measure pairs until ``confirm`` of ``comparing.measure`` decides, or the budget ends.
+        """Measure pairs until ``confirm`` of ``comparing.looks`` decides, or the budget ends.
 
         Args:
             log_ratios: Keeps a pair, and says what counts of it.
             min_gain: Relative gain that is asked for.
             earlier: Log ratios by pair that are there already.
             cut_off: As of ``FreshProcesses.measure``.
-            wanting: As of ``confirm`` of ``comparing.measure``.
+            wanting: As of ``confirm`` of ``comparing.looks``.
 
         Returns:
             The decision and all log ratios.
