@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restored, sizes_of
+from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restoring, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, Threads, first_line
 from advisor.tuners.mechanisms.forms.packages import missing, needed
 
@@ -92,7 +92,7 @@ def running(program: Any, path: Path, source: Source, *, optimized: bool = True)
     if len(names) != len(leaves(source.example)):
         raise Refused(f"the exported model takes {len(names)} of {len(leaves(source.example))} inputs")
 
-    sizes, failures = sizes_of(program), _errors()
+    sizes, failures, restore = sizes_of(program), _errors(), restoring(program)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         call = (args, kwargs)
@@ -103,7 +103,7 @@ def running(program: Any, path: Path, source: Source, *, optimized: bool = True)
             outputs = session.run(None, dict(zip(names, arrays, strict=True)))
         except failures as error:
             raise RuntimeError(f"onnxruntime: {first_line(error)}") from None
-        return restored(program, [torch.from_numpy(array) for array in outputs])
+        return restore([torch.from_numpy(array) for array in outputs])
 
     return run
 
