@@ -39,13 +39,11 @@ def leaves(inputs: Inputs) -> list[Any]:
     return [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
 
 
-def restored(program: Any, outputs: Sequence[Any]) -> Any:
-    """Outputs of a graph in the structure that the model returns."""
-    return restoring(program)(outputs)
-
-
 def restoring(program: Any) -> Callable[[Sequence[Any]], Any]:
-    """``restored`` for every request: what a graph says of its outputs is asked once, it takes 50 us."""
+    """What puts outputs of a graph into the structure that the model returns, in every request.
+
+    What the graph says of them is asked once: that takes 50 us.
+    """
     from torch.utils import _pytree as pytree
 
     names, form = program.graph_signature.user_outputs, program.call_spec.out_spec

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restored, sizes_of
+from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restoring, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, first_line
 from advisor.tuners.mechanisms.forms.packages import needed
 
@@ -35,7 +35,7 @@ def openvino_form(source: Source) -> Form:
     except FAILURES as error:
         raise Refused(f"openvino: {first_line(error)}") from None
 
-    sizes = sizes_of(program)
+    sizes, restore = sizes_of(program), restoring(program)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         call = (args, kwargs)
@@ -43,6 +43,6 @@ def openvino_form(source: Source) -> Form:
             return source.answer(*args, **kwargs)
         found = compiled([leaf.detach().cpu().numpy() for leaf in leaves(call)])
         outputs = [torch.from_numpy(found[place].copy()) for place in range(len(compiled.outputs))]
-        return restored(program, outputs)
+        return restore(outputs)
 
     return Form(run, path, LOADING.format(name=path.name, options=options), "openvino", ("openvino",))
