@@ -21,8 +21,8 @@ LARGE_SPEED = 1.25  # that one quad of a pair tells, where noise does not ask fo
 SHOWN_GAIN = 0.25  # of the gain that the search saw: looks of it flatter
 INSIDE_SHARE = 0.15  # of the budget at most, to know the spread within pairs that take turns
 TAIL_SHARE = 0.25  # of the budget at most, for requests of which a tail can be told
-TELLING = 3  # times these, of which its bound is near enough to say that it is no longer
-TELLING_SHARE = 0.1  # of the budget at most, for so many
+AMPLE = 10  # times these: the more, the nearer its bound
+AMPLE_SHARE = 0.1  # of the budget at most, for more than the least
 RESERVE_SHARE = 0.7
 END_S = 0.3  # to end a process tree
 LOOKS_COST = 1.7  # times the quads of a single look (measurement.md, section 3)
@@ -56,9 +56,10 @@ def instance_quads(
     limited = settings.latency_limit_s is not None
     shares = (0.99, 0.9) if limited else (0.99,) if settings.objective == "latency" else ()
     most = settings.budget_s / (MIN_INSTANCES * arena.quad_s)
-    tails = [(TELLING * tail_quads(arena, share), TELLING_SHARE) for share in shares[:1]]
-    tails += [(tail_quads(arena, share), TAIL_SHARE) for share in shares]
-    least = max(least, *[quads for quads, share in tails if quads <= share * most][:1], 0)
+    affordable = [quads for share in shares if (quads := tail_quads(arena, share)) <= TAIL_SHARE * most]
+    if affordable:
+        ample = min(max(MAX_QUADS, AMPLE * affordable[0]), int(AMPLE_SHARE * most))
+        least = max(least, affordable[0], ample)
     return max(least, min(MAX_QUADS, planned, round(wanted_s / (2 * slot_s))))
 
 

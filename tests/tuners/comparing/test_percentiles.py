@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.stages.confirming.confirmation_plan import tail_quads
+from advisor.base.settings import Settings, TargetRequest
+from advisor.stages.confirming.confirmation_plan import AMPLE, instance_quads, tail_quads
 from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.latencies import latency
 from advisor.tuners.comparing.duel import Duel
@@ -137,3 +138,15 @@ def test_latency_compares_medians_and_requests_means() -> None:
 
 def test_two_pairs_have_the_requests_that_a_tail_takes() -> None:
     assert tail_quads(an_arena(LatencyArena, 0.01)) * 2 * 2 * 50 >= 662
+
+
+@pytest.mark.parametrize("step_s", [1e-4, 0.005])
+def test_a_longer_budget_has_more_requests_in_a_pair(step_s: float) -> None:
+    arena = an_arena(LatencyArena, step_s)
+    request, kept = TargetRequest(kind="script", name="serve.py"), []
+    for budget_s in (60.0, 600.0, 6000.0):
+        quads = instance_quads(arena, Settings(target=request, budget_s=budget_s, objective="latency"), 1.0)
+        kept.append(quads * arena.quad_s / budget_s)
+        assert kept[-1] <= 0.125 and quads >= tail_quads(arena)
+    assert kept[0] > kept[1] > kept[2] or kept[1] <= 0.05
+    assert quads == max(AMPLE * tail_quads(arena), 12)

@@ -6,7 +6,7 @@ The package holds code for the CPU it was made on (``-march=native``) and runs o
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, sizes_of
+from advisor.tuners.mechanisms.forms.exporting import exported, fitting, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, first_line
 
 LOADING = """import torch
@@ -30,10 +30,10 @@ def aot_inductor_form(source: Source) -> Form:
     except (OSError, *FAILURES) as error:
         raise Refused(f"AOTInductor: {first_line(error)}") from None
 
-    sizes = sizes_of(program)
+    taken = fitting(source.example, sizes_of(program))
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not fits(source.example, (args, kwargs), sizes):
+        if taken((args, kwargs)) is None:
             return source.answer(*args, **kwargs)
         return loaded(*args, **kwargs)
 

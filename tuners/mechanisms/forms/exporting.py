@@ -1,11 +1,14 @@
 """A model as a graph by `torch.export`, and which sizes of its inputs vary."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.profiles.events import Inputs
 from advisor.tuners.knob import Refused
 from advisor.tuners.mechanisms.forms.form import FAILURES, Source, first_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def exported(source: Source) -> Any:
@@ -74,36 +77,53 @@ def sizes_of(program: Any) -> list[Sizes]:
     ]
 
 
-def fits(example: Inputs, other: Inputs, sizes: Sequence[Sizes] | None = None) -> bool:
-    """Whether ``other`` may be answered by what was made for ``example``.
+def fits(example: Inputs, other: Inputs) -> bool:
+    """Whether ``other`` differs from ``example`` in no more than the values and sizes of its tensors."""
+    return fitting(example)(other) is not None
 
-    It has as many tensors of the same types and dimensions, and in all else the same values, which are a part
-    of what was exported: flags, numbers, ``None``.
+
+def fitting(
+    example: Inputs, sizes: Sequence[Sizes] | None = None
+) -> Callable[[Inputs], "list[Tensor] | None"]:
+    """What gives the tensors of a call that what was made for ``example`` may answer, ``None`` of another.
+
+    Such a call has as many tensors of the same types and dimensions, and in all else the same values, which
+    are a part of what was exported: flags, numbers, ``None``. It is asked in every request, and what the
+    example is like but once: that takes as long as a small model.
 
     Args:
         example: The call for which a form was made.
-        other: Another call.
-        sizes: Those that each tensor must have, as ``sizes_of`` gives them.
+        sizes: Those that each tensor must have, as ``sizes_of`` gives them; ``None`` for any.
     """
     import torch
     from torch.utils import _pytree as pytree
 
-    (first, form), (second, other_form) = (pytree.tree_flatten(each) for each in (example, other))
-    if form != other_form:
-        return False
-    for own, given in zip(first, second, strict=True):
-        if not isinstance(own, torch.Tensor):
-            if type(own) is not type(given) or own != given:
-                return False
-        elif not isinstance(given, torch.Tensor) or (own.dtype, own.dim()) != (given.dtype, given.dim()):
-            return False
-    if sizes is None:
-        return True
-    return all(
-        fixed is None or fixed == size
-        for taken, leaf in zip(sizes, leaves(other), strict=True)
-        for fixed, size in zip(taken, leaf.shape, strict=True)
-    )
+    first, form = pytree.tree_flatten(example)
+    kinds = [(leaf.dtype, leaf.dim()) if isinstance(leaf, torch.Tensor) else None for leaf in first]
+
+    def tensors(call: Inputs) -> "list[Tensor] | None":
+        second, other = pytree.tree_flatten(call)
+        if form != other:
+            return None
+        found = []
+        for own, kind, given in zip(first, kinds, second, strict=True):
+            if kind is None:
+                if type(own) is not type(given) or own != given:
+                    return None
+            elif not isinstance(given, torch.Tensor) or (given.dtype, given.dim()) != kind:
+                return None
+            else:
+                found.append(given)
+        if sizes is not None and not all(map(_sized, sizes, found)):
+            return None
+        return found
+
+    return tensors
+
+
+def _sized(sizes: Sizes, tensor: "Tensor") -> bool:
+    """Whether a tensor has the sizes that are fixed."""
+    return all(fixed is None or fixed == size for fixed, size in zip(sizes, tensor.shape, strict=True))
 
 
 def _open_sizes(calls: Sequence[Inputs]) -> Any:

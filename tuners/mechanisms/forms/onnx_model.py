@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restoring, sizes_of
+from advisor.tuners.mechanisms.forms.exporting import exported, fitting, leaves, restoring, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, Threads, first_line
 from advisor.tuners.mechanisms.forms.packages import missing, needed
 
@@ -92,13 +92,14 @@ def running(program: Any, path: Path, source: Source, *, optimized: bool = True)
     if len(names) != len(leaves(source.example)):
         raise Refused(f"the exported model takes {len(names)} of {len(leaves(source.example))} inputs")
 
-    sizes, failures, restore = sizes_of(program), _errors(), restoring(program)
+    taken = fitting(source.example, sizes_of(program))
+    failures, restore = _errors(), restoring(program)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        call = (args, kwargs)
-        if not fits(source.example, call, sizes):
+        tensors = taken((args, kwargs))
+        if tensors is None:
             return source.answer(*args, **kwargs)
-        arrays = [leaf.detach().cpu().numpy() for leaf in leaves(call)]
+        arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
         try:
             outputs = session.run(None, dict(zip(names, arrays, strict=True)))
         except failures as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, leaves, restoring, sizes_of
+from advisor.tuners.mechanisms.forms.exporting import exported, fitting, restoring, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, first_line
 from advisor.tuners.mechanisms.forms.packages import needed
 
@@ -35,13 +35,13 @@ def openvino_form(source: Source) -> Form:
     except FAILURES as error:
         raise Refused(f"openvino: {first_line(error)}") from None
 
-    sizes, restore = sizes_of(program), restoring(program)
+    taken, restore = fitting(source.example, sizes_of(program)), restoring(program)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        call = (args, kwargs)
-        if not fits(source.example, call, sizes):
+        tensors = taken((args, kwargs))
+        if tensors is None:
             return source.answer(*args, **kwargs)
-        found = compiled([leaf.detach().cpu().numpy() for leaf in leaves(call)])
+        found = compiled([tensor.detach().cpu().numpy() for tensor in tensors])
         outputs = [torch.from_numpy(found[place].copy()) for place in range(len(compiled.outputs))]
         return restore(outputs)
 

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, sizes_of
+from advisor.tuners.mechanisms.forms.exporting import exported, fits, fitting, sizes_of
 from advisor.tuners.mechanisms.forms.form import FAILURES, Form, Source, first_line
 from advisor.tuners.mechanisms.forms.packages import needed
 
@@ -54,10 +54,10 @@ def pt2e_int8_form(source: Source, *, bits: int = 8) -> Form:
     saved: Any = torch.export.export(converted, args, kwargs)
     save: Any = torch.export.save
     save(saved, path)
-    compiled, sizes = _compiled(converted), sizes_of(program)
+    compiled, taken = _compiled(converted), fitting(source.example, sizes_of(program))
 
     def run(*given: Any, **named: Any) -> Any:
-        if not fits(source.example, (given, named), sizes):
+        if taken((given, named)) is None:
             return source.answer(*given, **named)
         return compiled(*given, **named)
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from advisor.profiles.events import Inputs
 from advisor.tuners.knob import Refused
-from advisor.tuners.mechanisms.forms.exporting import exported, fits, restoring, sizes_of
+from advisor.tuners.mechanisms.forms.exporting import exported, fits, fitting, restoring, sizes_of
 from advisor.tuners.mechanisms.forms.form import Source
 
 
@@ -85,16 +85,17 @@ def test_a_size_that_is_fixed_and_a_flag_that_differs_do_not_fit(tmp_path: Path)
     calls = [a_text(5, double=False), a_text(5, double=False)]
     sizes = sizes_of(exported(Source(Masked().eval(), calls[0], tmp_path, calls[1:])))
     assert sizes == [(1, 5), (1, 5)]
-    assert fits(calls[0], calls[1], sizes)
-    assert not fits(calls[0], a_text(6, double=False), sizes)
-    assert not fits(calls[0], a_text(5, double=True), sizes)
-    assert not fits(calls[0], a_text(5), sizes)
+    taken = fitting(calls[0], sizes)
+    assert taken(calls[1]) == [calls[1][1][name] for name in ("tokens", "mask")]
+    assert taken(a_text(6, double=False)) is None
+    assert taken(a_text(5, double=True)) is None
+    assert taken(a_text(5)) is None
 
 
 def test_a_size_that_is_open_fits_whatever_it_is(tmp_path: Path) -> None:
     calls = [a_text(length) for length in (5, 7)]
     sizes = sizes_of(exported(Source(Masked().eval(), calls[0], tmp_path, calls[1:])))
-    assert sizes == [(1, None), (1, None)] and fits(calls[0], a_text(30), sizes)
+    assert sizes == [(1, None), (1, None)] and fitting(calls[0], sizes)(a_text(30))
 
 
 def test_a_model_that_decides_by_values_is_refused(tmp_path: Path) -> None:
