@@ -11,7 +11,7 @@ from advisor.profiles.facts.profile import Profile
 from advisor.stages.baseline_steps import FLOOR, check_budget, measured_unchanged, spread_of
 from advisor.stages.target_failures import NEEDED_STEPS, target_error, too_short
 from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
-from advisor.tuners.comparing.measure import Estimate, median, smallest_detectable, within
+from advisor.tuners.comparing.measure import Estimate, beside_itself, median, smallest_detectable
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
@@ -294,7 +294,7 @@ def _baseline(
         profile=profile,
         session=session if session is not None and session.alive else None,
         slots=slots,
-        aa=within(ratios, settings.confidence),
+        aa=beside_itself(ratios, settings.confidence),
         aa_sigma=sigma,
         detectable=max(FLOOR, smallest_detectable(sigma, PLANNED_QUADS)),
         contended=contended,

@@ -118,6 +118,23 @@ def within(log_ratios: Sequence[float], level: float, seed: int = 0) -> Estimate
     return Estimate(centre, min(low, centre), max(high, centre), level, count, 1)
 
 
+def beside_itself(log_ratios: Sequence[float], level: float) -> Estimate:
+    """Interval of a program over itself in one process, where what is measured is known to be 0.
+
+    So few quads spread around that instead of around their own centre: two tell the spread nearly as well as
+    three would otherwise. Many are taken as any others.
+    """
+    from scipy.stats import t
+
+    count = len(log_ratios)
+    if count >= 4 * BLOCK:
+        return within(log_ratios, level)
+    centre = median(log_ratios)
+    deviation = math.sqrt(sum(ratio**2 for ratio in log_ratios) / count)
+    half = MEDIAN_EFFICIENCY * float(t.ppf(0.5 + level / 2, count)) * deviation / math.sqrt(count)
+    return Estimate(centre, centre - half, centre + half, level, count, 1)
+
+
 def single(log_ratio: float, sigma: float, level: float) -> Estimate:
     """A lone observation, with the spread that the baseline showed against itself.
 

@@ -16,7 +16,7 @@ from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
-from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs, comparable
+from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs, comparable, digest
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 MOST = 4000  # samples
@@ -230,9 +230,15 @@ def _leaves(kept: KeptOutputs, keys: Sequence[str]) -> list[Output]:
 
 
 def _different(kept: KeptOutputs, keys: Sequence[str]) -> list[str]:
-    """The first of all samples that ask the same."""
+    """The first of all samples that ask the same; what random numbers answered otherwise is another one."""
     asked = dict(zip(kept.keys, kept.asked, strict=True))
-    return list({asked[key]: key for key in reversed(keys)}.values())[::-1]
+    decided = dict(zip(keys, map(_decisions, _leaves(kept, keys)), strict=True))
+    return list({(asked[key], decided[key]): key for key in reversed(keys)}.values())[::-1]
+
+
+def _decisions(output: Output) -> str:
+    """Names what an answer says without its numbers, which are never exactly the same: tokens, texts."""
+    return digest({path: leaf.values for path, leaf in output.items() if not leaf.floating})
 
 
 def _scores(own: KeptOutputs, other: KeptOutputs, keys: Sequence[str]) -> Scores | None:

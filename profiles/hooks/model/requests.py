@@ -1,7 +1,8 @@
 """What a request is: the outermost call by which a program has its model answer.
 
-A pipeline of transformers, ``generate``, a session of ONNX Runtime, or a root's forward. A program that says
-itself where a request begins and ends (``with advisor.request():``) is believed: then nothing else counts.
+A pipeline of transformers, ``generate`` of theirs or of a model's own class, a session of ONNX Runtime, or a
+root's forward. A program that says itself where a request begins and ends (``with advisor.request():``) is
+believed: then nothing else counts.
 """
 
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.profiles.events import Run
 from advisor.profiles.hooks.imports import after_import
 from advisor.profiles.hooks.model.discovery import dynamo_at_work
+from advisor.profiles.hooks.model.own_generate import OwnGenerate
 from advisor.profiles.hooks.patches import Patch, Scope
 from advisor.profiles.hooks.serving.served import Served
 from advisor.profiles.hooks.step.clock import Clock
@@ -78,6 +80,7 @@ class Requests:
         self.asks: dict[str, Callable[..., Any]] = {}
         self.quiet: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.patches: list[Patch] = []
+        self._generating = OwnGenerate(self._wrap)
         self._on = False
         self.served = Served(
             scope, clock, before_ms=self._before_ms, answered=lambda: self._count,
@@ -89,6 +92,7 @@ class Requests:
         self._on = True
         TOLD.around = self._marked
         self.served.install()
+        self._generating.install()
         for module, owner, name in OUTERMOST:
             after_import(module, self._watching(owner, name))
 
@@ -97,6 +101,7 @@ class Requests:
         self._on = False
         TOLD.around = nullcontext
         self.served.remove()
+        self._generating.remove()
         for patch in self.patches:
             patch.remove()
 

@@ -145,6 +145,24 @@ def test_a_question_asked_often_is_one_sample_of_fewer_bits(different: int, acce
         assert "to tell them from 1.00% takes about 459 samples" in found.reason
 
 
+class Sampling(Repeating):
+    """Asks one thing, and is answered with as many texts as it has different ones."""
+
+    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+        keys = [str(place) for place in range(900)]
+        texts = [torch.tensor([place % self.different, 7]) for place in range(900)]
+        return [KeptOutputs(keys, texts, asked=["once"] * 900)] * times
+
+
+@pytest.mark.parametrize(("different", "accepted"), [(5, False), (600, True)])
+def test_texts_that_are_drawn_for_one_question_are_samples_of_their_own(
+    different: int, accepted: bool
+) -> None:
+    check = Sampling(_bench(Semantics.PRECISION), SpinsInOnnx())  # type: ignore[arg-type]  # no process
+    check.different = different
+    assert (check.run(ALL).config == ALL) == accepted
+
+
 def _bench(semantics: Semantics = Semantics.ROUNDING) -> SimpleNamespace:
     knobs = {name: SimpleNamespace(meaning=lambda _: semantics) for name in ALL}
     return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs))

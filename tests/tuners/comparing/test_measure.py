@@ -9,7 +9,9 @@ import pytest
 from advisor.tuners.comparing import looks, measure
 from advisor.tuners.comparing.looks import LOOKS, confirm, decided, look
 from advisor.tuners.comparing.measure import (
+    beside_itself,
     between,
+    median,
     moderated,
     planned_quads,
     quad_log_ratio,
@@ -60,6 +62,20 @@ def test_an_interval_within_one_process_covers_the_truth(count: int) -> None:
         estimate = within([draw.gauss(0.1, 0.05) for _ in range(count)], 0.95)
         hits += estimate.low <= 0.1 <= estimate.high
     assert 180 <= hits <= 200
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_an_interval_of_a_program_over_itself_holds_one_with_few_quads_too(count: int) -> None:
+    draw, hits = random.Random(0), 0
+    widths: dict[str, list[float]] = {"itself": [], "any": []}
+    for _ in range(300):
+        values = [draw.gauss(0, 0.05) for _ in range(count)]
+        own, other = beside_itself(values, 0.95), within(values, 0.95)
+        hits += own.low <= 0 <= own.high
+        widths["itself"].append(own.high - own.low)
+        widths["any"].append(other.high - other.low)
+    assert 276 <= hits <= 300
+    assert count > 2 or median(widths["any"]) > 2 * median(widths["itself"])
 
 
 def test_the_bias_of_processes_is_inside_the_interval_between_them() -> None:

@@ -132,6 +132,68 @@ def test_generation_is_one_request_however_often_the_model_runs() -> None:
     assert [tuple(output.shape) for output in heard] == [(1, 5), (1, 5)]
 
 
+class Repeating(nn.Module):
+    """Generates by a method of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, row: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.layer(row)
+        return output
+
+    @torch.no_grad()
+    def generate(self, row: torch.Tensor, times: int) -> torch.Tensor:
+        """Apply the model to its own output."""
+        for _ in range(times):
+            row = self(row)
+        return row
+
+
+class Repeated(Repeating):
+    """Inherits it."""
+
+
+class Streaming(Repeating):
+    """Gives one row after the other, while its caller goes on."""
+
+    def generate(self, row: torch.Tensor, times: int) -> Iterator[torch.Tensor]:  # type: ignore[override]
+        for _ in range(times):
+            row = self(row)
+            yield row
+
+
+@pytest.mark.parametrize("kind", [Repeating, Repeated])
+def test_generation_by_a_method_of_the_model_is_one_request_from_the_first_on(kind: type[Repeating]) -> None:
+    own, heard = Repeating.generate, []
+    with watched() as (steps, watch):
+        model = kind().eval()
+        watch.requests.listener = lambda kind, args, kwargs, output: heard.append(output)
+        for _ in range(3):
+            model.generate(ROW, times=4)
+        assert len(steps) == 3
+        asked = watch.requests.asks[kind.__qualname__](ROW, times=4)
+        assert torch.equal(asked, heard[0])
+    assert Repeating.generate is own
+    model.generate(ROW, 2)
+    assert len(steps) == 4
+
+
+def test_rows_that_are_given_one_by_one_are_requests_of_their_own() -> None:
+    with watched() as (steps, _), torch.no_grad():
+        assert len(list(Streaming().eval().generate(ROW, 5))) == 5
+    assert len(steps) == 5
+
+
+def test_a_model_that_is_restored_with_its_class_generates_in_one_request(tmp_path: Any) -> None:
+    torch.save(Repeating().eval(), tmp_path / "model.pt")
+    with watched() as (steps, _):
+        model = torch.load(tmp_path / "model.pt", weights_only=False)
+        model.generate(ROW, 5)
+    assert len(steps) == 1
+
+
 def test_models_of_torchscript_answer_requests() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval()
     with warnings.catch_warnings():
