@@ -38,6 +38,7 @@ SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
 MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its last batch, once each
 LONG_QUAD_S = 2.0  # of a quad, from which a clear one suffices
+DULL = 0.5  # of the least gain, below which a few of them suffice: others are still to be looked at
 SURE = 4.0  # times the spread of a quad, beyond which its log ratio is clear
 CLEAR = 0.2  # log ratio that needs no second look while screening
 TOO_MUCH = 0.1  # log ratio beyond what a change could bring by the profile, that asks for a second look
@@ -231,6 +232,8 @@ class Race:
             if len(ratios) >= 2:
                 estimate = self._moderate(within(ratios, SCREEN_LEVEL))
                 if record.refused or estimate.high < bar + self.least or estimate.low > bar + WORTH:
+                    break
+                if self.arena.quad_s > LONG_QUAD_S and estimate.estimate < bar + DULL * self.least:
                     break
             if self.clock() > deadline:
                 break

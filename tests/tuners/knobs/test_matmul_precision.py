@@ -26,9 +26,15 @@ def test_a_gpu_is_offered_all() -> None:
     assert MatmulPrecision().choices(a_gpu_profile()) == ["highest", "high", "medium"]
 
 
-def test_the_programs_own_setting_comes_first() -> None:
+def test_the_programs_own_setting_comes_first_and_nothing_more_exact_after_it() -> None:
     profile = a_gpu_profile(run=RunFacts(matmul_precision="high"))
-    assert MatmulPrecision().choices(profile) == ["high", "highest", "medium"]
+    assert MatmulPrecision().choices(profile) == ["high", "medium"]
+
+
+@pytest.mark.parametrize(("own", "other"), [("high", "medium"), ("medium", "highest")])
+def test_on_a_cpu_there_is_one_other_setting_that_acts(own: str, other: str) -> None:
+    profile = a_profile(a_machine(bf16_speedup=1.9), run=RunFacts(matmul_precision=own))
+    assert MatmulPrecision().choices(profile) == [own, other]
 
 
 @pytest.mark.parametrize(
