@@ -34,6 +34,7 @@ from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
+from advisor.stages.decidable import decidable_space
 from advisor.stages.first_line import first_line, limit_of
 from advisor.stages.launching import Caller, open_launcher, side_effects
 from advisor.stages.reach import Reach
@@ -128,7 +129,7 @@ def _space(bench: MeasuredBench, study: Study, batches: Batches) -> Space:
     detectable = 0.0 if bench.settings.objective == "memory" else bench.baseline.detectable
     space = searched_space(bench.settings, batches, bench.profile, detectable, study.begun)
     study.keep_space(space.choices)
-    return space
+    return decidable_space(bench, space)
 
 
 @dataclass

@@ -70,7 +70,7 @@ def accept(
     candidate: Sequence[Output],
     semantics: Semantics,
     *,
-    again: Sequence[Output] | None = None,
+    own: Agreement | None = None,
     reference: Sequence[Output] | None = None,
     scores: Scores | None = None,
     max_loss: float = MAX_LOSS,
@@ -81,7 +81,7 @@ def accept(
         baseline: Outputs of the model as it is, one per sample.
         candidate: Those of the changed model for the same samples, in the same order.
         semantics: The widest of all changed knobs.
-        again: The baseline's outputs of a second run: the yardstick of chance.
+        own: Of the baseline with a second run of itself: the yardstick of chance.
         reference: Outputs of the candidate's dequantised reference, for the first of the samples.
         scores: What the user's metric says of both, if there is one.
         max_loss: Tolerated relative loss, above 0.
@@ -94,7 +94,6 @@ def accept(
     broken = invalid(baseline, candidate)
     if broken:
         return Acceptance("refused", "validity", broken)
-    own = None if again is None else agreement(baseline, again)
     shown = agreement(baseline, candidate)
     kernel = None
     if reference is not None:

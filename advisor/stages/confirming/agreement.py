@@ -9,8 +9,10 @@ from advisor.stages.confirming.numerics import Numerics
 from advisor.tuners.accuracy.acceptance import MAX_LOSS, Acceptance, Scores, accept
 from advisor.tuners.accuracy.agreement import agreement
 from advisor.tuners.accuracy.outputs import Output, flattened
+from advisor.tuners.accuracy.shares import samples_for_none
 from advisor.tuners.accuracy.validity import invalid
 from advisor.tuners.comparing import gate
+from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.knob import Semantics, Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.launching.session import SessionEnded
@@ -20,12 +22,17 @@ from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs, comparable, 
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 MOST = 4000  # samples
+AGAIN = 64  # that the program as it is answers twice: whether it repeats shows in the first
+AMPLE = 1.2  # times the samples that bound a loss, where they take longer than the usual share
+WIDE_SHARE = 0.7  # of what is left when it begins, that this may take
 LEAST_S = 1.0  # in which some are kept, however little time is left
 OF_REFERENCE = 64  # samples: kernels that saturate show it in the first
 SHARE = 0.2  # of what is left when it begins, for all that is kept: pairs of processes need the rest
 TAKEN = 4  # times where nothing is refused: the program twice, the change, and its dequantised reference
+WHOLE = 2  # of them with all samples: the program and the change
 WIDEST = (Semantics.EXACT, Semantics.ROUNDING, Semantics.PRECISION, Semantics.TRAINING)
 COUNTED = (Semantics.PRECISION, Semantics.TRAINING)  # by samples: the same one twice says nothing more
+OWN = MOST, AGAIN
 COMMON = 0.5  # of inputs, below which a changed program is asked what the unchanged one was
 REPEATS = 1e-3  # relative difference of a model to itself; sums in another order are below 1e-5 in float32
 NOTHING_COMMON = "its inputs are others in every run, so outputs cannot be compared"
@@ -58,17 +65,18 @@ class AgreementCheck:
             TrialFailed: A process failed.
         """
         self._inputs, self._dealt = "", False
-        self._limit_s = max(LEAST_S, self.share * self.bench.room_s / TAKEN)
-        self._most = MOST
-        self._own = self._outputs(self.space.present, 2)[:2]
+        wanted_s = AMPLE * deciding_s(self.bench.arena, self.space.present, winner, self.max_loss) / WHOLE
+        usual_s, widest_s = self.share * self.bench.room_s / TAKEN, WIDE_SHARE * self.bench.room_s / WHOLE
+        self._limit_s = max(LEAST_S, usual_s, min(wanted_s, widest_s))
+        self._own = self._outputs(self.space.present, OWN)[:2]
         if not self._told_twice(self._common()):
             if self._dealt:
                 # one that remembers what it was asked answers alike from the start of a process
-                self._own[1] = self._outputs(self.space.present, 1)[0]
+                self._own[1] = self._outputs(self.space.present, (AGAIN,))[0]
             elif self._own[0].keys:
                 self._ask_the_same()
         # of the change no more than it can stand beside
-        self._most = max(1, min((len(each.keys) for each in self._own), default=0))
+        self._most = max(1, len(self._own[0].keys))
         found = Numerics(winner)
         whole = self._judge(winner, found)
         if whole.verdict == "accepted":
@@ -94,14 +102,15 @@ class AgreementCheck:
         return found
 
     def _judge(self, config: Configuration, found: Numerics, name: str = "") -> Acceptance:
-        kinds = {self.bench.arena.knobs[knob].meaning(config) for knob in config.changed(self.space.present)}
-        semantics = max(kinds, key=WIDEST.index)
-        other, reference = self._outputs(config, 1, reference=semantics is Semantics.PRECISION)
+        semantics = _widest(self.bench.arena, self.space.present, config)
+        referred = semantics is Semantics.PRECISION
+        other, reference = self._outputs(config, (self._most,), reference=referred)
         own, again = self._own
         common = self._common(other)
         if not (self._told_twice(common) or self._inputs or self._dealt) and self._ask_the_same():
             return self._judge(config, found, name)
-        if not self._repeats(common):
+        twice = self._twice(common)
+        if not self._repeats(twice):
             reason = DEPENDS if common else NO_SAMPLES if self._dealt else NOTHING_COMMON
             found.verdicts[name] = gate.Verdict("not_checked", reason)
             return Acceptance("not_decidable", "agreement", reason)
@@ -118,7 +127,7 @@ class AgreementCheck:
             _leaves(own, common),
             _leaves(other, common),
             semantics,
-            again=_leaves(again, common),
+            own=agreement(_leaves(own, twice), _leaves(again, twice)),
             reference=_leaves(reference, held) if held else None,
             scores=_scores(own, other, common),
             max_loss=self.max_loss,
@@ -145,60 +154,68 @@ class AgreementCheck:
             if not taken.count:
                 return False
             self._inputs = shutil.copy(str(path), str(session.folder.parent))
-            self._own = [self._take(session, number)[1] for number in range(2)]
+            self._own = [self._take(session, number, most)[1] for number, most in enumerate(OWN)]
         except SessionEnded:
             if not self._inputs:
                 return False
             session.kill()
-            self._own = self._outputs(self.space.present, 2)[:2]  # it had come to its end
+            self._own = self._outputs(self.space.present, OWN)[:2]  # it had come to its end
         finally:
             session.kill()
         return True
 
     def _common(self, *others: KeptOutputs) -> list[str]:
-        """Samples that the program as it is has answered twice, and others too."""
-        own, *rest = *self._own, *others
-        known = [set(each.keys) for each in rest]
-        return [key for key in own.keys if all(key in keys for keys in known)]
+        """Samples that the program as it is has answered, and others too."""
+        known = [set(each.keys) for each in others]
+        return [key for key in self._own[0].keys if all(key in keys for keys in known)]
+
+    def _twice(self, common: Sequence[str]) -> list[str]:
+        """Those of them that the program as it is has answered again."""
+        known = set(self._own[1].keys)
+        return [key for key in common if key in known]
 
     def _told_twice(self, common: Sequence[str]) -> bool:
         """Whether most of what was asked came again, and was answered the same."""
-        return len(common) >= COMMON * len(self._own[0].keys) and self._repeats(common)
+        twice, least = self._twice(common), min(len(each.keys) for each in self._own)
+        most = len(common) >= COMMON * len(self._own[0].keys) and len(twice) >= COMMON * least
+        return most and self._repeats(twice)
 
-    def _repeats(self, common: Sequence[str]) -> bool:
+    def _repeats(self, twice: Sequence[str]) -> bool:
         """Whether the unchanged program answers the same when it is asked the same."""
-        own, again = (_leaves(each, common) for each in self._own)
-        if not common or invalid(own, again):
+        own, again = (_leaves(each, twice) for each in self._own)
+        if not twice or invalid(own, again):
             return False
         found = agreement(own, again)
         return found.relative_rms <= REPEATS and found.other_values <= self.max_loss * found.samples
 
     def _outputs(
-        self, config: Mapping[str, Value], times: int, *, reference: bool = False
+        self, config: Mapping[str, Value], most: Sequence[int], *, reference: bool = False
     ) -> list[KeptOutputs]:
-        """What fresh processes answer so many times, and then what the dequantised reference does."""
+        """What fresh processes answer, so many each time, and then what the dequantised reference does."""
         kept: list[KeptOutputs] = []
-        while len(kept) < times:
-            kept += self._of_one_process(config, times - len(kept), reference)
-        return kept + [KeptOutputs()] * (times + 1 - len(kept))
+        while len(kept) < len(most):
+            kept += self._of_one_process(config, most[len(kept) :], reference)
+        return kept + [KeptOutputs()] * (len(most) + 1 - len(kept))
 
-    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
-        """Outputs for a workload's samples so many times, for a script's first requests once."""
+    def _of_one_process(
+        self, config: Mapping[str, Value], most: Sequence[int], reference: bool
+    ) -> list[KeptOutputs]:
+        """Outputs for a workload's samples as often as ``most`` has numbers, for a script's requests once."""
         session = self.bench.arena.start(config, 0)
         kept: list[KeptOutputs] = []
         try:
             session.first_step()
-            for number in range(times + reference):
-                answer, outputs = self._take(session, number, number == times)
+            for number, count in enumerate((*most, *[min(OF_REFERENCE, most[0])] * reference)):
+                answer, outputs = self._take(session, number, count, of_reference=number == len(most))
                 kept.append(outputs)
                 self._dealt = answer.available is not None
-                if answer.available is None and times > 1 and not self._inputs:
+                if answer.available is None and len(most) > 1 and not self._inputs:
                     break  # its next requests are others
             session.slot(1, drop=0)  # says what declined
             self.refused.update(session.last.refused)
             session.stop()
         except SessionEnded:  # or it has come to its end
-            kept += [KeptOutputs()] * (times - len(kept))
+            kept += [KeptOutputs()] * (len(most) - len(kept))
             if session.outcome is not None:
                 self.refused.update(session.outcome.refused)
         finally:
@@ -206,14 +223,32 @@ class AgreementCheck:
         return kept
 
     def _take(
-        self, session: Running, number: int, of_reference: bool = False
+        self, session: Running, number: int, most: int, of_reference: bool = False
     ) -> tuple[OutputsTaken, KeptOutputs]:
         path = session.folder / f"outputs-{number}.pt"
-        most = min(OF_REFERENCE, self._most) if of_reference else self._most
         limit_s = self._limit_s
         command = TakeOutputs(str(path), "confirmation", most, limit_s, of_reference, self._inputs)
         answer = session.ask(command, OutputsTaken, limit_s + 60.0)
         return answer, KeptOutputs.read(path)
+
+
+def deciding_s(
+    arena: Arena, present: Mapping[str, Value], config: Mapping[str, Value], max_loss: float
+) -> float:
+    """Seconds of the requests by which a change of the answers is told from ``max_loss``.
+
+    Both programs answer them. 0 where it changes no more than roundings, which a few answers show.
+    """
+    if _widest(arena, present, config) not in COUNTED:
+        return 0.0
+    return WHOLE * samples_for_none(max_loss) * arena.step_s
+
+
+def _widest(arena: Arena, present: Mapping[str, Value], config: Mapping[str, Value]) -> Semantics:
+    """The widest of what the changes of a configuration mean."""
+    changed = Configuration(config).changed(present)
+    kinds = {arena.knobs[knob].meaning(config) for knob in changed if knob in arena.knobs}
+    return max(kinds, key=WIDEST.index, default=Semantics.EXACT)
 
 
 def _verdict(judged: Acceptance) -> gate.Verdict:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from advisor.base.unit import Unit
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirming.agreement import LEAST_S, TAKEN
+from advisor.stages.confirming.agreement import LEAST_S, TAKEN, deciding_s
 from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.longer_run import steps_more, usual_steps
 from advisor.stages.confirming.numerics import learning_steps
@@ -70,7 +70,8 @@ class ConfirmationCosts:
         """
         if self.bench.settings.unit is Unit.REQUEST:
             starts = ANSWERING_SCRIPTS if self.bench.launcher.target.kind in SCRIPTS else ANSWERING
-            return starts * self._start_s + self._making_s + TAKEN * LEAST_S
+            decided_s = deciding_s(self._arena, self.first, self.second, self.bench.settings.max_loss)
+            return starts * self._start_s + self._making_s + max(TAKEN * LEAST_S, decided_s)
         if told_by_pairs(self.bench, self.first, self.second) is not None:
             return 0.0
         if not self._arena.timed or not switchable(self._arena.knobs, self.first, self.second):

@@ -1,13 +1,13 @@
 """Which changes of a form are left out whose answers disagree; the answers themselves are scripted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from advisor.stages.confirming.agreement import MOST, SHARE, TAKEN, AgreementCheck
+from advisor.stages.confirming.agreement import AGAIN, MOST, SHARE, TAKEN, AgreementCheck
 from advisor.stages.confirming.numerics import Numerics
 from advisor.tuners.accuracy.acceptance import Acceptance
 from advisor.tuners.knob import Semantics, Value
@@ -62,8 +62,7 @@ class Scripted(AgreementCheck):
 def test_what_does_nothing_alone_is_left_out_with_what_it_needs_or_by_itself(
     wrong: tuple[str, ...], left: tuple[str, ...]
 ) -> None:
-    bench = SimpleNamespace(room_s=60.0)
-    check = Scripted(bench, SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
+    check = Scripted(_bench(), SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
     check.wrong = wrong
     found = check.run(ALL)
     assert set(found.config.changed(PRESENT)) == set(left)
@@ -73,19 +72,31 @@ def test_what_does_nothing_alone_is_left_out_with_what_it_needs_or_by_itself(
 class Timed(AgreementCheck):
     """Answers at once; notes how much was asked for, and within which time."""
 
-    asked: list[tuple[int, float]]
+    asked: list[tuple[float, ...]]
 
-    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
-        self.asked.append((self._most, self._limit_s))
-        return [KeptOutputs(NAMES, [[0.0]] * 9, asked=NAMES) for _ in range(times)]
+    def _of_one_process(
+        self, config: Mapping[str, Value], most: Sequence[int], reference: bool
+    ) -> list[KeptOutputs]:
+        self.asked.append((*most, self._limit_s))
+        return [KeptOutputs(NAMES, [[0.0]] * 9, asked=NAMES) for _ in most]
 
 
 def test_keeping_outputs_takes_a_share_of_what_is_left_and_no_more_than_can_be_compared() -> None:
     check = Timed(_bench(), SpinsInOnnx())  # type: ignore[arg-type]  # no process is started
     check.asked = []
     found = check.run(ALL)
-    assert check.asked == [(MOST, SHARE * 100.0 / TAKEN), (9, SHARE * 100.0 / TAKEN)]
+    assert check.asked == [(MOST, AGAIN, SHARE * 100.0 / TAKEN), (9, SHARE * 100.0 / TAKEN)]
     assert found.config == ALL and "9 samples" in found.verdicts[""].reason
+
+
+@pytest.mark.parametrize(
+    ("step_s", "limit_s"), [(0.001, SHARE * 100.0 / TAKEN), (0.02, 1.2 * 459 * 0.02), (0.1, 35.0)]
+)
+def test_answers_that_take_long_are_kept_for_longer_where_many_decide(step_s: float, limit_s: float) -> None:
+    check = Timed(_bench(Semantics.PRECISION, step_s), SpinsInOnnx())  # type: ignore[arg-type]  # no process
+    check.asked = []
+    check.run(ALL)
+    assert check.asked[0] == (MOST, AGAIN, pytest.approx(limit_s))
 
 
 class Forgetful(Timed):
@@ -93,11 +104,13 @@ class Forgetful(Timed):
 
     starts_over: bool
 
-    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+    def _of_one_process(
+        self, config: Mapping[str, Value], most: Sequence[int], reference: bool
+    ) -> list[KeptOutputs]:
         self._dealt = True
-        self.asked.append((times, 0.0))
+        self.asked.append((len(most), 0.0))
         first = 0.0 if self.starts_over else float(len(self.asked))
-        return [KeptOutputs(NAMES, [[1.0 + first + number]] * 9, asked=NAMES) for number in range(times)]
+        return [KeptOutputs(NAMES, [[1.0 + first + number]] * 9, asked=NAMES) for number in range(len(most))]
 
 
 @pytest.mark.parametrize(("starts_over", "verdict"), [(True, "identical"), (False, "not_checked")])
@@ -114,8 +127,10 @@ def test_a_program_that_answers_otherwise_each_time_is_compared_from_its_start_o
 class Objects(Timed):
     """Answers with objects of which nothing is known."""
 
-    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
-        return [KeptOutputs(["0"], [{"Boxes": None}], asked=["0"])] * times
+    def _of_one_process(
+        self, config: Mapping[str, Value], most: Sequence[int], reference: bool
+    ) -> list[KeptOutputs]:
+        return [KeptOutputs(["0"], [{"Boxes": None}], asked=["0"])] * len(most)
 
 
 def test_answers_that_hold_nothing_to_compare_are_not_taken_for_the_same() -> None:
@@ -128,10 +143,12 @@ class Repeating(Timed):
 
     different: int
 
-    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+    def _of_one_process(
+        self, config: Mapping[str, Value], most: Sequence[int], reference: bool
+    ) -> list[KeptOutputs]:
         keys, scores = [str(place) for place in range(900)], torch.eye(4)
         asked = [str(place % self.different) for place in range(900)]
-        return [KeptOutputs(keys, [scores[place % 4] for place in range(900)], asked=asked)] * times
+        return [KeptOutputs(keys, [scores[place % 4] for place in range(900)], asked=asked)] * len(most)
 
 
 @pytest.mark.parametrize(("different", "accepted"), [(5, False), (600, True)])
@@ -148,10 +165,12 @@ def test_a_question_asked_often_is_one_sample_of_fewer_bits(different: int, acce
 class Sampling(Repeating):
     """Asks one thing, and is answered with as many texts as it has different ones."""
 
-    def _of_one_process(self, config: Mapping[str, Value], times: int, reference: bool) -> list[KeptOutputs]:
+    def _of_one_process(
+        self, config: Mapping[str, Value], most: Sequence[int], reference: bool
+    ) -> list[KeptOutputs]:
         keys = [str(place) for place in range(900)]
         texts = [torch.tensor([place % self.different, 7]) for place in range(900)]
-        return [KeptOutputs(keys, texts, asked=["once"] * 900)] * times
+        return [KeptOutputs(keys, texts, asked=["once"] * 900)] * len(most)
 
 
 @pytest.mark.parametrize(("different", "accepted"), [(5, False), (600, True)])
@@ -163,6 +182,6 @@ def test_texts_that_are_drawn_for_one_question_are_samples_of_their_own(
     assert (check.run(ALL).config == ALL) == accepted
 
 
-def _bench(semantics: Semantics = Semantics.ROUNDING) -> SimpleNamespace:
+def _bench(semantics: Semantics = Semantics.ROUNDING, step_s: float = 0.001) -> SimpleNamespace:
     knobs = {name: SimpleNamespace(meaning=lambda _: semantics) for name in ALL}
-    return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs))
+    return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs, step_s=step_s))

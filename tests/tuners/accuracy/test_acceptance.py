@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from advisor.tuners.accuracy.acceptance import Acceptance, Scores, accept
+from advisor.tuners.accuracy.agreement import agreement
 from advisor.tuners.accuracy.outputs import Array, Output, flattened
 from advisor.tuners.knob import Semantics
 
@@ -59,7 +60,7 @@ def test_roundings_keep_a_fixed_bound_whatever_the_metric_says(apart: float, ver
 
 def test_a_baseline_that_does_not_repeat_itself_widens_the_bound() -> None:
     own = _logits(30)
-    said = accept(own, _moved(own, 1e-3), Semantics.ROUNDING, again=_moved(own, 1e-3))
+    said = accept(own, _moved(own, 1e-3), Semantics.ROUNDING, own=agreement(own, _moved(own, 1e-3)))
     assert said.verdict == "accepted" and said.own is not None
 
 
