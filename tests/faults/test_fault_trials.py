@@ -12,7 +12,7 @@ import pytest
 
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.launching.session import Session, SessionEnded
-from advisor.tuners.search.race import check_outcome
+from advisor.tuners.search.outcome_check import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision import supervise

@@ -16,7 +16,7 @@ from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 REQUESTS = 50  # of a slot (inference.md, section 5)
 LEAST = 3  # of slow ones
-LONGEST_S = 2.0  # that a slot of several takes
+LONGEST_S = 1.0  # that a slot of several takes
 SHORTEST_S = 0.05  # of a slot of requests that take microseconds
 
 

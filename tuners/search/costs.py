@@ -8,7 +8,7 @@ from advisor.tuners.comparing.warm_up import LONG_STEP_S
 from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.mechanisms.compiling import compiles
-from advisor.tuners.search.race import DUEL_QUADS, LONG_QUAD_S, is_short
+from advisor.tuners.search.race import LONG_QUAD_S, duel_quads, is_short
 from advisor.tuners.space.constraints import COMPILE_S
 
 LIVE_QUADS = 4  # a race of live knobs looks at 1, 3, 6 and 12; most are clear at the second or third
@@ -88,7 +88,7 @@ class Costs:
             return compile_s + window_s + others_s
         if how == BATON:
             making_s += self.making_s(incumbent)
-            return compile_s + making_s + 2 * self.launch_s + DUEL_QUADS * arena.quad_s
+            return compile_s + making_s + 2 * self.launch_s + duel_quads(arena) * arena.quad_s
         if how == LIVE:
             quads = LONG_LIVE_QUADS if arena.quad_s > LONG_QUAD_S else LIVE_QUADS
             return compile_s + quads * arena.quad_s

@@ -24,19 +24,19 @@ from advisor.tuners.comparing.windows import KeptWindows, Window
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running, end
 from advisor.tuners.launching.session import SessionEnded
-from advisor.tuners.mechanisms.compiling import compiles
+from advisor.tuners.search.outcome_check import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.supervision.failures import Failure, TrialFailed, not_applied
-from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
+from advisor.tuners.supervision.failures import not_applied
+from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 LIVE_LOOKS = (1, 3, 6, 12)  # quads at which a live race may end
 HOPELESS = -0.3  # log ratio of the first quad that ends a race at once
 DUEL_QUADS = 4
+LONG_DUEL_QUADS = 2  # of quads that take long
 DUEL_LOOKS = 2  # instances of a restart knob while screening
 SCREEN_LEVEL = 0.9  # two-sided, of a look that only nominates
 WORTH = 0.01  # log ratio below which a change is not worth carrying on
-MOST_RECOMPILES = 3  # after warm-up: a shorter last batch, evaluation, and its last batch, once each
 LONG_QUAD_S = 2.0  # of a quad, from which a clear one suffices
 DULL = 0.5  # of the least gain, below which a few of them suffice: others are still to be looked at
 SURE = 4.0  # times the spread of a quad, beyond which its log ratio is clear
@@ -164,7 +164,7 @@ class Race:
                     incumbent,
                     config,
                     how=how,
-                    quads=DUEL_QUADS,
+                    quads=duel_quads(self.arena),
                     swapped=index % 2 == 1,
                     number=record.number,
                     deadline=deadline,
@@ -184,12 +184,20 @@ class Race:
         self.pairs, self.log_ratios = 0 if how == SWITCHED else len(instances), instances[-1]
         if len(instances) > 1:
             return of_looks(instances)
-        if len(instances[0]) > 1:
+        if len(instances[0]) > LONG_DUEL_QUADS:
             return within(instances[0], SCREEN_LEVEL)
+        if len(instances[0]) > 1:
+            return self._of_few(instances[0])
         return self._of_windows(instances[0]) if how in (WINDOWS, SWITCHED) else self._lone(instances[0][0])
 
     def _lone(self, log_ratio: float) -> Estimate:
         return single(log_ratio, self.arena.sigma, SCREEN_LEVEL)
+
+    def _of_few(self, log_ratios: Sequence[float]) -> Estimate:
+        """Of two quads, whose own spread tells little: that of the baseline, or as far as they are apart."""
+        lone = self._lone(median(log_ratios))
+        low, high = min(lone.low, *log_ratios), max(lone.high, *log_ratios)
+        return replace(lone, low=low, high=high, quads=len(log_ratios))
 
     def _of_windows(self, log_ratios: Sequence[float]) -> Estimate:
         """Of one window of each: nothing in it tells its spread, which what was recorded of windows does."""
@@ -320,6 +328,11 @@ class Race:
         return session
 
 
+def duel_quads(arena: Arena) -> int:
+    """Quads of a look by two processes that take turns."""
+    return LONG_DUEL_QUADS if arena.quad_s > LONG_QUAD_S else DUEL_QUADS
+
+
 def is_unclear(log_ratios: Sequence[float], bar: float = 0.0, most: float = math.inf) -> bool:
     """Whether a first look by processes that take turns asks for a second one, with swapped roles.
 
@@ -347,46 +360,3 @@ def of_looks(log_ratios: Sequence[Sequence[float]]) -> Estimate:
 def _mark(record: TrialRecord, first: list[Slot], second: list[Slot], threads: int = 1) -> None:
     """Note what disturbed the trial though it was repeated."""
     record.marks += [mark for mark in marks(first, second, threads) if mark not in record.marks]
-
-
-def check_outcome(record: TrialRecord, limit_bytes: int | None = None) -> None:
-    """Reject what must not be ranked: losses that are not finite, compilation that gave up, too much memory.
-
-    Args:
-        record: Of a trial that had a process of its own, or it passes.
-        limit_bytes: Of memory.
-
-    Raises:
-        TrialFailed: With the cause.
-    """
-    outcome = record.outcome
-    if outcome is None:
-        return
-    if limit_bytes is not None:
-        _check_memory(outcome, limit_bytes)
-    if not all(map(math.isfinite, outcome.losses)):
-        raise TrialFailed(Failure("non_finite", "a loss was NaN or infinite"))
-    compiled = outcome.compile
-    if compiled.failures:
-        raise TrialFailed(Failure("compile_fell_back", compiled.failures[0]))
-    if compiles(record.config) and not compiled.compiled:
-        raise TrialFailed(Failure("compile_fell_back", "no frame was compiled: the model ran eagerly"))
-    if breaks := compiled.breaks:
-        _note(record, f"{breaks} graph break{'s' * (breaks > 1)}, {compiled.graphs} graphs")
-    if again := compiled.recompiles:
-        _note(record, f"recompiled {again} time{'s' * (again > 1)} after warm-up")
-        if compiles(record.config) and again > MOST_RECOMPILES:
-            why = "shapes or numbers that it takes for constant keep changing"
-            raise TrialFailed(Failure("compile_fell_back", f"{record.marks[-1]}: {why}"))
-
-
-def _check_memory(outcome: TrialOutcome, limit_bytes: int) -> None:
-    peak = outcome.highest_bytes
-    if peak > limit_bytes:
-        told = f"its peak memory of {peak / 2**20:.0f} MiB exceeds {limit_bytes / 2**20:.0f} MiB"
-        raise TrialFailed(Failure("oom_device" if outcome.device_peak_bytes else "oom_host", told))
-
-
-def _note(record: TrialRecord, mark: str) -> None:
-    if mark not in record.marks:
-        record.marks.append(mark)

@@ -26,7 +26,7 @@ from advisor.tuners.comparing.looks import MIN_INSTANCES
 from advisor.tuners.comparing.measure import moderated
 from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.known_gains import KnownGains
-from advisor.tuners.search.race import check_outcome
+from advisor.tuners.search.outcome_check import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space

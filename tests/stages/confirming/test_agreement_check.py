@@ -96,7 +96,7 @@ def test_answers_that_take_long_are_kept_for_longer_where_many_decide(step_s: fl
     check = Timed(_bench(Semantics.PRECISION, step_s), SpinsInOnnx())  # type: ignore[arg-type]  # no process
     check.asked = []
     check.run(ALL)
-    assert check.asked[0] == (MOST, AGAIN, pytest.approx(limit_s))
+    assert check.asked[0] == pytest.approx((MOST, AGAIN, limit_s))
 
 
 class Forgetful(Timed):

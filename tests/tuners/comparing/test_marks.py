@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from advisor.tuners.comparing.excluded import BESIDE_ONE, HELD_DOWN, disturbance, marks
-from advisor.tuners.search.race import _mark, check_outcome
+from advisor.tuners.search.outcome_check import check_outcome
+from advisor.tuners.search.race import _mark
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import TrialFailed

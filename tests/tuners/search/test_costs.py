@@ -8,7 +8,7 @@ from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.costs import LIVE_QUADS, LONG_LIVE_QUADS, Costs
-from advisor.tuners.search.race import DUEL_QUADS
+from advisor.tuners.search.race import DUEL_QUADS, LONG_DUEL_QUADS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.constraints import COMPILE_S
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
@@ -27,9 +27,10 @@ def test_a_live_knob_costs_its_quads_however_long_a_start_takes() -> None:
         assert known.trial_s(PRESENT, PRESENT.with_({"amp": "bf16"})) == expected
 
 
-def test_a_knob_of_a_process_costs_the_start_of_two() -> None:
-    known = costs()
-    expected = 2 * known.launch_s + DUEL_QUADS * known.arena.quad_s
+@pytest.mark.parametrize(("step_s", "quads"), [(0.01, DUEL_QUADS), (0.1, LONG_DUEL_QUADS)])
+def test_a_knob_of_a_process_costs_two_starts_and_fewer_of_long_quads(step_s: float, quads: int) -> None:
+    known = costs(step_s=step_s)
+    expected = 2 * known.launch_s + quads * known.arena.quad_s
     assert known.trial_s(PRESENT, PRESENT.with_({"malloc": "libc-tuned"})) == pytest.approx(expected)
 
 
