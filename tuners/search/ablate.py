@@ -3,6 +3,7 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running, end
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.costs import LONGER_S, Costs
+from advisor.tuners.search.race import duel_quads
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -24,8 +26,9 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed
 LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be clear
 SWITCHED_LOOKS = (1, 2, 4)  # the same of pairs of windows
 APART_LOOKS = (1, 2, 3)  # pairs of processes, where a change needs its own
-QUADS = 4  # of such a pair
 LONG_LIVE_LOOKS = (2, 4, 8)  # of long quads
+SMALL = math.log(1.05)  # of a gain, for which no more than a share of what is left is spent
+SMALL_SHARE = 0.15
 HOPEFUL = 0.5  # of what these looks probably tell, below which they are a waste: estimates err
 ENDED = "the program ended before one comparison"
 
@@ -58,9 +61,10 @@ def removals(
 
     What cannot be told from nothing is taken out, also where intervals are wide; the last change is left to
     the confirmation. What is ``known`` to gain is not taken out again. Those that gained least where they
-    were ``seen`` alone come first, so that the strongest is the last; of so little that the pairs
-    of processes would not tell it, none is measured. Those that ``seen`` alone did not clearly gain are taken
-    out together first, and one after the other only where together they bring something.
+    were ``seen`` alone come first, so that the strongest is the last; of so little that pairs of processes
+    would not tell it, or only in much of the time that is left, none is measured. Those that ``seen`` alone
+    did not clearly gain are taken out together first, and one after the other only where together they bring
+    something.
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
@@ -85,7 +89,7 @@ def removals(
             reduced = space.without(config, name)
             if not reduced.changed(base):
                 continue
-            if name in seen and not bench.could_tell(seen[name].estimate, reduced, config):
+            if name in seen and not bench.is_worth_telling(seen[name].estimate, reduced, config):
                 config = reduced
                 measured.append(Removal(name, seen[name], False))
                 continue
@@ -214,14 +218,23 @@ class _Bench:
         if how in (WINDOWS, SWITCHED):
             steps = sum(sum(arena.window_steps(config)) for config in (reduced, winner))
             return arena.clock() + starts_s + steps * arena.step_s <= self._deadline
-        return arena.clock() + starts_s + QUADS * arena.quad_s <= self._deadline
+        return arena.clock() + starts_s + duel_quads(arena) * arena.quad_s <= self._deadline
+
+    def is_worth_telling(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
+        """Whether looks would tell a log ratio from nothing, and a small one takes little of what is left."""
+        arena, how = self._arena, self._how(reduced, winner)
+        if gain < SMALL and how not in (LIVE, SWITCHED, WINDOWS):
+            pair_s = 2 * self._costs.launch_s + duel_quads(arena) * arena.quad_s
+            if len(APART_LOOKS) * pair_s > SMALL_SHARE * (self._deadline - arena.clock()):
+                return False
+        return self.could_tell(gain, reduced, winner)
 
     def could_tell(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
         """Whether looks would tell a log ratio from nothing; those of processes of their own are few."""
-        how = self._how(reduced, winner)
+        arena, how = self._arena, self._how(reduced, winner)
         if how in (LIVE, SWITCHED):
             return True
-        return gain >= HOPEFUL * half_width(APART_LOOKS[-1], self._arena.sigma, QUADS, self._level, how)
+        return gain >= HOPEFUL * half_width(APART_LOOKS[-1], arena.sigma, duel_quads(arena), self._level, how)
 
     def _how(self, reduced: Configuration, winner: Configuration) -> str:
         how = self._arena.how(reduced, winner, fresh=True)
@@ -296,7 +309,7 @@ class _Bench:
             reduced,
             winner,
             how=how,
-            quads=QUADS,
+            quads=duel_quads(self._arena),
             swapped=swapped,
             number=self._number,
             deadline=self._deadline,

@@ -33,6 +33,8 @@ def removed(
     half_width: float = 0.01,
     how: str = LIVE,
     cut_off: bool = False,
+    deadline: float = math.inf,
+    sigma: float = 0.05,
     **options: Any,
 ) -> tuple[Configuration, list[ablate.Removal]]:
     """As if each change made the program faster by what ``FASTER`` says."""
@@ -53,13 +55,13 @@ def removed(
             clock=lambda: 0.0,
             how=lambda *of, **fresh: how,
             quad_s=0.1,
-            sigma=0.05,
+            sigma=sigma,
             at_once=True,
             step_s=0.1,
         ),
     )
     return ablate.removals(
-        arena, WINNER, a_space(BASE), detectable=0.02, level=0.99, number=0, deadline=math.inf, **options
+        arena, WINNER, a_space(BASE), detectable=0.02, level=0.99, number=0, deadline=deadline, **options
     )
 
 
@@ -102,6 +104,19 @@ def test_what_is_half_measured_when_time_is_over_is_kept_if_it_was_clearly_seen_
     config, removals = removed(monkeypatch, half_width=1.5, cut_off=cut_off, seen=seen)
     assert {each.knob for each in removals if each.needed} == ({"batch_size"} if cut_off else set())
     assert (config["batch_size"] == 256) is cut_off and config["amp"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("deadline", "gain", "measured"), [(20.0, 0.04, False), (200.0, 0.04, True), (20.0, 0.2, True)]
+)
+def test_a_small_gain_is_measured_where_that_takes_little_of_what_is_left(
+    deadline: float, gain: float, measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {"amp": Estimate(0.5, 0.3, 0.7, 0.9, 1, 1), "batch_size": Estimate(0.6, 0.5, 0.7, 0.9, 1, 1)}
+    seen["gc_freeze"] = Estimate(gain, gain - 0.01, gain + 0.01, 0.9, 1, 1)
+    _, removals = removed(monkeypatch, how=BATON, deadline=deadline, sigma=1e-4, startup_s=2.0, seen=seen)
+    told = {each.knob: each.contribution.estimate for each in removals}
+    assert (told["gc_freeze"] != gain) is measured
 
 
 def test_what_few_pairs_of_processes_would_not_tell_is_taken_out_unmeasured(
