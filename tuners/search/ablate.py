@@ -3,7 +3,6 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -27,8 +26,7 @@ LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be c
 SWITCHED_LOOKS = (1, 2, 4)  # the same of pairs of windows
 APART_LOOKS = (1, 2, 3)  # pairs of processes, where a change needs its own
 LONG_LIVE_LOOKS = (2, 4, 8)  # of long quads
-SMALL = math.log(1.05)  # of a gain, for which no more than a share of what is left is spent
-SMALL_SHARE = 0.15
+DEAR = 3.0  # times a log ratio: the share of what is left, beyond which telling it takes too much
 HOPEFUL = 0.5  # of what these looks probably tell, below which they are a waste: estimates err
 ENDED = "the program ended before one comparison"
 
@@ -62,9 +60,9 @@ def removals(
     What cannot be told from nothing is taken out, also where intervals are wide; the last change is left to
     the confirmation. What is ``known`` to gain is not taken out again. Those that gained least where they
     were ``seen`` alone come first, so that the strongest is the last; of so little that pairs of processes
-    would not tell it, or only in much of the time that is left, none is measured. Those that ``seen`` alone
-    did not clearly gain are taken out together first, and one after the other only where together they bring
-    something.
+    would not tell it, none is measured. Nor is what takes more of the time that is left than it is worth: it
+    stays if it was clearly ``seen`` to gain. Those that ``seen`` alone did not clearly gain are taken out
+    together first, and one after the other only where together they bring something.
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
@@ -89,9 +87,14 @@ def removals(
             reduced = space.without(config, name)
             if not reduced.changed(base):
                 continue
-            if name in seen and not bench.is_worth_telling(seen[name].estimate, reduced, config):
+            if name in seen and (
+                not bench.could_tell(seen[name].estimate, reduced, config)
+                or (bench.is_dear(seen[name].estimate, reduced, config) and seen[name].low <= detectable)
+            ):
                 config = reduced
                 measured.append(Removal(name, seen[name], False))
+                continue
+            if name in seen and bench.is_dear(seen[name].estimate, reduced, config):
                 continue
             if not bench.affords(reduced, config):
                 continue
@@ -214,20 +217,24 @@ class _Bench:
     def affords(self, reduced: Configuration, winner: Configuration) -> bool:
         """Whether there is time for one more comparison of these."""
         arena, how = self._arena, self._how(reduced, winner)
-        starts_s = 0.0 if how in (LIVE, SWITCHED) else 2 * self._costs.launch_s
         if how in (WINDOWS, SWITCHED):
+            starts_s = 0.0 if how == SWITCHED else 2 * self._costs.launch_s
             steps = sum(sum(arena.window_steps(config)) for config in (reduced, winner))
             return arena.clock() + starts_s + steps * arena.step_s <= self._deadline
-        return arena.clock() + starts_s + duel_quads(arena) * arena.quad_s <= self._deadline
+        look_s = duel_quads(arena) * arena.quad_s if how == LIVE else self._pair_s(reduced, winner)
+        return arena.clock() + look_s <= self._deadline
 
-    def is_worth_telling(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
-        """Whether looks would tell a log ratio from nothing, and a small one takes little of what is left."""
-        arena, how = self._arena, self._how(reduced, winner)
-        if gain < SMALL and how not in (LIVE, SWITCHED, WINDOWS):
-            pair_s = 2 * self._costs.launch_s + duel_quads(arena) * arena.quad_s
-            if len(APART_LOOKS) * pair_s > SMALL_SHARE * (self._deadline - arena.clock()):
-                return False
-        return self.could_tell(gain, reduced, winner)
+    def is_dear(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
+        """Whether telling a log ratio by processes of their own takes more of the rest than it is worth."""
+        if self._how(reduced, winner) in (LIVE, SWITCHED, WINDOWS):
+            return False
+        left_s = self._deadline - self._arena.clock()
+        return len(APART_LOOKS) * self._pair_s(reduced, winner) > DEAR * max(0.0, gain) * left_s
+
+    def _pair_s(self, reduced: Configuration, winner: Configuration) -> float:
+        """Seconds of two processes that take turns."""
+        made_s = sum(self._costs.making_s(config) for config in (reduced, winner))
+        return 2 * self._costs.launch_s + made_s + duel_quads(self._arena) * self._arena.quad_s
 
     def could_tell(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
         """Whether looks would tell a log ratio from nothing; those of processes of their own are few."""

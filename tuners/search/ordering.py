@@ -15,6 +15,7 @@ LEAST_GAIN = 0.01  # log ratio that any knob may bring, against all expectation
 HOPE = 0.5  # of what is usual: it is what helps where something helps
 LEAST_S = 0.5  # seconds of a trial, below which the order does not matter
 MOST_SHARE = 0.95  # of the step, that anything may be expected to take away
+DOUBTED = 0.25  # of the gain to expect, where another value of the knob was not confirmed
 PROVEN = 0.2  # share, and log ratio, from which a cure that a finding and its knob agree on comes first
 DEAR = 3.0  # times the seconds of a knob's cheapest value, from which another one gets a turn of its own
 CHEAP_S = 2.0  # seconds of a look, up to which that counts for nothing
@@ -50,6 +51,7 @@ class Expectations:
         costs: Of trials, in seconds of this program.
         priorities: Share of the step (0 to 1) that a knob could take away, by the findings that name it.
         least: Log ratio of a gain that could hardly be confirmed.
+        doubted: Knobs of which a value was not confirmed: others of theirs are as doubtful.
     """
 
     space: Space
@@ -57,6 +59,7 @@ class Expectations:
     costs: Costs
     priorities: Mapping[str, float]
     least: float = LEAST_GAIN
+    doubted: frozenset[str] = frozenset()
 
     def order(
         self,
@@ -80,6 +83,8 @@ class Expectations:
             values = left.get(name) or self.ordered(name, incumbent)
             gain = max((self.gain(name, value) for value in values), default=0.0)
             share = self._share(name)
+            if name in self.doubted:
+                gain *= DOUBTED
             if waits is not None and serves_data(self.knobs[name]):
                 gain, share = min(gain, gain_without(waits)), min(share, waits)
             proven = self.proven(name, incumbent, waits)

@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from advisor.tuners.comparing.windows import Window
@@ -57,6 +58,8 @@ class Search(InWaves):
         if rejected is not None:
             self._nominees.discard(rejected)
             self._seen[rejected] = -math.inf
+            doubted = self._expectations.doubted | rejected.changed(self.space.present).keys()
+            self._expectations = replace(self._expectations, doubted=frozenset(doubted))
         self._adopt(score, self.space.complete(config))
         self.deadline = self.latest = deadline
         self.earliest = -math.inf

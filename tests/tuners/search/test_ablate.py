@@ -107,16 +107,24 @@ def test_what_is_half_measured_when_time_is_over_is_kept_if_it_was_clearly_seen_
 
 
 @pytest.mark.parametrize(
-    ("deadline", "gain", "measured"), [(20.0, 0.04, False), (200.0, 0.04, True), (20.0, 0.2, True)]
+    ("deadline", "gain", "low", "kept", "measured"),
+    [
+        (100.0, 0.04, 0.01, False, False),
+        (100.0, 0.08, 0.05, True, False),
+        (2000.0, 0.04, 0.01, False, True),
+        (100.0, 0.8, 0.01, False, True),
+    ],
 )
-def test_a_small_gain_is_measured_where_that_takes_little_of_what_is_left(
-    deadline: float, gain: float, measured: bool, monkeypatch: pytest.MonkeyPatch
+def test_what_takes_more_of_what_is_left_than_it_is_worth_is_not_measured(
+    deadline: float, gain: float, low: float, kept: bool, measured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = {"amp": Estimate(0.5, 0.3, 0.7, 0.9, 1, 1), "batch_size": Estimate(0.6, 0.5, 0.7, 0.9, 1, 1)}
-    seen["gc_freeze"] = Estimate(gain, gain - 0.01, gain + 0.01, 0.9, 1, 1)
-    _, removals = removed(monkeypatch, how=BATON, deadline=deadline, sigma=1e-4, startup_s=2.0, seen=seen)
+    seen = {name: Estimate(1.0, 0.9, 1.1, 0.9, 1, 1) for name in ("amp", "batch_size")}
+    seen["gc_freeze"] = Estimate(gain, low, 2 * gain, 0.9, 1, 1)
+    options: dict[str, Any] = {"deadline": deadline, "sigma": 1e-4, "startup_s": 4.0, "seen": seen}
+    config, removals = removed(monkeypatch, how=BATON, **options)
     told = {each.knob: each.contribution.estimate for each in removals}
-    assert (told["gc_freeze"] != gain) is measured
+    assert (config["gc_freeze"] == "on") is kept
+    assert (told.get("gc_freeze", gain) != gain) is measured
 
 
 def test_what_few_pairs_of_processes_would_not_tell_is_taken_out_unmeasured(

@@ -52,6 +52,7 @@ def order(
     priorities: dict[str, float] | None = None,
     waits: float | None = None,
     least: float = LEAST_GAIN,
+    doubted: frozenset[str] = frozenset(),
     **arena: Any,
 ) -> list[str]:
     present = Configuration({name: values[0] for name, values in CHOICES.items()})
@@ -59,7 +60,7 @@ def order(
     step_s = profile.phases.step_ms / 1e3 if profile.phases is not None else 0.1
     measured = Arena(None, KNOBS, present, step_s=step_s, **arena)  # type: ignore[arg-type]  # nothing is started
     costs = Costs(measured, startup_s)
-    return Expectations(space, KNOBS, costs, priorities or {}, least).order(present, waits)
+    return Expectations(space, KNOBS, costs, priorities or {}, least, doubted).order(present, waits)
 
 
 def test_on_long_convolutional_steps_layouts_come_before_allocators_and_fewer_threads() -> None:
@@ -136,3 +137,9 @@ def test_values_of_which_nothing_is_expected_come_after_those_that_promise_somet
     assert Expectations(space, KNOBS, Costs(arena), {}).ordered("execution", present) == [
         "compile", "jit_script",
     ]  # fmt: skip
+
+
+def test_a_knob_whose_value_was_not_confirmed_comes_later() -> None:
+    before = order(a_program())
+    first = before[0]
+    assert order(a_program(), doubted=frozenset({first})).index(first) > 0
