@@ -6,15 +6,17 @@ ONNX Runtime by its own defaults (a session, ``quantize_dynamic``, ``quantize_st
 Compressor's default for a torch model on CPUs (static int8 with calibration), where ``neural_compressor`` can
 be imported. optimum-benchmark chooses nothing: it measures the one configuration that it is told, so what it
 would report is the first row. Each candidate and the model as it is have processes of their own, which take
-turns (unchanged, changed, changed, unchanged) in slots of fifty requests; answers are held beside each
-other on samples that served no calibration. Writes ``results/inference_peers.json``. Wants a machine that
-does nothing else: some minutes a model.
+turns (unchanged, changed, changed, unchanged) in slots of fifty requests; the one that waits is stopped.
+Answers are held beside each other on samples that served no calibration. Writes
+``results/inference_peers.json``. Wants a machine that does nothing else: some minutes a model.
 """
 
 import argparse
 import json
 import math
 import multiprocessing
+import os
+import signal
 import statistics
 import tempfile
 import time
@@ -146,6 +148,12 @@ def answering(name: str, choice: str, made: str, line: Connection) -> None:
         line.send(statistics.median(times[1:]))
 
 
+def stopped(process: Any, how: signal.Signals) -> None:
+    """Stop or go on: threads of a session that spin for the next request take the CPUs of who has its turn."""
+    if process.pid is not None and process.is_alive():
+        os.kill(process.pid, how)
+
+
 def compared(name: str, choice: str, folder: Path) -> dict[str, Any]:
     """Speed of a choice over the model as it is, and how its answers differ."""
     context = multiprocessing.get_context("spawn")
@@ -162,6 +170,8 @@ def compared(name: str, choice: str, folder: Path) -> dict[str, Any]:
                 return {"choice": choice, "failed": failed}
 
         def asked(arm: int, what: str) -> Any:
+            stopped(processes[1 - arm], signal.SIGSTOP)
+            stopped(processes[arm], signal.SIGCONT)
             lines[arm].send(what)
             return lines[arm].recv()
 
@@ -173,6 +183,8 @@ def compared(name: str, choice: str, folder: Path) -> dict[str, Any]:
         for here in lines:
             here.send(None)
     finally:
+        for process in processes:
+            stopped(process, signal.SIGCONT)
         for process in processes:
             process.join(10.0)
             process.kill()
