@@ -124,7 +124,8 @@ def _by_bound(shown: Agreement, own: Agreement | None, semantics: Semantics, max
         return Acceptance("refused", "agreement", told, shown, own)
     tolerated = max_loss if semantics is Semantics.ROUNDING else 0.0
     count = shown.other_values
-    if count <= max(tolerated * shown.samples, TIMES_OWN * own.other_values if own else 0.0):
+    of_itself = TIMES_OWN * own.other_values / own.samples if own else 0.0
+    if count <= max(tolerated, of_itself) * shown.samples:
         return Acceptance("accepted", "agreement", told, shown, own)
     told = f"whole numbers or text differ in the outputs for {count} of {shown.samples} samples"
     if at_least(count, shown.samples) > tolerated:

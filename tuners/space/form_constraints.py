@@ -6,11 +6,14 @@ from advisor.tuners.mechanisms.forms.onnx_model import PACKAGES
 from advisor.tuners.mechanisms.forms.packages import missing
 from advisor.tuners.mechanisms.forms.pools import OWN_POOL
 
+OF_TORCH = ("channels_last", "fold_conv_bn", "inference_mode", "matmul_precision", "mkldnn", "sdpa_backend")
+"""Knobs of how torch computes a model: a runtime with kernels of its own lays out and fuses as it likes."""
 
-def without_pool(config: Config) -> tuple[str, ...]:
-    """Knobs of threads of a runtime that do nothing beside the runtime of a configuration."""
+
+def inert_beside(config: Config) -> tuple[str, ...]:
+    """Knobs that do nothing beside the runtime of a configuration: of its threads, or of torch's kernels."""
     runtime = config.get("runtime", "torch")
-    inert = () if runtime in OWN_POOL else ("intra_op_num_threads",)
+    inert = OF_TORCH if runtime in OWN_POOL else ("intra_op_num_threads",)
     return inert if runtime == "onnxruntime" else (*inert, "allow_spinning")
 
 

@@ -20,7 +20,7 @@ from advisor.tuners.space.constraints import (
     num_workers,
 )
 from advisor.tuners.space.fixed import check_fixed
-from advisor.tuners.space.form_constraints import without_pool
+from advisor.tuners.space.form_constraints import inert_beside
 from advisor.tuners.space.rank_constraints import (
     ONE_PROCESS,
     STRATEGY_SETTINGS,
@@ -122,7 +122,7 @@ class Space:
             inert += ("lr_scaling",)
         if not compiles(config):
             inert += tuple(NEED_COMPILE)
-        inert += without_pool(config)
+        inert += inert_beside(config)
         if num_threads(config, self.profile) == 1:
             inert += ("omp_wait_policy",)
         strategy = str(config.get("strategy", "single"))

@@ -64,6 +64,14 @@ def test_a_baseline_that_does_not_repeat_itself_widens_the_bound() -> None:
     assert said.verdict == "accepted" and said.own is not None
 
 
+def test_tokens_that_differ_from_themselves_in_the_few_samples_that_came_twice_may_do_so_in_all() -> None:
+    own = [flattened({"tokens": np.array([number])}) for number in range(1000)]
+    other = [flattened({"tokens": np.array([-1])}) for _ in range(25)]
+    few = agreement(own[:64], other[:1] + own[1:64])
+    assert accept(own, other + own[25:], Semantics.ROUNDING, own=few).verdict == "accepted"
+    assert accept(own, other + own[25:], Semantics.ROUNDING).verdict == "refused"
+
+
 @pytest.mark.parametrize(
     ("semantics", "changed", "verdict"),
     [

@@ -12,7 +12,7 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.knobs.allow_spinning import AllowSpinning
 from advisor.tuners.knobs.runtime import Runtime
 from advisor.tuners.mechanisms.forms import packages
-from advisor.tuners.space.form_constraints import without_pool
+from advisor.tuners.space.form_constraints import OF_TORCH, inert_beside
 
 
 def test_it_is_tried_where_onnx_runtime_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,9 +32,9 @@ def test_it_is_refused_where_another_runtime_answers(tmp_path: Path) -> None:
 
 def test_beside_another_runtime_threads_go_back_to_their_present_setting() -> None:
     both = ("intra_op_num_threads", "allow_spinning")
-    assert without_pool({"runtime": "torch"}) == both == without_pool({})
-    assert without_pool({"runtime": "openvino"}) == ("allow_spinning",)
-    assert without_pool({"runtime": "onnxruntime"}) == ()
+    assert inert_beside({"runtime": "torch"}) == both == inert_beside({})
+    assert inert_beside({"runtime": "openvino"}) == (*OF_TORCH, "allow_spinning")
+    assert inert_beside({"runtime": "onnxruntime"}) == OF_TORCH
     assert {KNOBS[name].follows for name in both} == {"runtime"}
 
 

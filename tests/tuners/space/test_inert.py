@@ -6,8 +6,9 @@ import pytest
 from builders import a_loader, a_machine, a_rich_profile, a_root
 
 from advisor.profiles.facts.profile import MemoryUse, Profile, RunFacts
-from advisor.tuners.knob import Config
+from advisor.tuners.knob import Config, Value
 from advisor.tuners.knobs import KNOBS
+from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space, build_space
 
 NAMES = ("activation_memory_budget", "compile_region", "dynamic", "execution", "num_threads")
@@ -101,3 +102,20 @@ def test_micro_batches_come_with_a_larger_batch() -> None:
     assert space.check({"accumulation": 2, "batch_size": 64}) is None
     named = build_space(KNOBS, a_rich_profile(), named={"accumulation": [2]})
     assert named.choices == {"accumulation": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "stays"), [("onnxruntime", False), ("aot_inductor", True), ("torch", True)]
+)
+def test_how_torch_computes_a_model_goes_back_where_a_runtime_has_kernels_of_its_own(
+    runtime: str, stays: bool
+) -> None:
+    choices: dict[str, list[Value]] = {
+        "runtime": ["torch", "onnxruntime", "aot_inductor"], "channels_last": ["off", "on"],
+        "mkldnn": ["on", "off"],
+    }  # fmt: skip
+    present = Configuration({name: values[0] for name, values in choices.items()})
+    space = Space(present, present, choices, [], blocks_of_varying_shape())
+    torch_s = {"channels_last": "on", "mkldnn": "off"}
+    found = space.complete({"runtime": runtime, **torch_s})
+    assert found == present.with_({"runtime": runtime, **(torch_s if stays else {})})
