@@ -149,7 +149,7 @@ def answering(name: str, choice: str, made: str, line: Connection) -> None:
 
 
 def stopped(process: Any, how: signal.Signals) -> None:
-    """Stop or go on: threads of a session that spin for the next request take the CPUs of who has its turn."""
+    """Stop or go on: threads of a session that spin for the next request take CPUs of who has its turn."""
     if process.pid is not None and process.is_alive():
         os.kill(process.pid, how)
 
