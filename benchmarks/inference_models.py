@@ -88,7 +88,7 @@ def measured(name: str, budget: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="inference-") as made:
         folder = Path(made)
         path = write_workload(name, folder)
-        recommended = tuned(path, folder, budget)
+        recommended, reason = tuned(path, folder, budget)
         cells = [dict(cell) for cell in CELLS]
         if recommended and recommended not in cells:
             cells.append(recommended)
@@ -104,18 +104,20 @@ def measured(name: str, budget: str) -> dict[str, Any]:
                     best = each["speed"]
                     break
         own = next((each["speed"] for each in found if each["cell"] == recommended and "speed" in each), 1.0)
-        return {"recommended": recommended, "speed": own, "best": best, "of_best": own / best, "cells": found}
+        told = {"recommended": recommended, "reason": reason, "budget": budget}
+        return {**told, "speed": own, "best": best, "of_best": own / best, "cells": found}
 
 
-def tuned(path: Path, folder: Path, budget: str) -> dict[str, Value]:
-    """The changes that the command line recommends."""
+def tuned(path: Path, folder: Path, budget: str) -> tuple[dict[str, Value], str]:
+    """The changes that the command line recommends, and why it recommends no others."""
     command = [
         sys.executable, "-m", "advisor", "tune", str(path), "--objective", "latency", "--budget", budget,
         "--out", f"{folder}/report", "--storage", f"sqlite:///{folder}/studies.db", "--quiet",
     ]  # fmt: skip
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     result = json.loads(Path(folder, "report", "result.json").read_text())
-    return {change["knob"]: change["to"] for change in result["recommendation"]["changes"]}
+    found = result["recommendation"]
+    return {change["knob"]: change["to"] for change in found["changes"]}, found["reason"]
 
 
 def opened(path: Path, folder: Path, stack: ExitStack) -> MeasuredBench:

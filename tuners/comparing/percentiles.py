@@ -68,7 +68,8 @@ class Tail:
         if self.ratio is None or self.high is None:
             least = least_requests(0.99)
             return f"the tail is not shown: {self.requests} requests, and p99 takes {least} at least"
-        figures = f"p99 is {self.ratio:.2f} times as long, at most {self.high:.2f} times"
+        digits = 2 if round(self.high, 2) != LONGER else 4  # what is allowed does not look like what is not
+        figures = f"p99 is {self.ratio:.2f} times as long, at most {self.high:.{digits}f} times"
         return figures if self.verdict == "not_longer" else f"tail not shown: {figures}, {LONGER} are allowed"
 
 

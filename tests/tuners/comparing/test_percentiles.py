@@ -11,7 +11,7 @@ from advisor.stages.confirming.confirmation_plan import AMPLE, instance_quads, t
 from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.latencies import latency
 from advisor.tuners.comparing.duel import Duel
-from advisor.tuners.comparing.percentiles import least_requests, percentile, tail
+from advisor.tuners.comparing.percentiles import Tail, least_requests, percentile, tail
 from advisor.tuners.comparing.request_duel import LatencyArena, RequestArena
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.trial.messages import Slot
@@ -134,6 +134,11 @@ def test_latency_compares_medians_and_requests_means() -> None:
     slot = Slot((0.01, 0.01, 0.04), 2.0)
     assert an_arena(LatencyArena, 0.01).seconds(slot, by_work=False) == 0.01
     assert an_arena(RequestArena, 0.01).seconds(slot, by_work=False) == pytest.approx(0.02)
+
+
+def test_a_bound_just_above_what_is_allowed_is_told_apart_from_it() -> None:
+    assert "at most 1.0512 times, 1.05 are allowed" in Tail("not_shown", 0.96, 1.0512, 9000).told
+    assert "at most 1.09 times, 1.05 are allowed" in Tail("not_shown", 0.96, 1.091, 9000).told
 
 
 def test_two_pairs_have_the_requests_that_a_tail_takes() -> None:
