@@ -18,12 +18,12 @@ class AllowSpinning(Knob[str]):
 
     It is ONNX Runtime's default and off here: idle threads used 3 CPU seconds in the second after a request,
     and torch was 50 times slower beside them (onnxruntime 13808). Where requests follow each other at once
-    and nothing else runs, it can pay.
+    and nothing else runs, it pays: 1.4 to 1.6 times in searches of two small models on two cores.
     """
 
     semantics = Semantics.EXACT
     units = frozenset({Unit.REQUEST})
-    usual_gain = 0.03
+    usual_gain = 0.5
     acts_on = ("forward",)
     follows = "runtime"
     written = ("allow_spinning",)

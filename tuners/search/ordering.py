@@ -83,6 +83,8 @@ class Expectations:
             values = left.get(name) or self.ordered(name, incumbent)
             gain = max((self.gain(name, value) for value in values), default=0.0)
             share = self._share(name)
+            if self.knobs[name].follows and self._is_idle(name, values, incumbent):
+                gain = 0.0
             if name in self.doubted:
                 gain *= DOUBTED
             if waits is not None and serves_data(self.knobs[name]):
@@ -167,6 +169,11 @@ class Expectations:
             if all(other[each] == value for each, value in change.items()) and space.check(other) is None:
                 return other
         return config
+
+    def _is_idle(self, name: str, values: Sequence[Value], incumbent: Configuration) -> bool:
+        """Whether a knob does nothing until what it follows is there."""
+        complete = self.space.complete
+        return all(complete(incumbent.with_({name: value})) == complete(incumbent) for value in values)
 
     def _share(self, name: str) -> float:
         bound = largest_share(self.knobs[name], self.space.profile)

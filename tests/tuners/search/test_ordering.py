@@ -139,6 +139,17 @@ def test_values_of_which_nothing_is_expected_come_after_those_that_promise_somet
     ]  # fmt: skip
 
 
+def test_what_follows_a_runtime_comes_later_until_that_is_there() -> None:
+    choices: dict[str, list[Value]] = {
+        "allow_spinning": ["off", "on"], "runtime": ["torch", "onnxruntime"], "num_threads": [2, 1],
+    }  # fmt: skip
+    present = Configuration({name: values[0] for name, values in choices.items()})
+    arena = Arena(None, KNOBS, present, step_s=0.001)  # type: ignore[arg-type]  # nothing is started
+    expectations = Expectations(Space(present, present, choices, [], a_program()), KNOBS, Costs(arena), {})
+    assert expectations.order(present).index("allow_spinning") > 0
+    assert expectations.order(present.with_({"runtime": "onnxruntime"}))[0] == "allow_spinning"
+
+
 def test_a_knob_whose_value_was_not_confirmed_comes_later() -> None:
     before = order(a_program())
     first = before[0]
