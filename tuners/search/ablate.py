@@ -3,8 +3,10 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from types import MappingProxyType
 
 from advisor.tuners.comparing.affordable import half_width
@@ -67,7 +69,8 @@ def removals(
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
     leaves unmeasured; what it leaves half measured is kept if it was clearly ``seen`` to gain and so far
-    costs to take out. ``worth`` is the log ratio of what a sample is worth under a configuration.
+    costs to take out. What its removal does not tell by itself is kept if it was clearly ``seen`` to gain,
+    and both together tell it. ``worth`` is the log ratio of what a sample is worth under a configuration.
     ``running`` can be switched to the winner; it is ended only where other processes are needed.
     """
     config, base = winner, space.present
@@ -87,15 +90,15 @@ def removals(
             reduced = space.without(config, name)
             if not reduced.changed(base):
                 continue
-            if name in seen and (
-                not bench.could_tell(seen[name].estimate, reduced, config)
-                or (bench.is_dear(seen[name].estimate, reduced, config) and seen[name].low <= detectable)
-            ):
-                config = reduced
-                measured.append(Removal(name, seen[name], False))
-                continue
-            if name in seen and bench.is_dear(seen[name].estimate, reduced, config):
-                continue
+            if name in seen:
+                dear = bench.is_dear(seen[name].estimate, reduced, config)
+                clear = seen[name].low > detectable
+                if not bench.could_tell(seen[name].estimate, reduced, config) or (dear and not clear):
+                    config = reduced
+                    measured.append(Removal(name, seen[name], False))
+                    continue
+                if dear:
+                    continue
             if not bench.affords(reduced, config):
                 continue
             try:
@@ -103,7 +106,7 @@ def removals(
             except TrialFailed:
                 continue
             estimate = faster.shifted(worth(config) - worth(reduced))
-            needed = is_needed(estimate, detectable, seen.get(name) if bench.cut_off else None)
+            needed = is_needed(estimate, detectable, seen.get(name), cut_off=bench.cut_off)
             if not needed:
                 config = reduced
             measured.append(Removal(name, estimate, needed))
@@ -147,14 +150,39 @@ def _out_together(
     return reduced, [Removal(name, estimate, False) for name in names]
 
 
-def is_needed(estimate: Estimate, detectable: float, seen: Estimate | None = None) -> bool:
+def is_needed(
+    estimate: Estimate, detectable: float, seen: Estimate | None = None, *, cut_off: bool = False
+) -> bool:
     """Whether a change stays: what it brings is clear, and more than ``detectable`` (log ratio).
 
     Args:
-        seen: What the search saw of it alone, where time cut its removal off: that makes it clear too.
+        estimate: By taking it out.
+        detectable: Least that counts.
+        seen: What the search saw of it alone: where that was clear, both together may be.
+        cut_off: Time cut its removal off, so that what was clearly seen counts by itself.
     """
-    clear = estimate.low > 0 or (seen is not None and seen.low > 0)
-    return clear and estimate.estimate > detectable
+    if estimate.estimate <= detectable:
+        return False
+    if estimate.low > 0 or seen is None or seen.low <= 0:
+        return estimate.low > 0
+    return cut_off or _together_low(estimate, seen) > 0
+
+
+def _together_low(removal: Estimate, seen: Estimate) -> float:
+    """Lower bound of a log ratio by both, weighted by their variances.
+
+    What was seen counts for no more than the removal: it was chosen for its gain.
+    """
+    half = (removal.high - removal.low) / 2
+    by_level = _quantile(removal.level) / _quantile(seen.level)
+    half_seen = max(half, by_level * (seen.high - seen.low) / 2)
+    share = half_seen**2 / (half**2 + half_seen**2)
+    both = share * removal.estimate + (1 - share) * seen.estimate
+    return both - half * math.sqrt(share)
+
+
+def _quantile(level: float) -> float:
+    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def contribution(

@@ -21,6 +21,7 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried
 
 FINALISTS = 4
+PROMPT = 0.2  # of the seconds of a verdict, in which a look at what promises a gain goes before it
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 
 
@@ -150,11 +151,15 @@ class Search(InWaves):
         while left:  # what came in may have taken from others what they could give
             waits = self._waits.get(self.incumbent)
             order = self._expectations.order(self.incumbent, waits, left)
-            name = next(name for name in order if name in left)
+            order = [name for name in order if name in left]
+            name = order[0]
             proven = self._expectations.proven(name, self.incumbent, waits)
             if not proven and self._is_worth_a_verdict(left):
-                self._unseen, self.paused = left, True
-                return
+                prompt = next((each for each in order if self._is_prompt(each, left[each])), None)
+                if prompt is None:
+                    self._unseen, self.paused = left, True
+                    return
+                name = prompt
             had = left.pop(name)
             values = [
                 value for value in self._values(name, self.incumbent, hopeful=True) if value in had or not had
@@ -166,6 +171,20 @@ class Search(InWaves):
             self._follow_the_wait()
         for name in self._expectations.order(self.incumbent):
             self._screen(name, self._values(name, self.incumbent, hopeful=False))
+
+    def _is_prompt(self, name: str, left: Sequence[Value]) -> bool:
+        """Whether a look at a knob takes a small part of the seconds of a verdict, and promises a clear gain.
+
+        Args:
+            name: Of the knob.
+            left: Values that are left of it; all where it had no turn.
+        """
+        value = next((each for each in self._values(name, self.incumbent) if each in left or not left), None)
+        if value is None or self._expectations.gain(name, value) < self._expectations.least:
+            return False
+        config = self._expectations.beside(self.incumbent, {name: value})
+        look_s = self._expectations.seconds(self.incumbent, config)
+        return look_s <= PROMPT * self.verdict_s(self.incumbent, self.score)
 
     def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:
         """Whether so much was gained that it is confirmed first, since the rest takes longer than that.

@@ -115,8 +115,8 @@ class Reducing:
 
     def _removal(self, name: str, reduced: Configuration, faster: Estimate, cut_off: bool) -> ablate.Removal:
         estimate = faster.shifted(self.worth(self.nominee) - self.worth(reduced))
-        seen = self.seen.get(name) if cut_off else None
-        return ablate.Removal(name, estimate, ablate.is_needed(estimate, self._detectable, seen))
+        needed = ablate.is_needed(estimate, self._detectable, self.seen.get(name), cut_off=cut_off)
+        return ablate.Removal(name, estimate, needed)
 
     def _task(self, reduced: Configuration) -> Task[tuple[Estimate, bool]]:
         bench, level = self.bench, self.bench.settings.confidence

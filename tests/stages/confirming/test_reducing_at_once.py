@@ -18,6 +18,7 @@ BASE = Configuration({"channels_last": "off", "amp": "off", "gc_freeze": "off"})
 NOMINEE = Configuration({"channels_last": "on", "amp": "bf16", "gc_freeze": "on"})
 CLEAR = Estimate(math.log(2.0), math.log(1.9), math.log(2.1), 0.99, 4, 1)
 WIDE = Estimate(math.log(1.5), math.log(0.9), math.log(2.5), 0.99, 1, 1)
+BARELY = Estimate(0.02, 0.001, 0.039, 0.99, 1, 1)
 NOTHING = Estimate(0.0, -0.01, 0.01, 0.99, 4, 1)
 
 
@@ -55,10 +56,12 @@ def test_what_brings_nothing_goes_and_what_clearly_gains_stays() -> None:
         (True, {"amp": CLEAR}, True),
         (True, {"amp": WIDE}, False),
         (True, {}, False),
-        (False, {"amp": CLEAR}, False),
+        (False, {"amp": CLEAR}, True),  # both together tell it
+        (False, {"amp": BARELY}, False),
+        (True, {"amp": BARELY}, True),
     ],
 )
-def test_what_time_cut_off_stays_if_the_search_clearly_saw_it_gain(
+def test_what_removal_does_not_tell_stays_if_the_search_clearly_saw_it_gain(
     cut_off: bool, seen: Mapping[str, Estimate], stays: bool
 ) -> None:
     left = kept({"amp": (WIDE, cut_off), "channels_last": (CLEAR, False)}, seen)

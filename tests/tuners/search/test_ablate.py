@@ -107,6 +107,25 @@ def test_what_is_half_measured_when_time_is_over_is_kept_if_it_was_clearly_seen_
 
 
 @pytest.mark.parametrize(
+    ("removal", "seen", "needed"),
+    [  # log ratio and half width at 99 % and at 90 %
+        ((0.3, 0.4), (0.4, 0.2), True),
+        ((0.3, 0.4), (0.4, 0.9), False),
+        ((0.3, 0.4), (0.1, 0.05), False),
+        ((0.01, 0.4), (2.0, 0.2), False),  # less than counts
+        ((0.3, 1.5), (0.6, 0.01), False),  # what was chosen for its gain counts for no more than the removal
+    ],
+)
+def test_what_a_removal_does_not_tell_may_be_told_by_both_looks(
+    removal: tuple[float, float], seen: tuple[float, float], needed: bool
+) -> None:
+    out = Estimate(removal[0], removal[0] - removal[1], removal[0] + removal[1], 0.99, 4, 1)
+    alone = Estimate(seen[0], seen[0] - seen[1], seen[0] + seen[1], 0.9, 1, 1)
+    assert not ablate.is_needed(out, 0.05)
+    assert ablate.is_needed(out, 0.05, alone) is needed
+
+
+@pytest.mark.parametrize(
     ("deadline", "gain", "low", "kept", "measured"),
     [
         (100.0, 0.04, 0.01, False, False),

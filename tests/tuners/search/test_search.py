@@ -212,6 +212,26 @@ def test_a_single_finding_needs_no_trial_of_its_own() -> None:
     assert kept.trials[0].config == {"amp": "bf16", "optimizer_implementation": "default"}
 
 
+@pytest.mark.parametrize(
+    ("found", "verdict_s", "looked"), [(0.05, 20.0, True), (0.0, 20.0, False), (0.05, 1.0, False)]
+)
+def test_a_quick_look_at_what_promises_a_gain_goes_before_the_verdict(
+    found: float, verdict_s: float, looked: bool
+) -> None:
+    choices: dict[str, list[Value]] = {
+        "optimizer_implementation": ["default", "fused"], "execution": ["eager", "compile"],
+        "mkldnn": ["on", "off"],
+    }  # fmt: skip
+    search, arena, _ = a_search(
+        lambda config: 2.0 if config["optimizer_implementation"] == "fused" else 1.0, choices,
+        priorities={"mkldnn": found}, verdict_s=lambda config, score: verdict_s, startup_s=5.0,
+    )  # fmt: skip
+    search.run(None)
+    assert search.paused and search.incumbent["optimizer_implementation"] == "fused"
+    assert all(config["execution"] == "eager" for config in arena.measured)
+    assert any(config["mkldnn"] == "off" for config in arena.measured) is looked
+
+
 def test_what_usually_gives_more_for_its_seconds_comes_first() -> None:
     choices: dict[str, list[Value]] = {
         "flush_denormal": ["off", "on"],
