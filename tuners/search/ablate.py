@@ -6,6 +6,7 @@ Contributions are measured by removal, not by adding up single gains, which inte
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
 from types import MappingProxyType
 
@@ -52,6 +53,8 @@ def removals(
     number: int,
     deadline: float,
     startup_s: float = 0.0,
+    speed: float = 1.0,
+    say: Callable[[str], None] = lambda text: None,
     worth: Callable[[Configuration], float] = lambda config: 0.0,
     known: Mapping[str, Estimate] = MappingProxyType({}),
     seen: Mapping[str, Estimate] = MappingProxyType({}),
@@ -71,6 +74,7 @@ def removals(
     leaves unmeasured; what it leaves half measured is kept if it was clearly ``seen`` to gain and so far
     costs to take out. What its removal does not tell by itself is kept if it was clearly ``seen`` to gain,
     and both together tell it. ``worth`` is the log ratio of what a sample is worth under a configuration.
+    ``speed`` is the winner's ratio over the program as it is, by which looks are shorter.
     ``running`` can be switched to the winner; it is ended only where other processes are needed.
     """
     config, base = winner, space.present
@@ -91,7 +95,7 @@ def removals(
             if not reduced.changed(base):
                 continue
             if name in seen:
-                dear = bench.is_dear(seen[name].estimate, reduced, config)
+                dear = bench.is_dear(seen[name].estimate, reduced, config, speed)
                 clear = seen[name].low > detectable
                 if not bench.could_tell(seen[name].estimate, reduced, config) or (dear and not clear):
                     config = reduced
@@ -101,6 +105,7 @@ def removals(
                     continue
             if not bench.affords(reduced, config):
                 continue
+            say(f"taking {name} out")
             try:
                 faster = bench.contribution(reduced, config, detectable)
             except TrialFailed:
@@ -242,27 +247,41 @@ class _Bench:
     def __exit__(self, *exception: object) -> None:
         self._end()
 
-    def affords(self, reduced: Configuration, winner: Configuration) -> bool:
-        """Whether there is time for one more comparison of these."""
+    def affords(self, reduced: Configuration, winner: Configuration, more: int = 0) -> bool:
+        """Whether there is time for so many more quads or pairs of these; 0 stands for a first look."""
+        look_s = self._look_s(reduced, winner, more or self._looks(self._how(reduced, winner))[0])
+        return self._arena.clock() + look_s <= self._deadline
+
+    def is_dear(self, gain: float, reduced: Configuration, winner: Configuration, speed: float) -> bool:
+        """Whether telling a log ratio takes more of the rest than it is worth.
+
+        Args:
+            gain: The log ratio.
+            reduced: The winner without one change.
+            winner: It itself.
+            speed: Ratio of it over the program as it is.
+        """
+        looks = self._looks(self._how(reduced, winner))
+        seconds = self._look_s(reduced, winner, looks[-1], speed)
+        return seconds > DEAR * max(0.0, gain) * (self._deadline - self._arena.clock())
+
+    def _looks(self, how: str) -> tuple[int, ...]:
+        """Quads or pairs after which each look ends, in the order of time."""
+        live = LIVE_LOOKS if self._arena.quad_s <= LONGER_S else LONG_LIVE_LOOKS
+        return {LIVE: live, SWITCHED: SWITCHED_LOOKS}.get(how, APART_LOOKS)
+
+    def _look_s(self, reduced: Configuration, winner: Configuration, count: int, speed: float = 1.0) -> float:
+        """Seconds of so many quads in one process, or pairs of windows or processes."""
         arena, how = self._arena, self._how(reduced, winner)
-        if how in (WINDOWS, SWITCHED):
-            starts_s = 0.0 if how == SWITCHED else 2 * self._costs.launch_s
-            steps = sum(sum(arena.window_steps(config)) for config in (reduced, winner))
-            return arena.clock() + starts_s + steps * arena.step_s <= self._deadline
-        look_s = duel_quads(arena) * arena.quad_s if how == LIVE else self._pair_s(reduced, winner)
-        return arena.clock() + look_s <= self._deadline
-
-    def is_dear(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
-        """Whether telling a log ratio by processes of their own takes more of the rest than it is worth."""
-        if self._how(reduced, winner) in (LIVE, SWITCHED, WINDOWS):
-            return False
-        left_s = self._deadline - self._arena.clock()
-        return len(APART_LOOKS) * self._pair_s(reduced, winner) > DEAR * max(0.0, gain) * left_s
-
-    def _pair_s(self, reduced: Configuration, winner: Configuration) -> float:
-        """Seconds of two processes that take turns."""
+        if how == LIVE:
+            return count * arena.quad_s / speed
+        if how in (SWITCHED, WINDOWS):
+            measured_s = arena.step_s * sum(sum(arena.window_steps(each)) for each in (reduced, winner))
+        else:
+            measured_s = duel_quads(arena) * arena.quad_s
         made_s = sum(self._costs.making_s(config) for config in (reduced, winner))
-        return 2 * self._costs.launch_s + made_s + duel_quads(self._arena) * self._arena.quad_s
+        starts_s = 0.0 if how == SWITCHED else 2 * self._costs.launch_s + made_s
+        return count * (starts_s + measured_s / speed)
 
     def could_tell(self, gain: float, reduced: Configuration, winner: Configuration) -> bool:
         """Whether looks would tell a log ratio from nothing; those of processes of their own are few."""
@@ -279,9 +298,8 @@ class _Bench:
         """How much faster the winner is than the reduced one; looks until that is clear."""
         how = self._how(reduced, winner)
         instances: list[list[float]] = [[]]
-        live = LIVE_LOOKS if self._arena.quad_s <= LONGER_S else LONG_LIVE_LOOKS
-        looks, self.cut_off = {LIVE: live, SWITCHED: SWITCHED_LOOKS}.get(how, APART_LOOKS), False
-        for stop in looks:
+        looks, self.cut_off = self._looks(how), False
+        for stop, after in pairwise((*looks, 0)):
             if how == LIVE:
                 instances[0] += self._live(reduced, winner, stop - len(instances[0]))
             elif how == SWITCHED:
@@ -295,7 +313,7 @@ class _Bench:
             hopeless = estimate.high < detectable or (len(instances) > 1 and estimate.estimate < detectable)
             if estimate.low > 0 or hopeless:
                 break
-            if stop != looks[-1] and not self.affords(reduced, winner):
+            if after and not self.affords(reduced, winner, after - stop):
                 self.cut_off = True
                 break
         return estimate

@@ -138,8 +138,9 @@ class Confirmation:
         end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
         known = {} if self.known is None else self.known.of(nominee)
         seen = {} if self.known is None else self.known.seen(nominee)
-        leading, number = self._leading(nominee), self.next_number
-        return Reducing(self.bench, self.space, nominee, leading, known, seen, number, end, self._worth)
+        leading, number, speed = self._leading(nominee), self.next_number, math.exp(max(0.0, self.gain))
+        bench, space = self.bench, self.space
+        return Reducing(bench, space, nominee, leading, known, seen, number, end, self._worth, speed)
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""

@@ -13,6 +13,8 @@ from advisor.tuners.search import ablate
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
+ENOUGH = math.log(1.05)  # that a change brings, however little the baseline could tell from noise
+
 
 @dataclass(frozen=True)
 class Reducing:
@@ -28,6 +30,7 @@ class Reducing:
         number: Of the trial.
         deadline: By the clock, after which what is unmeasured is kept.
         worth: Log ratio of what a sample is worth under a configuration.
+        speed: Ratio of the nominee over the program as it is, by the search.
     """
 
     bench: MeasuredBench
@@ -39,6 +42,7 @@ class Reducing:
     number: int
     deadline: float
     worth: Callable[[Configuration], float]
+    speed: float = 1.0
 
     def reduced(self, outcome: Outcome) -> Configuration:
         """What is left; the outcome is told what each change brings, and why one was taken out."""
@@ -70,6 +74,8 @@ class Reducing:
             number=self.number,
             deadline=self.deadline,
             startup_s=self.bench.baseline.startup_s,
+            speed=self.speed,
+            say=self.bench.progress.say,
             worth=self.worth,
             known=known,
             seen=self.seen,
@@ -136,7 +142,8 @@ class Reducing:
 
     @property
     def _detectable(self) -> float:
-        return math.log1p(self.bench.baseline.detectable)
+        """Log ratio that a change has to bring: what noise leaves of it its own interval says."""
+        return min(math.log1p(self.bench.baseline.detectable), ENOUGH)
 
 
 def _cut_or_not(answer: Answer) -> tuple[Estimate, bool]:

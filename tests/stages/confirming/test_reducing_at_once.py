@@ -22,7 +22,9 @@ BARELY = Estimate(0.02, 0.001, 0.039, 0.99, 1, 1)
 NOTHING = Estimate(0.0, -0.01, 0.01, 0.99, 4, 1)
 
 
-def kept(came: Mapping[str, tuple[Estimate, bool]], seen: Mapping[str, Estimate]) -> Configuration:
+def kept(
+    came: Mapping[str, tuple[Estimate, bool]], seen: Mapping[str, Estimate], detectable: float = 0.02
+) -> Configuration:
     """What is left where removals on two benches came to these estimates, each cut off by time or not."""
 
     def run(tasks: list[Any]) -> list[SimpleNamespace]:
@@ -35,7 +37,7 @@ def kept(came: Mapping[str, tuple[Estimate, bool]], seen: Mapping[str, Estimate]
         settings=SimpleNamespace(confidence=0.99),
         progress=SimpleNamespace(say=lambda text: None),
         arena=SimpleNamespace(settled=lambda config: {}),
-        baseline=SimpleNamespace(detectable=0.02, startup_s=1.0, session=None),
+        baseline=SimpleNamespace(detectable=detectable, startup_s=1.0, session=None),
         crew=SimpleNamespace(size=2, run=run),
     )
     space = Space(BASE, BASE, {}, [], a_profile(loader=a_loader()))
@@ -48,6 +50,11 @@ def kept(came: Mapping[str, tuple[Estimate, bool]], seen: Mapping[str, Estimate]
 def test_what_brings_nothing_goes_and_what_clearly_gains_stays() -> None:
     left = kept({"amp": (CLEAR, False), "channels_last": (CLEAR, False), "gc_freeze": (NOTHING, False)}, {})
     assert left == NOMINEE.with_({"gc_freeze": "off"})
+
+
+def test_what_is_clearly_told_stays_however_little_the_baseline_could_tell() -> None:
+    fifth = Estimate(math.log(1.2), math.log(1.1), math.log(1.3), 0.99, 4, 1)
+    assert kept({"amp": (fifth, False), "channels_last": (CLEAR, False)}, {}, 0.35)["amp"] == "bf16"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from builders import a_loader, a_profile
 
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate
-from advisor.tuners.comparing.ways import BATON, LIVE
+from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search import ablate
@@ -58,6 +58,8 @@ def removed(
             sigma=sigma,
             at_once=True,
             step_s=0.1,
+            window_steps=lambda config: (32, 128),
+            may_switch=lambda first, second: True,
         ),
     )
     return ablate.removals(
@@ -144,6 +146,19 @@ def test_what_takes_more_of_what_is_left_than_it_is_worth_is_not_measured(
     told = {each.knob: each.contribution.estimate for each in removals}
     assert (config["gc_freeze"] == "on") is kept
     assert (told.get("gc_freeze", gain) != gain) is measured
+
+
+@pytest.mark.parametrize(("speed", "measured"), [(1.0, False), (8.0, True)])
+def test_windows_that_take_more_of_what_is_left_than_a_change_is_worth_are_not_measured(
+    speed: float, measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {name: Estimate(1.0, 0.9, 1.1, 0.9, 1, 1) for name in ("amp", "batch_size")}
+    seen["gc_freeze"] = Estimate(0.07, -0.1, 0.2, 0.9, 1, 1)
+    told: list[str] = []
+    options: dict[str, Any] = {"seen": seen, "speed": speed, "say": told.append}
+    config, removals = removed(monkeypatch, how=WINDOWS, deadline=100.0, **options)
+    assert config["gc_freeze"] == "off" and ("taking gc_freeze out" in told) is measured
+    assert {each.knob for each in removals if each.needed} == {"amp", "batch_size"}
 
 
 def test_what_few_pairs_of_processes_would_not_tell_is_taken_out_unmeasured(
