@@ -83,16 +83,18 @@ def counted(rows: list[dict[str, Any]]) -> dict[str, int]:
     }
 
 
-def tune(script: Path, budget: str, seed: int, threads: int | None, *extra: str) -> dict[str, Any]:
+def tune(
+    script: Path, budget: str, seed: int, threads: int | None, *extra: str, command: str = "advisor"
+) -> dict[str, Any]:
     """One run of the command line on a script, with further options; its result."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable, "-m", "advisor", "tune", str(script), "--knob", "placebo", "--budget", budget,
+        words = [
+            sys.executable, "-m", command, "tune", str(script), "--knob", "placebo", "--budget", budget,
             "--seed", str(seed), "--out", f"{folder}/report", "--storage", f"sqlite:///{folder}/studies.db",
             "--quiet", *extra,
         ]  # fmt: skip
         environment = os.environ | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=environment)
         result: dict[str, Any] = json.loads(Path(folder, "report", "result.json").read_text())
         return result
 
