@@ -229,19 +229,21 @@ class _Tuning:
     def _go_further(self, nominee: Configuration) -> None:
         """While the budget lasts, look for more on top of what was confirmed, or for something else.
 
-        Each is confirmed against the unchanged program, by itself and at the same level: what was confirmed
-        stands unless something better is.
+        Also after a whole search, where what it found was refused. Each is confirmed against the unchanged
+        program, by itself and at the same level: what was confirmed stands unless something better is.
         """
         bench = self.bench
         deadline = bench.deadline - self._reserve_s
-        while self.search.stopped_by == "budget" and bench.clock() + bench.baseline.startup_s < deadline:
+        while bench.clock() + bench.baseline.startup_s < deadline:
             best = self.outcome
+            if not best.refused and self.search.stopped_by != "budget":
+                break
             if not is_of_space(best.config, self.space):  # beside a batch beyond it was searched already
                 return
             rejected = None if nominee == best.config else nominee
             self.trials.preface = "time is left: trying what was not reached"
             held = bench.arena.held.take(best.config)
-            nominee = self.search.go_on(best.config, best.gain, deadline, rejected, held)
+            nominee = self.search.go_on(best.config, best.gain, deadline, rejected, held, best.refused)
             self.trials.preface = ""
             self.stopped_by, bench.baseline.session = self.search.stopped_by, self.search.running
             nominee = self._with_batch(nominee)

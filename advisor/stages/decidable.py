@@ -5,7 +5,7 @@ from dataclasses import replace
 from advisor.base.durations import write_duration
 from advisor.base.unit import Unit
 from advisor.stages.bench import MeasuredBench
-from advisor.stages.confirming.agreement import AMPLE, deciding_s
+from advisor.stages.confirming.agreement import MARGIN, deciding_s
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts, suggested_budget
 from advisor.tuners.accuracy.shares import samples_for_none
 from advisor.tuners.knob import Value
@@ -41,7 +41,7 @@ def _undecided(bench: MeasuredBench, space: Space, name: str, values: list[Value
         config = space.complete({name: value})
         answers_s = deciding_s(bench.arena, space.present, config, max_loss)
         least_s = ConfirmationCosts(bench, space.present, config, 1 + CLEAR).least_s()
-        needed_s = max(AMPLE * answers_s / ANSWERS_SHARE, least_s / VERDICT_SHARE)
+        needed_s = max(MARGIN * answers_s / ANSWERS_SHARE, least_s / VERDICT_SHARE)
         if not answers_s or needed_s <= bench.left_s:
             return None
         could = suggested_budget(bench.spent_s + needed_s)

@@ -31,6 +31,8 @@ def said(
     count = f"{tried} setting{'' if tried == 1 else 's'} of {len(space.choices)} knob"
     what = f"{step}: {count}{'' if len(space.choices) == 1 else 's'} to try"
     needed = search_s(arena, space, startup_s, trials) + later_s
+    if needed > left_s and tried == 1:
+        return f"{what}; confirming it may not fit into the {write_duration(left_s)} left"
     if needed > left_s:
         return f"{what}, more than fit into the {write_duration(left_s)} left: the most promising come first"
     return f"{what}, about {write_duration(needed)}"

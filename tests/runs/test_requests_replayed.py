@@ -57,6 +57,15 @@ def test_a_planted_tail_is_vetoed_although_the_median_is_shorter(tmp_path: Path)
     assert found.slow_requests is not None and found.slow_requests.tail == "not_shown"
 
 
+def test_what_is_next_best_is_confirmed_where_the_best_has_a_tail(tmp_path: Path) -> None:
+    tail = Effect(where(mkldnn="off"), step=0.5, one_in_fifty=20.0)
+    knobs = EXACT | {"placebo": ["on"]}
+    run = served(tmp_path, tail, Effect(where(placebo="on"), step=0.7), knobs=knobs, budget_s=600.0)
+    found = run.result.recommendation
+    assert found.verdict == "change" and [change.knob for change in found.changes] == ["placebo"]
+    assert run.result.budget.stopped_by == "converged"
+
+
 def test_slow_requests_are_too_few_to_tell_a_tail_and_it_is_said(tmp_path: Path) -> None:
     program = Program([HALF], profile=serving(), step_s=0.4, samples=SAMPLES)
     found = replayed(

@@ -66,6 +66,13 @@ def test_more_than_the_budget_allows_is_said() -> None:
     )
 
 
+def test_of_a_single_setting_none_comes_first() -> None:
+    assert told(LIVE_KNOB, left_s=1.0) == (
+        "50 ms a step by the baseline: 1 setting of 1 knob to try; "
+        "confirming it may not fit into the 1 s left"
+    )
+
+
 def test_with_nothing_to_try_no_time_is_told() -> None:
     assert told({}) == "50 ms a step by the baseline: nothing to try"
 

@@ -144,6 +144,12 @@ class Expectations:
         own = [self.knobs[name].expected(profile, value) for value in self.ordered(name, incumbent)]
         return found >= PROVEN and any(ratio is not None and math.log(ratio) >= PROVEN for ratio in own)
 
+    def is_prompt(self, name: str, values: Sequence[Value], incumbent: Configuration, limit_s: float) -> bool:
+        """Whether a look at the first value takes so long at most, and promises what could be confirmed."""
+        if not values or self.gain(name, values[0]) < self.least:
+            return False
+        return self._seconds(name, values, incumbent) <= limit_s
+
     def most(self, incumbent: Configuration, config: Configuration) -> float:
         """Log ratio that one configuration can gain over another: by the parts of the step that it changes.
 

@@ -46,6 +46,7 @@ class Search(InWaves):
         deadline: float,
         rejected: Configuration | None = None,
         running: Running | None = None,
+        refused: bool = False,
     ) -> Configuration:
         """Search on after a decision; the incumbent is what to confirm next.
 
@@ -55,6 +56,7 @@ class Search(InWaves):
             deadline: Of the clock; what has no time left is not tried.
             rejected: What was not confirmed; it is not nominated again.
             running: A process under ``config``, at a step border; the search's from now on.
+            refused: What was rejected is as fast as it looked: go on from the best that is not part of it.
         """
         if rejected is not None:
             self._nominees.discard(rejected)
@@ -73,7 +75,18 @@ class Search(InWaves):
         if running is not None:
             self.running = None
             self._race.adopt(self.incumbent, running, moved=True)
+        if refused and rejected is not None and config == self.space.present:
+            self._take_next_best(rejected)
         return self._search()
+
+    def _take_next_best(self, rejected: Configuration) -> None:
+        """Go on from the best that was measured and does not hold all that was rejected."""
+        present = self.space.present
+        out = rejected.changed(present).items()
+        left = [config for config in self._nominees if not out <= config.changed(present).items()]
+        best = max(left, key=lambda config: (self._seen[config], config.key), default=present)
+        if self._seen[best] > WORTH:
+            self._adopt(self._seen[best], best)
 
     def _search(self, baseline: Window | None = None) -> Configuration:
         if self.running is not None:
@@ -173,18 +186,10 @@ class Search(InWaves):
             self._screen(name, self._values(name, self.incumbent, hopeful=False))
 
     def _is_prompt(self, name: str, left: Sequence[Value]) -> bool:
-        """Whether a look at a knob takes a small part of the seconds of a verdict, and promises a clear gain.
-
-        Args:
-            name: Of the knob.
-            left: Values that are left of it; all where it had no turn.
-        """
-        value = next((each for each in self._values(name, self.incumbent) if each in left or not left), None)
-        if value is None or self._expectations.gain(name, value) < self._expectations.least:
-            return False
-        config = self._expectations.beside(self.incumbent, {name: value})
-        look_s = self._expectations.seconds(self.incumbent, config)
-        return look_s <= PROMPT * self.verdict_s(self.incumbent, self.score)
+        """Whether a look takes a small part of a verdict's seconds; ``left`` as of what is left of a knob."""
+        values = [each for each in self._values(name, self.incumbent) if each in left or not left]
+        limit_s = PROMPT * self.verdict_s(self.incumbent, self.score)
+        return self._expectations.is_prompt(name, values, self.incumbent, limit_s)
 
     def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:
         """Whether so much was gained that it is confirmed first, since the rest takes longer than that.

@@ -23,7 +23,7 @@ from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, Take
 
 MOST = 4000  # samples
 AGAIN = 64  # that the program as it is answers twice: whether it repeats shows in the first
-AMPLE = 1.2  # times the samples that bound a loss, where they take longer than the usual share
+MARGIN = 1.2  # times the samples that bound a loss, where they take longer than the usual share
 WIDE_SHARE = 0.7  # of what is left when it begins, that this may take
 LEAST_S = 1.0  # in which some are kept, however little time is left
 OF_REFERENCE = 64  # samples: kernels that saturate show it in the first
@@ -65,7 +65,7 @@ class AgreementCheck:
             TrialFailed: A process failed.
         """
         self._inputs, self._dealt = "", False
-        wanted_s = AMPLE * deciding_s(self.bench.arena, self.space.present, winner, self.max_loss) / WHOLE
+        wanted_s = MARGIN * deciding_s(self.bench.arena, self.space.present, winner, self.max_loss) / WHOLE
         usual_s, widest_s = self.share * self.bench.room_s / TAKEN, WIDE_SHARE * self.bench.room_s / WHOLE
         self._limit_s = max(LEAST_S, usual_s, min(wanted_s, widest_s))
         self._own = self._outputs(self.space.present, OWN)[:2]

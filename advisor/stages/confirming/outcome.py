@@ -64,6 +64,15 @@ class Outcome:
             return 0.0
         return self.decision.estimate.estimate
 
+    @property
+    def refused(self) -> bool:
+        """Whether something else than speed stands against what was nominated: its answers or its tail."""
+        if self.verdict == "change":
+            return False
+        if self.decision is None:
+            return bool(self.rejected and self.numerics)
+        return self.decision.verdict == "confirmed"
+
     def told(self, config: Configuration, present: Configuration) -> str:
         """What was decided about, in place of the program as it is, and how much faster that was."""
         changes = ", ".join(f"{name}={value}" for name, value in config.changed(present).items())
