@@ -19,7 +19,7 @@ from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running, end
 from advisor.tuners.launching.session import SessionEnded
-from advisor.tuners.search.costs import LONGER_S, Costs
+from advisor.tuners.search.costs import DEAR, LONGER_S, Costs
 from advisor.tuners.search.race import duel_quads
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
@@ -29,7 +29,6 @@ LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be c
 SWITCHED_LOOKS = (1, 2, 4)  # the same of pairs of windows
 APART_LOOKS = (1, 2, 3)  # pairs of processes, where a change needs its own
 LONG_LIVE_LOOKS = (2, 4, 8)  # of long quads
-DEAR = 3.0  # times a log ratio: the share of what is left, beyond which telling it takes too much
 HOPEFUL = 0.5  # of what these looks probably tell, below which they are a waste: estimates err
 ENDED = "the program ended before one comparison"
 

@@ -16,6 +16,8 @@ LONG_LIVE_QUADS = 2  # of long steps, where one that is clear suffices
 WARM_STEPS = 8  # of a process before it is measured
 LONG_WARM_STEPS = 3  # where they are long
 PAIR_QUADS = (3, 2, 1)  # of a pair of fresh processes: of quads as long as usual, of longer, of very long
+DEAR = 3.0  # times a log ratio: the share of what is left, beyond which telling it takes too much
+VERDICT_STARTS = 5  # of a verdict: a change taken out, answers compared, the first two pairs
 LONGER_S = 2.0  # of a quad; very long is twice that
 END_S = 0.3  # to end a process tree
 WORKER_S = 0.1  # to fork and end a worker of a loader in a process that has torch; seen: 0.09 to 0.12
@@ -98,6 +100,10 @@ class Costs:
     def making_s(self, config: Mapping[str, Value]) -> float:
         """Seconds that a process takes to make what its settings ask for; as of ``Knob.makes_s``."""
         return sum(knob.makes_s(config) for name, knob in self.arena.knobs.items() if name in config)
+
+    def worth_making(self, more_s: float, left_s: float) -> float:
+        """Log ratio that pays, in what is left, for so many more seconds in each start of a verdict."""
+        return VERDICT_STARTS * more_s / (DEAR * max(more_s, left_s))
 
     def _switched_s(self, config: Mapping[str, Value]) -> float:
         steps_s = sum(self.arena.window_steps(config)) * self.arena.step_s

@@ -166,11 +166,13 @@ class Measuring:
         """Log ratio by which a configuration must be better than the incumbent to take its place.
 
         Where workers run further ahead than the incumbent's, every window from then on is longer, and where
-        a process has to make a form first, every start: that has to be more than the noise of a look.
+        a process has to make a form first, every start: that has to be more than the noise of a look. The
+        starts of a verdict alone may take no more of what is left than they are worth.
         """
-        making = [self._expectations.costs.making_s(each) for each in (self.incumbent, config)]
-        if making[0] < making[1]:
-            return NEAR
+        costs = self._expectations.costs
+        more_s = costs.making_s(config) - costs.making_s(self.incumbent)
+        if more_s > 0:
+            return max(NEAR, costs.worth_making(more_s, max(self.deadline, self.latest) - self.clock()))
         before, after = (
             self.arena.queue_depth({**self.space.present, **each}) for each in (self.incumbent, config)
         )

@@ -373,3 +373,13 @@ def test_a_form_has_to_gain_more_than_the_noise_of_a_look() -> None:
         return search.run(None)["runtime"]
 
     assert (found(1.03), found(1.1)) == ("torch", "onnxruntime")
+
+
+@pytest.mark.parametrize(("left_s", "taken"), [(120.0, False), (1200.0, True)])
+def test_what_each_start_makes_for_long_has_to_be_worth_that_in_what_is_left(
+    left_s: float, taken: bool
+) -> None:
+    served: dict[str, list[Value]] = {"runtime": ["torch", "aot_inductor"]}
+    search, _, _ = a_search(lambda c: 1.12 if c["runtime"] != "torch" else 1.0, served)
+    search.deadline, search.latest, search.clock = left_s, 0.0, lambda: 0.0
+    assert (search.run(None)["runtime"] == "aot_inductor") is taken
