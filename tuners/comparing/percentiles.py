@@ -70,7 +70,30 @@ class Tail:
             return f"the tail is not shown: {self.requests} requests, and p99 takes {least} at least"
         digits = 2 if round(self.high, 2) != LONGER else 4  # what is allowed does not look like what is not
         figures = f"p99 is {self.ratio:.2f} times as long, at most {self.high:.{digits}f} times"
-        return figures if self.verdict == "not_longer" else f"tail not shown: {figures}, {LONGER} are allowed"
+        if self.verdict == "not_longer":
+            return figures
+        told = f"tail not shown: {figures}, {LONGER} are allowed"
+        needed = self.requests_needed
+        return (
+            told if needed is None else f"{told}; about {needed:,} requests would tell, of {self.requests:,}"
+        )
+
+    @property
+    def requests_needed(self) -> int | None:
+        """About how many bound the ratio, if it is what it seems; ``None`` where no number would.
+
+        The width of its interval falls with the square root of the number.
+        """
+        if self.ratio is None or self.high is None or self.verdict != "not_shown" or self.ratio >= LONGER:
+            return None
+        wide, allowed = math.log(self.high / self.ratio), math.log(LONGER / self.ratio)
+        return _two_figures(self.requests * (wide / allowed) ** 2)
+
+
+def _two_figures(number: float) -> int:
+    """The next number of two figures."""
+    unit = 10 ** max(0, math.floor(math.log10(max(number, 1))) - 1)
+    return math.ceil(number / unit) * unit
 
 
 def tail(first: Sequence[Slot], second: Sequence[Slot], seed: int = 0) -> Tail:

@@ -155,3 +155,16 @@ def test_a_longer_budget_has_more_requests_in_a_pair(step_s: float) -> None:
         assert kept[-1] <= 0.125 and quads >= tail_quads(arena)
     assert kept[0] > kept[1] > kept[2] or kept[1] <= 0.05
     assert quads == max(AMPLE * tail_quads(arena), 12)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "high", "requests", "needed"),
+    [(1.01, 1.11, 15_000, 89_000), (0.9, 1.06, 1000, 1200), (1.06, 1.2, 15_000, None)],
+)
+def test_a_tail_that_is_not_shown_says_how_many_requests_would(
+    ratio: float, high: float, requests: int, needed: int | None
+) -> None:
+    tail = Tail("not_shown", ratio, high, requests)
+    assert tail.requests_needed == needed
+    assert (f"about {needed or 0:,} requests would tell, of {requests:,}" in tail.told) is bool(needed)
+    assert Tail("not_longer", ratio, high, requests).requests_needed is None
