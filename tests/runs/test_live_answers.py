@@ -43,6 +43,28 @@ TINY = """
         dataset=lambda: torch.utils.data.TensorDataset(torch.rand(2000, 8)),
     )
 """
+LOSES = """
+    import time
+    import torch, advisor
+
+    class Knows(torch.nn.Linear):
+        # right about every sample in 4 ms; under autocast in 1 ms, and wrong about a share of them
+        def forward(self, x):
+            fast = torch.is_autocast_enabled("cpu")
+            time.sleep(0.001 if fast else 0.004)
+            wrong = fast & (x[:, 1] < SHARE)
+            right = torch.nn.functional.one_hot((x[:, 0].long() + wrong) % 4, 4)
+            return super().forward(x) * 0.01 + right
+
+    drawn = torch.rand(SAMPLES, 1, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(SAMPLES) % 4
+    samples = torch.cat((labels[:, None].float(), drawn), 1)
+    workload = advisor.Workload(
+        model=lambda: Knows(2, 4),
+        dataset=lambda: torch.utils.data.TensorDataset(samples, labels),
+        metric=lambda output, target: float(output.argmax() == target),
+    )
+"""
 
 
 def tuned(folder: Path, kind: str, text: str, budget_s: float, **knobs: list[Any]) -> ResultData:
@@ -66,3 +88,21 @@ def test_eight_bits_that_are_slower_are_not_recommended(tmp_path: Path) -> None:
     ratios = [each.against_baseline for each in tried if each.state == "complete"]
     assert result.recommendation.verdict == "keep"
     assert ratios and all(ratio is not None and ratio.estimate < 1 for ratio in ratios), tried
+
+
+@pytest.mark.parametrize(
+    ("share", "samples", "verdict", "said"),
+    [
+        (0.02, 4000, "keep", "loses"),
+        (0.002, 4000, "change", ""),
+        (0.002, 400, "keep", "samples"),
+    ],
+)
+def test_16_bits_that_lose_points_are_judged_by_the_metric(
+    share: float, samples: int, verdict: str, said: str, tmp_path: Path
+) -> None:
+    text = LOSES.replace("SHARE", str(share)).replace("SAMPLES", str(samples))
+    result = tuned(tmp_path, "workload", text, 60.0, amp=["bf16"])
+    found = result.recommendation
+    print(found.model_dump_json(indent=1))
+    assert found.verdict == verdict and said in found.reason
