@@ -92,7 +92,7 @@ class Tail:
 
 def _two_figures(number: float) -> int:
     """The next number of two figures."""
-    unit = 10 ** max(0, math.floor(math.log10(max(number, 1))) - 1)
+    unit = int(10 ** max(0, math.floor(math.log10(max(number, 1))) - 1))
     return math.ceil(number / unit) * unit
 
 

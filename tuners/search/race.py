@@ -27,7 +27,7 @@ from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.outcome_check import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
-from advisor.tuners.supervision.failures import not_applied
+from advisor.tuners.supervision.failures import TrialFailed, not_applied
 from advisor.tuners.trial.messages import Slot, SlotMeasured
 
 LIVE_LOOKS = (1, 3, 6, 12)  # quads at which a live race may end
@@ -76,6 +76,7 @@ class Race:
     _shared: tuple[Configuration, Running] | None = None
     _kept: KeptWindows = field(default_factory=KeptWindows)  # of the shared process
     _moved: bool = False  # its loaders may have other settings than the incumbent, or empty queues
+    _given: bool = False  # it was begun, and looked at closely, before
 
     def adopt(
         self, config: Configuration, session: Running, window: Window | None = None, *, moved: bool = False
@@ -85,6 +86,7 @@ class Race:
         One that was ``moved`` is not as it stays: its loaders' queues are empty or full.
         """
         self._shared, self._kept, self._moved = (config, session), KeptWindows(), moved
+        self._given = True
         if window is not None:
             self._kept.keep(config, window)
 
@@ -273,7 +275,11 @@ class Race:
         return self._in_shared(incumbent, measure)
 
     def _in_shared(self, incumbent: Configuration, measure: Callable[[Running], Measured]) -> Measured:
-        """What is measured in the shared process; a program that came to its end is started again once."""
+        """What is measured in the shared process; a program that came to its end is started again once.
+
+        So is one that fails in a process that was looked at closely before: its loop has been given one batch
+        again and again, and at its end may have more answers than there are samples.
+        """
         for attempt in (0, 1):
             session = self._session(incumbent)
             try:
@@ -281,6 +287,10 @@ class Race:
             except SessionEnded as ended:
                 if attempt:
                     raise ended_early(self.arena, ended) from ended
+            except TrialFailed as failed:
+                if not self._given or failed.failure.cause != "user_error":
+                    raise
+                session.kill()
         raise AssertionError("the second attempt returns or raises")
 
     def _refused(
@@ -323,6 +333,7 @@ class Race:
             session.kill()
         session = self.arena.start(incumbent, 0)
         self.adopt(incumbent, session)
+        self._given = False
         session.first_step()
         self.arena.warm_up(session, config=incumbent)
         return session
