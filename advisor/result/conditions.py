@@ -35,6 +35,9 @@ MACHINE = {
     "fingerprint": "fingerprint",
 }
 
+LEFT_OUT = 2  # settings that the command named and that were not tried, of which the reason is told
+REASON = 160  # characters of it
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -72,12 +75,19 @@ def memory_compared(result: ResultData) -> str:
 
 
 def ended(result: ResultData) -> str:
-    """Why the search ended; of what, where the command named what may be tried."""
+    """Why the search ended; of what, and why not of all, where the command named what may be tried."""
+    asked = attribution.asked(result)
     why = STOPPED[result.budget.stopped_by]
-    asked = ", ".join(dict.fromkeys(map(shown, attribution.asked(result))))
-    return (
-        f"{why} of what --knob allows ({asked})" if asked and result.budget.stopped_by == "converged" else why
-    )
+    if asked and result.budget.stopped_by == "converged":
+        why += f" of what --knob allows ({', '.join(dict.fromkeys(map(shown, asked)))})"
+    left_out = [each for each in result.not_tried if each.knob in asked]
+    told = [
+        f"{shown(each.knob)}{'' if each.value is None else f'={shown(each.value, 80)}'} was not tried: "
+        f"{shown(each.reason, REASON)}"
+        for each in left_out[:LEFT_OUT]
+    ]
+    more = [f"{len(left_out) - LEFT_OUT} more were not"] if len(left_out) > LEFT_OUT else []
+    return "; ".join([why, *told, *more])
 
 
 def took(result: ResultData) -> str:

@@ -27,7 +27,7 @@ from advisor.report.progress import progress_here
 from advisor.report.sarif import render_sarif
 from advisor.result import outlook, wording
 from advisor.result.conditions import ended
-from advisor.result.document import IN_PYTHON, Finding, Interval, ResultData
+from advisor.result.document import IN_PYTHON, Finding, Interval, ResultData, Untried
 from advisor.stages.trials import TrialLog
 
 FUSED = "Update all parameters in one operator: pass `fused=True` to the optimizer."
@@ -194,10 +194,24 @@ def test_both_rows_of_a_tile_have_the_digits_of_the_finer_one() -> None:
 
 def test_a_search_that_the_command_limited_says_what_it_was_limited_to() -> None:
     limited = a_result(
-        command=["tune", "train.py", "--knob", "num_workers=0,2", "--knob=amp", "--", "--knob", "x"]
+        command=["tune", "train.py", "--knob", "num_workers=0,2", "--knob=amp", "--", "--knob", "x"],
+        not_tried=[],
     )
     assert ended(limited) == "nothing was left to try of what --knob allows (num_workers, amp)"
     assert ended(a_result()) == "nothing was left to try"
+
+
+def test_what_the_command_named_and_was_not_tried_is_told_with_its_reason() -> None:
+    reason = "onnxruntime cannot be imported"
+    left = [
+        Untried(knob="runtime", value="onnxruntime", reason=reason),
+        Untried(knob="zero", reason="no ranks"),
+    ]
+    named = a_result(command=["tune", "serve.py", "--knob", "runtime=onnxruntime"], not_tried=left)
+    assert ended(named).endswith(f"(runtime); runtime=onnxruntime was not tried: {reason}")
+    many = a_result(command=["tune", "--knob", "runtime"], not_tried=[left[0]] * 5)
+    assert ended(many).endswith("; 3 more were not")
+    assert ended(a_result(not_tried=left)) == "nothing was left to try"
 
 
 def test_lines_of_an_edit_that_do_not_follow_each_other_are_parted() -> None:

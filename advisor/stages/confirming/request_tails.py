@@ -27,10 +27,12 @@ class RequestTails:
         startups_s: From the start of a candidate's process to its first answer.
         limit_s: That the user allows a request from its arrival on; ``None`` for none.
         together: Samples that are answered in one call, by the program as it is and by the candidate.
+        sorted_samples: Requests of the candidate hold samples of like length, those of the program any.
     """
 
     limit_s: float | None = None
     together: tuple[int, int] = (1, 1)
+    sorted_samples: bool = False
 
     first: list[Slot] = field(default_factory=list)
     second: list[Slot] = field(default_factory=list)
@@ -51,7 +53,8 @@ class RequestTails:
         if settings.unit is not Unit.REQUEST:
             return None
         own = answered_together(profile)
-        return cls(settings.latency_limit_s, (own, int(winner.get("serving_batch", own))))
+        together = own, int(winner.get("serving_batch", own))
+        return cls(settings.latency_limit_s, together, int(winner.get("length_bucketing", 1)) > 1)
 
     def add(self, duel: Duel) -> None:
         """One more pair."""
@@ -85,8 +88,8 @@ class RequestTails:
         """Why a candidate whose median is shorter is not recommended all the same; empty for no reason."""
         if self.limit_s is not None and (why := over_limit(self.arrivals(), self.limit_s)):
             return why
-        if self.together[0] != self.together[1]:  # what is slow of other requests says nothing
-            return ""
+        if self.sorted_samples or self.together[0] != self.together[1]:
+            return ""  # what is slow of other requests says nothing
         p90, p99 = self.p90(level), self.p99()
         if p90 is not None and p90.low <= 0:
             _, low, _ = p90.ratio

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from builders import a_profile
 
-from advisor.base.settings import Settings, TargetRequest
+from advisor.base.settings import Settings, TargetRequest, Value
+from advisor.profiles.facts.profile import RunFacts
 from advisor.stages.confirming.confirmation_plan import AMPLE, instance_quads, tail_quads
 from advisor.stages.confirming.request_tails import RequestTails
 from advisor.stages.latencies import latency
@@ -81,6 +83,19 @@ def test_a_shorter_median_with_longer_slow_requests_meets_an_objection() -> None
     assert tails(2.0).objection(0.99) == ""
     assert "p90 is not shown to be shorter" in tails(6.0).objection(0.99)
     assert not tails(2.0).may_be_shown(0.99) and not tails(6.0).may_be_shown(0.99)
+
+
+@pytest.mark.parametrize(
+    ("changed", "objects"),
+    [({"execution": "jit_freeze"}, True), ({"length_bucketing": 8}, False), ({"serving_batch": 64}, False)],
+)
+def test_slow_requests_of_other_samples_are_no_objection(changed: dict[str, Value], objects: bool) -> None:
+    settings = Settings(target=TargetRequest(kind="workload", name="serve.py"), objective="requests")
+    found = RequestTails.of(settings, a_profile(run=RunFacts(requests_batch=32)), changed)
+    assert found is not None
+    for seed in range(4):
+        found.add(Duel("baton", [0.4], slots(seed), slots(9 + seed, faster=0.5)))
+    assert bool(found.objection(0.99)) is objects
 
 
 def bursts(seed: int, slower: float, quads: int = 40) -> tuple[list[Slot], list[Slot]]:
