@@ -1,5 +1,6 @@
 """Whole runs on requests in real processes: a tail that a change brings, and 8 bits that are slower."""
 
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,10 @@ LOSES = """
     import torch, advisor
 
     class Knows(torch.nn.Linear):
-        # right about every sample in 4 ms; under autocast in 1 ms, and wrong about a share of them
+        # right about every sample in 1 ms; under autocast in 0.25 ms, and wrong about a share of them
         def forward(self, x):
             fast = torch.is_autocast_enabled("cpu")
-            time.sleep(0.001 if fast else 0.004)
+            time.sleep(0.00025 if fast else 0.001)
             wrong = fast & (x[:, 1] < SHARE)
             right = torch.nn.functional.one_hot((x[:, 0].long() + wrong) % 4, 4)
             return super().forward(x) * 0.01 + right
@@ -93,9 +94,9 @@ def test_eight_bits_that_are_slower_are_not_recommended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("share", "samples", "verdict", "said"),
     [
-        (0.02, 4000, "keep", "loses"),
+        (0.02, 4000, "keep", r"the metric goes from 1 to 0\.9\d+, a loss of .* tolerated are 1\.00%"),
         (0.002, 4000, "change", ""),
-        (0.002, 400, "keep", "samples"),
+        (0.002, 400, "keep", r"to tell it from 1\.00% takes about [\d,]+ samples"),
     ],
 )
 def test_16_bits_that_lose_points_are_judged_by_the_metric(
@@ -104,5 +105,4 @@ def test_16_bits_that_lose_points_are_judged_by_the_metric(
     text = LOSES.replace("SHARE", str(share)).replace("SAMPLES", str(samples))
     result = tuned(tmp_path, "workload", text, 60.0, amp=["bf16"])
     found = result.recommendation
-    print(found.model_dump_json(indent=1))
-    assert found.verdict == verdict and said in found.reason
+    assert found.verdict == verdict and re.search(said, found.reason)
