@@ -1,7 +1,7 @@
 """Changes whose gain a search has seen alone, so clearly that nobody has to take them out again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import AnyKnob, Value
@@ -24,11 +24,20 @@ class KnownGains:
     _found: dict[tuple[str, Value], tuple[Configuration, Estimate]] = field(default_factory=dict)
 
     def note(self, incumbent: Configuration, config: Configuration, estimate: Estimate) -> None:
-        """Remember what a configuration gave over the incumbent, if it differs from it in one change."""
+        """Remember what a configuration gave over the incumbent, if it differs from it in one change.
+
+        One in which a change of the incumbent's is taken back tells what that gives: changes that came in
+        together are seen so.
+        """
         changed = config.changed(incumbent)
         leading = [name for name in changed if self.knobs[name].follows not in changed]
-        if len(leading) == 1:
-            self._found[leading[0], config[leading[0]]] = incumbent, estimate
+        if len(leading) != 1:
+            return
+        name = leading[0]
+        if config[name] != self.present[name]:
+            self._found[name, config[name]] = incumbent, estimate
+        else:
+            self._found.setdefault((name, incumbent[name]), (config, _taken_back(estimate)))
 
     def seen(self, winner: Configuration) -> dict[str, Estimate]:
         """What each change of a winner gave where it was looked at alone, clear or not, by knob."""
@@ -63,6 +72,11 @@ class KnownGains:
         """Whether both may shorten the same part of a step; unknown counts as yes."""
         first, second = self.knobs[name].acts_on, self.knobs[other].acts_on
         return not first or not second or bool(set(first) & set(second))
+
+
+def _taken_back(estimate: Estimate) -> Estimate:
+    """What the other one gave over this one."""
+    return replace(estimate, estimate=-estimate.estimate, low=-estimate.high, high=-estimate.low)
 
 
 def _chained(first: Estimate, second: Estimate) -> Estimate:

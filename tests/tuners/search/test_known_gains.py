@@ -40,6 +40,18 @@ def test_of_two_changes_at_once_neither_is_known() -> None:
     assert not known_of(both, (PRESENT, both, a_gain(0.7)))
 
 
+def test_a_change_that_was_taken_back_is_known_by_what_that_cost() -> None:
+    fused = PRESENT.with_({"optimizer_implementation": "fused"})
+    both = WORKERS.with_({"optimizer_implementation": "fused"})
+    together = (PRESENT, both, a_gain(0.9))
+    assert known_of(both, together, (both, WORKERS, a_gain(-0.5))) == {"optimizer_implementation"}
+    assert known_of(both, together, (both, fused, a_gain(-0.5))) == {"num_workers"}
+    assert not known_of(both, together, (both, WORKERS, a_gain(-0.05)))
+    known = KnownGains(KNOBS, PRESENT)
+    known.note(both, WORKERS, Estimate(-0.5, -0.6, -0.3, 0.9, 1, 1))
+    assert known.seen(both) == {"optimizer_implementation": Estimate(0.5, 0.3, 0.6, 0.9, 1, 1)}
+
+
 def test_a_learning_rate_that_follows_its_batch_is_no_second_change() -> None:
     larger = PRESENT.with_({"batch_size": 64, "lr_scaling": "linear"})
     assert known_of(larger, (PRESENT, larger, a_gain(0.7))) == {"batch_size"}
