@@ -26,16 +26,16 @@ class Records(Dataset):
 def main():
     torch.manual_seed(0)
     loader = DataLoader(
-        Records(6400), batch_size=32, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=4
+        Records(6400), batch_size=64, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=4
     )
     model = nn.Sequential(
-        nn.Linear(128, 1536),
+        nn.Linear(128, 2048),
         nn.ReLU(),
-        nn.Linear(1536, 1536),
+        nn.Linear(2048, 2048),
         nn.ReLU(),
-        nn.Linear(1536, 768),
+        nn.Linear(2048, 1024),
         nn.ReLU(),
-        nn.Linear(768, 2),
+        nn.Linear(1024, 2),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     for epoch in range(1000):
