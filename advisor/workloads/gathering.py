@@ -21,6 +21,22 @@ class Gathering:
     pool: int = 1
 
 
+def gathered(knobs: Mapping[str, Any], config: Mapping[str, Any], size: int) -> Gathering:
+    """What a request is made of under a configuration, as its knobs say at ``gather``.
+
+    Args:
+        knobs: By name.
+        config: Settings of some of them.
+        size: Samples of a request of the program as it is.
+    """
+    plan = Gathering(size)
+    for name, value in config.items():
+        gather = getattr(knobs.get(name), "gather", None)
+        if gather is not None:
+            gather(plan, value)
+    return plan
+
+
 class Gatherer:
     """Batches of items, one after the other, without end.
 

@@ -13,7 +13,9 @@ from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.looks import MIN_INSTANCES
 from advisor.tuners.comparing.measure import Estimate, moderated
 from advisor.tuners.comparing.percentiles import LONGER, Tail, least_requests, percentile, tail
+from advisor.tuners.knobs import KNOBS
 from advisor.tuners.trial.messages import Slot
+from advisor.workloads.gathering import gathered
 
 
 @dataclass
@@ -53,8 +55,8 @@ class RequestTails:
         if settings.unit is not Unit.REQUEST:
             return None
         own = answered_together(profile)
-        together = own, int(winner.get("serving_batch", own))
-        return cls(settings.latency_limit_s, together, int(winner.get("length_bucketing", 1)) > 1)
+        plan = gathered(KNOBS, winner, own)
+        return cls(settings.latency_limit_s, (own, plan.size), plan.pool > 1)
 
     def add(self, duel: Duel) -> None:
         """One more pair."""
