@@ -80,7 +80,11 @@ def ended(result: ResultData) -> str:
     why = STOPPED[result.budget.stopped_by]
     if asked and result.budget.stopped_by == "converged":
         why += f" of what --knob allows ({', '.join(dict.fromkeys(map(shown, asked)))})"
-    left_out = [each for each in result.not_tried if each.knob in asked]
+    left_out = [
+        each
+        for each in result.not_tried
+        if each.knob in asked and not each.reason.startswith(wording.REJECTED)  # which the verdict tells
+    ]
     told = [
         f"{shown(each.knob)}{'' if each.value is None else f'={shown(each.value, 80)}'} was not tried: "
         f"{shown(each.reason, REASON)}"

@@ -23,6 +23,7 @@ BEYOND_BUDGET = "could not be confirmed"  # what the rest of a budget has no roo
 UNPAID = "compilation is not paid back"
 UNWEIGHED = "what compilation gives by itself was not measured, and it may not be paid back"
 DISTURBED = "other processes disturbed every trial"
+REJECTED = "tried, not recommended"  # begins the reason of what the verdict itself tells
 UNJUDGED = "no time was left to judge it by goodput"  # a larger batch
 
 # An interval of a ratio from a tenth to ten times, or wider, says nothing about a change of a program. Such

@@ -252,6 +252,7 @@ class _Tuning:
                 return
             outcome = self._decide(nominee)
             if outcome.verdict == "change" and outcome.gain > best.gain:
+                outcome.remember(best)
                 self._take(outcome)
         if not self.batch_asked:  # no time is left for it either, which is told
             self.search.paused = False

@@ -8,7 +8,7 @@ from advisor.advice.advise import in_order, summary
 from advisor.advice.finding import Finding
 from advisor.base.settings import Settings
 from advisor.profiles.facts.profile import Profile
-from advisor.result import attribution
+from advisor.result import attribution, wording
 from advisor.result.benches import BenchUse
 from advisor.result.document import (
     Adopted,
@@ -40,6 +40,7 @@ from advisor.stages.diagnosing.guidance import with_outcomes
 from advisor.stages.diagnosing.result_findings import as_data, phases_ms, profile_summary, replays
 from advisor.stages.latencies import latency, slow_requests, with_limit
 from advisor.stages.planned import planned_run
+from advisor.stages.training_needed import training_needed
 from advisor.stages.trials import as_loss, as_ratio, rate, spread, step_interval
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.measure import Estimate, median
@@ -82,6 +83,7 @@ def result(
     own = latency(baseline.slots, [baseline.startup_s]) if profile.serves else None
     recommendation = _recommendation(settings, baseline, space, outcome, batches)
     recommendation.proposals += estimates(trials, profile, space.present)
+    recommendation.proposals += training_needed(outcome, trials, space.present, settings.max_loss)
     own, recommendation.latency = with_limit(
         own,
         recommendation.latency,
@@ -296,7 +298,7 @@ def _untried(not_tried: Sequence[NotTried], outcome: Outcome) -> list[Untried]:
 
 
 def _rejected(reason: str) -> str:
-    return f"tried, not recommended: {reason}"
+    return f"{wording.REJECTED}: {reason}"
 
 
 def _not_reached(

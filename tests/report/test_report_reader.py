@@ -214,6 +214,12 @@ def test_what_the_command_named_and_was_not_tried_is_told_with_its_reason() -> N
     assert ended(a_result(not_tried=left)) == "nothing was left to try"
 
 
+def test_what_was_tried_and_rejected_is_not_said_to_be_untried() -> None:
+    refused = Untried(knob="quantization", reason="tried, not recommended: a loss of 2.18%")
+    named = a_result(command=["tune", "serve.py", "--knob", "quantization"], not_tried=[refused])
+    assert ended(named) == "nothing was left to try of what --knob allows (quantization)"
+
+
 def test_lines_of_an_edit_that_do_not_follow_each_other_are_parted() -> None:
     diff = "--- a\n+++ b\n@@ -1,3 +1,4 @@\n model = m()\n+model.to(x)\n+model.fit(\n+    y)\n other\n"
     diff += "-f(a)\n+    f(b)\n end\n"

@@ -1,4 +1,4 @@
-"""Whole runs on requests in real processes: a tail that a change brings, and 8 bits that are slower."""
+"""Whole runs on requests in real processes: tails, 8 bits that are slower, answers that lose points."""
 
 import re
 import textwrap
@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from remembered_progress import Told
+from torch import Tensor
 
 from advisor.base.settings import Settings, TargetRequest
 from advisor.result.document import ResultData
@@ -66,6 +68,22 @@ LOSES = """
         metric=lambda output, target: float(output.argmax() == target),
     )
 """
+LEARNT = """
+    import torch, advisor
+
+    def model():
+        widths = (64, 2048, 2048, 10)
+        layers = [torch.nn.Linear(before, after) for before, after in zip(widths, widths[1:])]
+        made = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1], torch.nn.ReLU(), layers[2])
+        made.load_state_dict(torch.load("learnt.pt"))
+        return made
+
+    workload = advisor.Workload(
+        model=model,
+        dataset=lambda: torch.utils.data.TensorDataset(*torch.load("samples.pt")),
+        metric=lambda output, target: float(output.argmax() == target),
+    )
+"""
 
 
 def tuned(folder: Path, kind: str, text: str, budget_s: float, **knobs: list[Any]) -> ResultData:
@@ -106,3 +124,52 @@ def test_16_bits_that_lose_points_are_judged_by_the_metric(
     result = tuned(tmp_path, "workload", text, 60.0, amp=["bf16"])
     found = result.recommendation
     assert found.verdict == verdict and re.search(said, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("factor", "samples", "verdict", "said"),
+    [
+        (180.0, 6000, "keep", r"loss of \d+\.\d+% \(99 % one-sided: .* tolerated are 1\.00%"),
+        (60.0, 6000, "change", ""),
+        (60.0, 300, "keep", r"to tell it from 1\.00% takes about [\d,]+ samples"),
+    ],
+)
+def test_8_bits_of_a_model_that_has_learnt_are_judged_by_the_metric(
+    factor: float, samples: int, verdict: str, said: str, tmp_path: Path
+) -> None:
+    torch.save(_learnt(factor), "learnt.pt")
+    torch.save(_patterns(samples, 2), "samples.pt")
+    result = tuned(tmp_path, "workload", LEARNT, 90.0, quantization=["int8_dynamic"])
+    found = result.recommendation
+    assert found.verdict == verdict and re.search(said, found.reason)
+    assert [each.knob for each in found.proposals] == ["quantization"] * (factor == 180.0)
+
+
+def _patterns(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Noisy rows (count, 64), and which of ten patterns each shows."""
+    known = 0.45 * torch.randn(10, 64, generator=torch.Generator().manual_seed(5))
+    random = torch.Generator().manual_seed(seed)
+    targets = torch.randint(10, (count,), generator=random)
+    return known[targets] + torch.randn(count, 64, generator=random), targets
+
+
+def _learnt(factor: float) -> dict[str, Tensor]:
+    """Weights that name nine in ten patterns. Units scaled up and down again change nothing in 32 bits."""
+    torch.manual_seed(0)
+    first, second, last = (
+        torch.nn.Linear(before, after) for before, after in ((64, 2048), (2048, 2048), (2048, 10))
+    )
+    model = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), last)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    inputs, targets = _patterns(20_000, 1)
+    for _ in range(150):
+        batch = torch.randint(len(inputs), (256,))
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(inputs[batch]), targets[batch]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for scaled, after in ((first, second), (second, last)):
+            scaled.weight[0] *= factor
+            scaled.bias[0] *= factor
+            after.weight[:, 0] /= factor
+    return model.state_dict()

@@ -73,6 +73,14 @@ class Outcome:
             return bool(self.rejected and self.numerics)
         return self.decision.verdict == "confirmed"
 
+    def remember(self, earlier: "Outcome") -> None:
+        """What was rejected before, and is no part of this, is still told."""
+        for name, reason in earlier.rejected.items():
+            if self.config.get(name) == earlier.config.get(name):
+                self.rejected.setdefault(name, reason)
+                if name in earlier.numerics:
+                    self.numerics.setdefault(name, earlier.numerics[name])
+
     def told(self, config: Configuration, present: Configuration) -> str:
         """What was decided about, in place of the program as it is, and how much faster that was."""
         changes = ", ".join(f"{name}={value}" for name, value in config.changed(present).items())
