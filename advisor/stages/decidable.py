@@ -39,7 +39,7 @@ def _undecided(bench: MeasuredBench, space: Space, name: str, values: list[Value
     max_loss, told = bench.settings.max_loss, None
     for value in values:
         config = space.complete({name: value})
-        answers_s = deciding_s(bench.arena, space.present, config, max_loss)
+        answers_s = deciding_s(bench, space.present, config, max_loss)
         least_s = ConfirmationCosts(bench, space.present, config, 1 + CLEAR).least_s()
         needed_s = max(MARGIN * answers_s / ANSWERS_SHARE, least_s / VERDICT_SHARE)
         if not answers_s or needed_s <= bench.left_s:

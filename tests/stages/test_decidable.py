@@ -7,6 +7,7 @@ import pytest
 from builders import a_profile
 
 from advisor.base.unit import Unit
+from advisor.profiles.facts.profile import RunFacts
 from advisor.stages.decidable import decidable_space
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
@@ -17,7 +18,10 @@ CHOICES: dict[str, list[Value]] = {"amp": ["off", "bf16"], "channels_last": ["of
 PRESENT = Configuration({name: values[0] for name, values in CHOICES.items()})
 
 
-def decided(step_s: float, *, budget_s: float = 600.0, named: frozenset[str] = frozenset()) -> Space:
+def decided(
+    step_s: float, *, budget_s: float = 600.0, named: frozenset[str] = frozenset(), samples: float = 1.0
+) -> Space:
+    profile = a_profile(run=RunFacts(samples_per_step=samples))
     arena = SimpleNamespace(
         knobs=KNOBS, timed=True, step_s=step_s, at_once=True, two_fit=True, quad_s=8.0, sigma=0.01,
         steps=lambda: 2, how=lambda *of, **options: "live", queue_depth=lambda config: 0, present=PRESENT,
@@ -27,10 +31,11 @@ def decided(step_s: float, *, budget_s: float = 600.0, named: frozenset[str] = f
             unit=Unit.REQUEST, max_loss=0.01, budget_s=budget_s, min_gain=0.01, latency_limit_s=None,
             objective="requests",
         ),
-        arena=arena, left_s=budget_s, spent_s=0.0, baseline=SimpleNamespace(startup_s=1.0),
+        arena=arena, left_s=budget_s, spent_s=0.0,
+        baseline=SimpleNamespace(startup_s=1.0, profile=profile),
         launcher=SimpleNamespace(target=SimpleNamespace(kind="script")),
     )  # fmt: skip
-    return decidable_space(bench, Space(PRESENT, PRESENT, CHOICES, [], a_profile(), named))
+    return decidable_space(bench, Space(PRESENT, PRESENT, CHOICES, [], profile, named))
 
 
 def test_quick_requests_are_tried_with_fewer_bits() -> None:
@@ -46,6 +51,10 @@ def test_fewer_bits_of_slow_requests_wait_for_a_budget_that_decides() -> None:
     assert left_out.reason.startswith("whether it changes answers is told by 459 of them before and after")
     assert "which takes about 6 min; `--budget 17m` could" in left_out.reason
     assert decided(0.4, budget_s=17 * 60.0).choices == CHOICES
+
+
+def test_a_batch_of_samples_is_so_many_answers() -> None:
+    assert decided(0.4, samples=128.0).choices == CHOICES
 
 
 @pytest.mark.parametrize("named", [frozenset({"amp"})])

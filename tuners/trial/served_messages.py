@@ -13,7 +13,8 @@ class TakeOutputs(Message, frozen=True):
     Of a workload they are the first ones of ``part`` (``advisor.workloads.samples``), in the same order in
     every process; of a script those of its next requests, whatever the part, or of what lies in the file
     ``inputs``. After ``limit_s`` it ends with what it has. With ``reference`` the dequantised reference of a
-    form of 8 bits answers; without one nothing is left.
+    form of 8 bits answers; without one nothing is left. ``apart`` says whether requests of a script for
+    several samples are left as one for each; ``None``: where each is seen to be answered as if it were alone.
     """
 
     path: str
@@ -22,6 +23,7 @@ class TakeOutputs(Message, frozen=True):
     limit_s: float
     reference: bool = False
     inputs: str = ""
+    apart: bool | None = None
 
 
 class TakeInputs(Message, frozen=True):
@@ -49,9 +51,11 @@ class OutputsTaken(Message, frozen=True):
         count: Of how many samples.
         available: How many the part has; ``None`` of a script.
         scored: The user's metric has scored each.
+        apart: Requests of a script for several samples were left as one for each.
     """
 
     path: str
     count: int
     available: int | None
     scored: bool
+    apart: bool = False

@@ -1,5 +1,6 @@
 """Whether a faster form of a model still says the same: the numbers of a run that is counted in requests."""
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +66,8 @@ class AgreementCheck:
             TrialFailed: A process failed.
         """
         self._inputs, self._dealt = "", False
-        wanted_s = MARGIN * deciding_s(self.bench.arena, self.space.present, winner, self.max_loss) / WHOLE
+        self._apart: bool | None = None  # requests of a script are taken apart: the first process says
+        wanted_s = MARGIN * deciding_s(self.bench, self.space.present, winner, self.max_loss) / WHOLE
         usual_s, widest_s = self.share * self.bench.room_s / TAKEN, WIDE_SHARE * self.bench.room_s / WHOLE
         self._limit_s = max(LEAST_S, usual_s, min(wanted_s, widest_s))
         self._own = self._outputs(self.space.present, OWN)[:2]
@@ -98,6 +100,8 @@ class AgreementCheck:
             left = self.space.present
         if not left.changed(self.space.present):
             found.rejected.update({name: whole.reason for name in changed if name not in found.rejected})
+            for name in found.rejected:
+                found.verdicts.setdefault(name, _verdict(whole))
         found.config, found.reason = left, whole.reason
         return found
 
@@ -133,7 +137,8 @@ class AgreementCheck:
             max_loss=self.max_loss,
         )
         if len(common) < asked:
-            told = f"{judged.reason}; {asked} requests asked only {len(common)} different things"
+            asking = "samples" if self._apart else "requests"
+            told = f"{judged.reason}; {asked} {asking} asked only {len(common)} different things"
             judged = replace(judged, reason=told)
         found.verdicts[name] = _verdict(judged)
         if name and judged.verdict != "accepted":
@@ -227,21 +232,32 @@ class AgreementCheck:
     ) -> tuple[OutputsTaken, KeptOutputs]:
         path = session.folder / f"outputs-{number}.pt"
         limit_s = self._limit_s
-        command = TakeOutputs(str(path), "confirmation", most, limit_s, of_reference, self._inputs)
+        command = TakeOutputs(
+            str(path), "confirmation", most, limit_s, of_reference, self._inputs, self._apart
+        )
         answer = session.ask(command, OutputsTaken, limit_s + 60.0)
+        if self._apart is None and answer.available is None:
+            self._apart = answer.apart
         return answer, KeptOutputs.read(path)
 
 
 def deciding_s(
-    arena: Arena, present: Mapping[str, Value], config: Mapping[str, Value], max_loss: float
+    bench: MeasuredBench, present: Mapping[str, Value], config: Mapping[str, Value], max_loss: float
 ) -> float:
     """Seconds of the requests by which a change of the answers is told from ``max_loss``.
 
-    Both programs answer them. 0 where it changes no more than roundings, which a few answers show.
+    Both programs answer them. 0 where it changes no more than roundings, which a few answers show. A request
+    for several samples is expected to be taken apart.
     """
-    if _widest(arena, present, config) not in COUNTED:
+    if _widest(bench.arena, present, config) not in COUNTED:
         return 0.0
-    return WHOLE * samples_for_none(max_loss) * arena.step_s
+    requests = math.ceil(samples_for_none(max_loss) / _samples_per_request(bench))
+    return WHOLE * requests * bench.arena.step_s
+
+
+def _samples_per_request(bench: MeasuredBench) -> float:
+    run = bench.baseline.profile.run
+    return 1.0 if run is None else max(1.0, run.samples_per_step or 1.0)
 
 
 def _widest(arena: Arena, present: Mapping[str, Value], config: Mapping[str, Value]) -> Semantics:

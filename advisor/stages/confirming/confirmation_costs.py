@@ -70,7 +70,7 @@ class ConfirmationCosts:
         """
         if self.bench.settings.unit is Unit.REQUEST:
             starts = ANSWERING_SCRIPTS if self.bench.launcher.target.kind in SCRIPTS else ANSWERING
-            decided_s = deciding_s(self._arena, self.first, self.second, self.bench.settings.max_loss)
+            decided_s = deciding_s(self.bench, self.first, self.second, self.bench.settings.max_loss)
             return starts * self._start_s + self._making_s + max(TAKEN * LEAST_S, decided_s)
         if told_by_pairs(self.bench, self.first, self.second) is not None:
             return 0.0

@@ -184,4 +184,5 @@ def test_texts_that_are_drawn_for_one_question_are_samples_of_their_own(
 
 def _bench(semantics: Semantics = Semantics.ROUNDING, step_s: float = 0.001) -> SimpleNamespace:
     knobs = {name: SimpleNamespace(meaning=lambda _: semantics) for name in ALL}
-    return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs, step_s=step_s))
+    baseline = SimpleNamespace(profile=SimpleNamespace(run=None))
+    return SimpleNamespace(room_s=100.0, arena=SimpleNamespace(knobs=knobs, step_s=step_s), baseline=baseline)

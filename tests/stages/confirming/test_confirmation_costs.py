@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from builders import a_profile
 
 from advisor.base.unit import Unit
 from advisor.stages.confirming.agreement import LEAST_S, TAKEN
@@ -43,7 +44,7 @@ def test_what_changes_answers_costs_the_requests_that_tell_by_how_much(
 ) -> None:
     bench = SimpleNamespace(
         settings=SimpleNamespace(unit=Unit.REQUEST, max_loss=0.01),
-        baseline=SimpleNamespace(startup_s=0.0),
+        baseline=SimpleNamespace(startup_s=0.0, profile=a_profile()),
         launcher=SimpleNamespace(target=SimpleNamespace(kind="workload")),
         arena=SimpleNamespace(knobs=KNOBS, step_s=0.1),
     )

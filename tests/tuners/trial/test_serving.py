@@ -87,6 +87,17 @@ SCRIPT = """
         with torch.no_grad():
             model(torch.full((1, 4), float(number % 3)))
 """
+BATCHES = """
+    import torch
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2).eval()
+    images = torch.randn(60, 4)
+    while True:
+        order = torch.randperm(60, generator=torch.Generator().manual_seed(torch.initial_seed() + 1))
+        for chosen in order.split(8):
+            with torch.no_grad():
+                ANSWER
+"""
 ITSELF = """
     import torch
     torch.manual_seed(1)
@@ -162,6 +173,27 @@ def test_requests_of_a_script_are_told_apart_by_their_inputs(launched: Launch, t
     assert (told.count, told.available, told.scored) == (6, None, False)
     assert len({key.partition("-")[0] for key in kept.keys}) == 3
     assert kept.outputs[0].equal(kept.outputs[3]) and not kept.outputs[0].equal(kept.outputs[1])
+
+
+def test_a_batch_of_a_script_is_as_many_samples(launched: Launch, tmp_path: Path) -> None:
+    kept = []
+    for known in (None, True):
+        session = launched("script", BATCHES.replace("ANSWER", "model(images[chosen])"))
+        session.first_step()
+        command = TakeOutputs(str(tmp_path / "outputs.pt"), "selection", 100, 20.0, apart=known)
+        told = session.ask(command, OutputsTaken, 60.0)
+        assert told.apart and told.count == 100 and session.slot(5, drop=0).work > 5
+        kept.append(KeptOutputs.read(tmp_path / "outputs.pt"))
+    assert kept[0].keys == kept[1].keys and kept[0].asked[0] == kept[0].keys[0].partition("-")[0]
+    assert kept[0].outputs[0].shape == (1, 2)
+
+
+def test_a_batch_of_which_samples_need_each_other_is_one_sample(launched: Launch, tmp_path: Path) -> None:
+    gru = BATCHES.replace("torch.nn.Linear(4, 2)", "torch.nn.GRU(4, 2)")
+    session = launched("script", gru.replace("ANSWER", "model(images[chosen])"))
+    session.first_step()
+    told, kept = outputs(session, tmp_path, "selection", 20)
+    assert (told.apart, told.count) == (False, 20) and len(kept.outputs[0][0]) in (4, 8)
 
 
 def test_a_script_that_ends_leaves_what_it_was_asked_and_answered(launched: Launch, tmp_path: Path) -> None:

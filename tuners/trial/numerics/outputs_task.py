@@ -10,6 +10,7 @@ from advisor.profiles.hooks.step.clock import Step
 from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.numerics.kept_inputs import KeptInputs, NotPlain
 from advisor.tuners.trial.numerics.kept_outputs import KeptOutputs, digest
+from advisor.tuners.trial.numerics.request_samples import RequestSamples
 from advisor.tuners.trial.served_messages import InputsTaken, OutputsTaken, TakeInputs, TakeOutputs
 
 
@@ -28,6 +29,8 @@ class OutputsTask:
         self._watch = watch
         self._command = command
         self._kept = KeptOutputs()
+        self._samples = RequestSamples(command.most)
+        self._apart = command.apart
         self._came: Counter[str] = Counter()
 
     def begin(self) -> None:
@@ -39,19 +42,26 @@ class OutputsTask:
     def take(self, step: Step) -> bool:
         """A request ended."""
         late = time.perf_counter() - self._began > self._command.limit_s
-        return self._missing or late or len(self._kept.keys) >= self._command.most
+        if self._apart is None and self._samples.several and self._samples.enough:
+            self._apart = _seen_apart(self._watch, self._samples)
+        enough = self._apart and self._samples.enough
+        return self._missing or late or bool(enough) or len(self._kept.keys) >= self._command.most
 
     def finish(self) -> OutputsTaken:
         """All that was kept, in a file."""
         self._watch.requests.listener = None
+        if self._apart is None:
+            self._apart = _seen_apart(self._watch, self._samples)
         self._reference.answers = False
-        self._kept.write(Path(self._command.path))
-        return OutputsTaken(self._command.path, len(self._kept.keys), None, False)
+        return _written(self._command, self._samples.kept if self._apart else self._kept, self._apart)
 
     def _keep(self, kind: str, args: Any, kwargs: Any, output: Any) -> None:
-        name = digest((args, kwargs))
-        self._came[name] += 1
-        self._kept.add(f"{name}-{self._came[name]}", output, name)
+        if not self._apart:
+            name = digest((args, kwargs))
+            self._came[name] += 1
+            self._kept.add(f"{name}-{self._came[name]}", output, name)
+        if self._apart is not False:
+            self._samples.add(kind, args, kwargs, output, self._samples.names(args, kwargs))
 
 
 class InputsTask:
@@ -98,18 +108,38 @@ def asked_again(watch: Watch, command: TakeOutputs, reference: Reference) -> Out
     import torch
 
     asked, kept = KeptInputs.read(Path(command.inputs)), KeptOutputs()
+    samples, apart = RequestSamples(command.most), command.apart
     asks, began = watch.requests.asks, time.perf_counter()
     missing = command.reference and not reference.known
     reference.answers = command.reference
     with watch.requests.unheard(), torch.random.fork_rng():
         for place, kind in enumerate([] if missing else asked.kinds[: command.most]):
-            if len(kept.keys) and time.perf_counter() - began > command.limit_s:
+            late = time.perf_counter() - began > command.limit_s
+            if (len(kept.keys) and late) or (apart and samples.enough):
                 break
             if kind in asks:
                 args, kwargs = asked.args[place], asked.kwargs[place]
                 name = digest((args, kwargs))  # before the program may write into them
+                names = [] if apart is False else samples.names(args, kwargs)
                 torch.manual_seed(place)
-                kept.add(str(place), asks[kind](*args, **kwargs), name)
+                output = asks[kind](*args, **kwargs)
+                kept.add(str(place), output, name)
+                if apart is not False:
+                    samples.add(kind, args, kwargs, output, names)
+    if apart is None:
+        apart = _seen_apart(watch, samples)
     reference.answers = False
+    return _written(command, samples.kept if apart else kept, apart)
+
+
+def _seen_apart(watch: Watch, samples: RequestSamples) -> bool:
+    """Whether samples of a request are answered as if each were alone, seen unheard by the clock."""
+    import torch
+
+    with watch.requests.unheard(), torch.random.fork_rng():
+        return samples.apart(watch.requests.asks)
+
+
+def _written(command: TakeOutputs, kept: KeptOutputs, apart: bool) -> OutputsTaken:
     kept.write(Path(command.path))
-    return OutputsTaken(command.path, len(kept.keys), None, False)
+    return OutputsTaken(command.path, len(kept.keys), None, False, apart)
