@@ -6,8 +6,8 @@
 Every model of ``served_models.py`` is tuned; then each cell of ``CELLS`` and what was recommended are
 compared with the model as it is, in pairs of fresh processes with swapped roles. Those that are faster go
 through the accuracy gate, the fastest first, until one passes. Written to ``results/inference_models.json``
-after every model, beside what it has of others. Wants a machine that does nothing else: some four minutes a
-model.
+after every model, beside what it has of others on such a CPU. Wants a machine that does nothing else: some
+four minutes a model.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--budget", default="2m", help="of each tuning")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    rows: dict[str, Any] = json.loads(options.out.read_text())["models"] if options.out.exists() else {}
+    rows = rows_of_this_cpu(options.out)
     failed: dict[str, str] = {}
     for name in QUICK if options.quick else options.only:
         try:
@@ -81,6 +81,21 @@ def main() -> None:
         print(f"median of the best that passes: {median:.3f}")
     if failed:
         raise SystemExit(f"{len(failed)} models were not measured: {', '.join(failed)}")
+
+
+def rows_of_this_cpu(path: Path) -> dict[str, Any]:
+    """What a file has of models measured on such a CPU.
+
+    Raises:
+        SystemExit: It has those of another one, beside which nothing is to stand.
+    """
+    if not path.exists():
+        return {}
+    told = json.loads(path.read_text())
+    if told["conditions"]["cpu"] != conditions()["cpu"]:
+        raise SystemExit(f"{path} was measured on {told['conditions']['cpu']}: name another file (--out)")
+    rows: dict[str, Any] = told["models"]
+    return rows
 
 
 def measured(name: str, budget: str) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class Source:
             raise Refused("the model is TorchScript: forms are made of the module that it was made from")
         calls = tuple(islice(request.calibration(), MOST_CALLS))
         own = getattr(function, "_torchdynamo_orig_callable", function)  # of one that is compiled
-        if not hasattr(own, "__self__"):  # around forwards of torch's own classes torch.compile puts a function
+        if not hasattr(own, "__self__"):  # torch.compile puts a function around those of torch's own classes
             own = getattr(own, "__wrapped__", own)
         forward = getattr(own, "__func__", None) if getattr(own, "__self__", None) is root else None
         return cls(

@@ -193,7 +193,7 @@ def test_of_a_watched_class_its_own_forward_is_compiled(tmp_path: Path) -> None:
     for function in (bound, torch.compile(bound)):
         assert Source.of(model, request, function).forward is own
     assert Source.of(model, request, print).forward is None
-    layers = torch.nn.Sequential(torch.nn.Linear(4, 2)).eval()  # torch's own class: compiled through a function
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 2)).eval()
     for function in (layers.forward, torch.compile(layers.forward)):
         assert Source.of(layers, request, function).forward is torch.nn.Sequential.forward
 
