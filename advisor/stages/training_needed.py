@@ -11,10 +11,8 @@ TRAINED = {
     "as they will be) would have to bring that to at most {max_loss:.2%} at this speed",
     "pruning": "Training on after pruning would have to bring that to at most {max_loss:.2%} at this speed",
 }
-"""By knob: how a model learns to live with what it does to its weights.
-
-MobileNetV3 loses more than 10 % without (Krishnamoorthi, arXiv 1806.08342, gives the like of MobileNetV1).
-"""
+"""By knob: how a model learns to live with what it does to its weights."""
+LEARNT = ("metric", "agreement")  # what training changes: no kernel becomes right by it
 DISTILLED = "a smaller model, taught by this one (distillation), the same in {time} or less a request"
 
 
@@ -25,7 +23,9 @@ def training_needed(
     found = []
     for name, how in TRAINED.items():
         verdict = outcome.numerics.get(name)
-        if name not in outcome.rejected or verdict is None or verdict.verdict != "drifts":
+        if name not in outcome.rejected or verdict is None:
+            continue
+        if verdict.verdict != "drifts" or verdict.by not in LEARNT:
             continue
         measured = [
             (trial.against_baseline, trial)

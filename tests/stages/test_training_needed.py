@@ -25,8 +25,10 @@ def trial(number: int, estimate: float, step_ms: float, **config: str) -> Trial:
     )  # fmt: skip
 
 
-def refused(verdict: Literal["drifts", "not_checked"] = "drifts", of: str = "quantization") -> Outcome:
-    found = {of: gate.Verdict(verdict, LOSS)}
+def refused(
+    verdict: Literal["drifts", "not_checked"] = "drifts", of: str = "quantization", by: str = "metric"
+) -> Outcome:
+    found = {of: gate.Verdict(verdict, LOSS, by)}
     return Outcome(PRESENT, numerics=found, rejected={of: LOSS})
 
 
@@ -51,6 +53,7 @@ def test_a_refused_form_says_what_training_would_have_to_reach() -> None:
         Outcome(PRESENT),
         refused("not_checked"),  # too few samples: more of them come first
         refused(of="amp"),  # no training makes up for it
+        refused(by="kernel"),  # nor for kernels that saturate
         Outcome(PRESENT, rejected={"quantization": "p99 is not shown"}),
     ],
 )

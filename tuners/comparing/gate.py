@@ -42,10 +42,14 @@ OTHER_DRAWS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """``identical``, ``within_noise``, ``drifts`` or ``not_checked``, and the figures behind it."""
+    """``identical``, ``within_noise``, ``drifts`` or ``not_checked``, and the figures behind it.
+
+    ``by`` names the test of answers that decided (``tuners/accuracy/acceptance.py``); empty of a training.
+    """
 
     verdict: Literal["identical", "within_noise", "drifts", "not_checked"]
     reason: str
+    by: str = ""
 
 
 @dataclass(frozen=True)

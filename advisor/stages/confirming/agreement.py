@@ -269,7 +269,8 @@ def _widest(arena: Arena, present: Mapping[str, Value], config: Mapping[str, Val
 
 def _verdict(judged: Acceptance) -> gate.Verdict:
     if judged.verdict != "accepted":
-        return gate.Verdict("drifts" if judged.verdict == "refused" else "not_checked", judged.reason)
+        refused = judged.verdict == "refused"
+        return gate.Verdict("drifts" if refused else "not_checked", judged.reason, judged.by)
     found = judged.agreement
     same = found is not None and found.relative_rms == 0 and not found.other_values
     return gate.Verdict("identical" if same else "within_noise", judged.reason)
