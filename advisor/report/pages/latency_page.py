@@ -15,8 +15,15 @@ def rows(result: ResultData) -> list[tuple[str, str]]:
         return []
     told = [("now", percentiles(before))]
     if after is not None and result.recommendation.verdict == "change":
-        told.append(("changed", percentiles(after)))
+        told.append(("changed", percentiles(after) + _peak(result)))
     return told
+
+
+def _peak(result: ResultData) -> str:
+    """Memory of the process that confirmed the change: what exports or quantises a model runs in it, too."""
+    config = result.recommendation.config
+    peaks = [each.peak_bytes for each in result.trials if each.stage == "confirm" and each.config == config]
+    return f", peak memory {wording.mib(peaks[-1])} with what makes the change" if peaks and peaks[-1] else ""
 
 
 def under_limit(result: ResultData) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ def test_the_memory_of_the_process_that_confirmed_a_change_is_told_beside_its_ti
     (_, now), (when, changed) = latency_page.rows(result)
     assert now == "p50 10 ms, p90 12 ms, p99 17 ms (2,000 requests), first answer after 1.5 s"
     assert when == "changed" and changed.startswith("p50 5 ms, p90 6 ms (900 requests)")
-    assert changed.endswith("first answer after 2 s, peak memory 970 MiB with what makes the change")
+    assert changed.endswith("first answer after 2.0 s, peak memory 970 MiB with what makes the change")
 
 
 def test_without_a_change_nothing_is_said_of_one() -> None:
