@@ -21,13 +21,14 @@ from advisor.result.header import header_of_run, target_of
 from advisor.result.stored_step import LEAST_PROCESSES
 from advisor.runs.answers import form_differences, has_answers, judged_answers
 from advisor.runs.regression import check_memory, check_step, is_contended, undisturbed
-from advisor.stages.baseline import COLLAPSE, SHORT_DROP
+from advisor.stages.baseline import SHORT_DROP
 from advisor.stages.bench import MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.confirming.fresh_processes import FreshProcesses
 from advisor.stages.diagnosing.result_findings import phases_ms
 from advisor.stages.first_line import first_line
 from advisor.stages.launching import Caller, request_digest
 from advisor.stages.target_failures import target_error, too_short
+from advisor.stages.thread_collapse import COLLAPSE
 from advisor.tuners.comparing.duel import SLOT_LIMIT_S
 from advisor.tuners.comparing.excluded import set_apart
 from advisor.tuners.comparing.windows import HOPELESS

@@ -12,7 +12,7 @@ from advisor.result.check import Checked, Verdict
 from advisor.result.comparability import SAME_WORK
 from advisor.result.document import Baseline, Interval, Ratio
 from advisor.result.stored_step import LEAST_PROCESSES, StoredStep, of_interval, over_processes, stored_step
-from advisor.stages.baseline import CONTENDED_SHARE
+from advisor.stages.thread_collapse import CONTENDED_SHARE, contended
 from advisor.tuners.comparing.excluded import THROTTLED
 from advisor.tuners.comparing.measure import median
 from advisor.tuners.trial.messages import Slot
@@ -132,9 +132,7 @@ def _disturbed_by(slot: Slot) -> str | None:
 
 def is_contended(instances: Sequence[Sequence[Slot]]) -> bool:
     """Whether other processes used a good part of a CPU while these slots ran."""
-    slots = [slot for each in instances for slot in each]
-    wall = sum(sum(slot.step_s) for slot in slots)
-    return sum(slot.other_cpu_s for slot in slots) > CONTENDED_SHARE * wall
+    return contended([slot for each in instances for slot in each])
 
 
 def _verdict(estimate: float, half: float, limit: float) -> Verdict:

@@ -88,6 +88,7 @@ def tune(
         progress.begin(first_line(settings.target, read_machine(), limit_of(settings)))
         caller = Caller(progress, stop)
         study = Study.open(settings, stack, caller.warn)
+        settings = study.measured_under(caller.warn)
         opening = open_bench(settings, study.folder, caller, began=began, launching=launching, clock=clock)
         if engine is None and settings.on != "here":
             engine = open_engine(settings.on, study.folder / "benches")
@@ -96,10 +97,11 @@ def tune(
             with failures_told("tune", "the baseline was measured"):
                 opened = stack.enter_context(opening)
                 opened.launcher.everywhere = True
-                bench = run_unchanged(opened, crew)
+                bench = run_unchanged(opened, crew, may_sleep=study.undecided and engine is None)
         except TargetError as error:
             study.keep_failed_baseline(error)
             raise
+        settings = study.decide_sleep(bench.settings)
         bench.end_in_time()
         bench.warn_of_the_baseline()
         batches = Batches(settings, progress)

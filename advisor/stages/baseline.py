@@ -7,9 +7,18 @@ from advisor.base.errors import TargetError
 from advisor.base.settings import Settings
 from advisor.profiles.derived.epochs import epochs_of
 from advisor.profiles.derived.step_phases import phases_of
-from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.stages.baseline_steps import FLOOR, check_budget, measured_unchanged, spread_of
 from advisor.stages.target_failures import NEEDED_STEPS, target_error, too_short
+from advisor.stages.thread_collapse import (
+    COLLAPSE,
+    ThreadsCollapsed,
+    collapsed,
+    contended,
+    may_sleep,
+    sleeps,
+    waited,
+)
 from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
 from advisor.tuners.comparing.measure import Estimate, beside_itself, median, smallest_detectable
 from advisor.tuners.comparing.windows import queue_depth
@@ -24,9 +33,6 @@ from advisor.tuners.supervision.failures import TrialFailed
 from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcome
 
 PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be told
-CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
-COLLAPSED = 0.6  # CPU time over wall time and threads, with other load present
-COLLAPSE = "threads collapse under other load on this machine; times are not those of a quiet one"
 SHORT_DROP = 3  # first steps of a short program, not measured
 SHORT_LAUNCHES = 6  # of a short program, to compare it with itself; two at least
 SHORT_SHARE = 0.5  # of the budget, after which no two more are launched
@@ -136,16 +142,20 @@ def start_at_once(profile: Profile) -> bool:
     return profile.device.startswith("cuda") or 2 * threads <= profile.machine.cpus_allowed
 
 
-def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseline:
+def run_baseline(
+    launcher: Launcher, arena: Arena, settings: Settings, *, unless_collapsed: bool = False
+) -> Baseline:
     """Run the target with nothing changed but ``--fix``; its process stays alive for live knobs.
 
     Args:
         launcher: Starts the process.
         arena: Learns step time and period here.
         settings: Budget, steps and fixed knobs.
+        unless_collapsed: Give up as soon as threads collapse that can be told to sleep while they wait.
 
     Raises:
         TargetError: It fails, has no training step, or ends too early.
+        ThreadsCollapsed: As asked.
         UsageError: The budget is below one baseline run, or a fixed knob does not act.
     """
     began = arena.clock()
@@ -160,11 +170,32 @@ def run_baseline(launcher: Launcher, arena: Arena, settings: Settings) -> Baseli
     step_s = warm[-1].mean_s
     check_budget(settings, startup_s, step_s, arena.clock() - began)
     try:
-        return _measure(launcher, arena, settings, session, startup_s, step_s, began)
+        if unless_collapsed:
+            phases = phases_of(session.last.wall_ns, session.last.phases_ns)
+            _refuse_collapse(session, warm[-1:], phases, settings, startup_s)
+        baseline = _measure(launcher, arena, settings, session, startup_s, step_s, began)
+        if unless_collapsed and baseline.thread_collapse:
+            _refuse_collapse(session, baseline.slots, baseline.profile.phases, settings, startup_s)
+        return baseline
     except TrialFailed as failed:
         raise target_error(failed.failure, session) from None
     except SessionEnded as ended:
         return _short(launcher, arena, settings, ended.outcome, began)
+
+
+def _refuse_collapse(
+    session: Running, slots: list[Slot], phases: StepPhases | None, settings: Settings, startup_s: float
+) -> None:
+    """End a process whose threads collapsed, if they can be told to sleep while they wait.
+
+    Raises:
+        ThreadsCollapsed: They can.
+    """
+    profile = session.facts().profile
+    threads = profile.run.num_threads if profile.run is not None else 1
+    if collapsed(slots, threads, waited(phases)) and may_sleep(settings, profile, startup_s):
+        end(session)
+        raise ThreadsCollapsed(median([slot.mean_s for slot in slots]))
 
 
 def _measure(
@@ -282,13 +313,9 @@ def _baseline(
     seconds: float,
 ) -> Baseline:
     check_applied(KNOBS, settings.fixed, message.refused, profile)
-    wall = sum(sum(slot.step_s) for slot in loaded)
-    cpu = sum(slot.cpu_s for slot in loaded)
-    other = sum(slot.other_cpu_s for slot in loaded) / max(wall, 1e-9)
     threads = profile.run.num_threads if profile.run else 1
     if profile.run is not None:
         profile = replace(profile, run=replace(profile.run, launch_steps=max_steps))
-    contended = other > CONTENDED_SHARE
     sigma = spread_of(ratios)
     return Baseline(
         profile=profile,
@@ -297,8 +324,8 @@ def _baseline(
         aa=beside_itself(ratios, settings.confidence),
         aa_sigma=sigma,
         detectable=max(FLOOR, smallest_detectable(sigma, PLANNED_QUADS)),
-        contended=contended,
-        thread_collapse=contended and threads >= 2 and cpu / max(wall, 1e-9) < COLLAPSED * threads,
+        contended=contended(loaded),
+        thread_collapse=not sleeps(settings) and collapsed(loaded, threads, waited(profile.phases)),
         steps_peak_bytes=profile.peak_bytes,
         max_steps=max_steps,
         seconds=seconds,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from advisor.base.errors import TargetError
+from advisor.base.errors import TargetError, UsageError
 from advisor.base.settings import Clock, Progress, Settings, Value
 from advisor.profiles.facts.profile import Profile
 from advisor.stages.asked_limits import within_limits
@@ -15,6 +15,7 @@ from advisor.stages.baseline import Baseline, run_baseline
 from advisor.stages.diagnosing.diagnosis import Diagnosis
 from advisor.stages.launching import Caller, open_launcher
 from advisor.stages.target_failures import target_error
+from advisor.stages.thread_collapse import ThreadsCollapsed, told, with_sleep
 from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.memory_duel import MemoryArena
@@ -218,12 +219,14 @@ def open_bench(
         yield Bench(settings, caller, launcher, made, began + launcher.waited_s)
 
 
-def run_unchanged(bench: Bench, crew: Crew | None = None) -> MeasuredBench:
+def run_unchanged(bench: Bench, crew: Crew | None = None, *, may_sleep: bool = False) -> MeasuredBench:
     """Run the program on a bench with nothing changed but what is fixed.
 
     Args:
         bench: In this process.
         crew: All benches; without one there is no other.
+        may_sleep: Where threads collapse under other load, they sleep while they wait, here and in all that
+            is compared with it: its ``settings`` tell.
 
     Raises:
         TargetError: It fails, has no training step, or ends too early.
@@ -231,14 +234,33 @@ def run_unchanged(bench: Bench, crew: Crew | None = None) -> MeasuredBench:
         Interrupted: The user asked to stop.
     """
     bench.caller.progress.say("running it unchanged")
-    baseline = run_baseline(bench.launcher, bench.arena, bench.settings)
+    settings = bench.settings
+    try:
+        baseline = run_baseline(bench.launcher, bench.arena, settings, unless_collapsed=may_sleep)
+    except ThreadsCollapsed as found:
+        baseline, settings = _run_asleep(bench, found.step_s)
     baseline.teach(bench.arena)
     crew = crew or Crew(bench.clock)
-    measured = MeasuredBench(
-        bench.settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline, crew
-    )
+    measured = MeasuredBench(settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline, crew)
     measured.learn(baseline.profile)
     return measured
+
+
+def _run_asleep(bench: Bench, spinning_s: float) -> tuple[Baseline, Settings]:
+    """Run a program whose threads collapse with threads that sleep, as all that is compared with it will.
+
+    Args:
+        bench: In this process.
+        spinning_s: Seconds of a step of the program as it is.
+    """
+    settings = with_sleep(bench.settings)
+    bench.progress.say("running it with threads that sleep while they wait")
+    try:
+        baseline = run_baseline(bench.launcher, bench.arena, settings)
+    except UsageError:  # the program decides it by itself
+        return run_baseline(bench.launcher, bench.arena, bench.settings), bench.settings
+    bench.caller.warn(told(spinning_s, baseline.step_s))
+    return baseline, settings
 
 
 @contextmanager

@@ -19,7 +19,9 @@ from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.profile_json import PROFILE
 from advisor.result.document import ResultData, Trial
 from advisor.stages.launching import request_digest
+from advisor.stages.thread_collapse import RESUMED, sleeps, with_sleep
 from advisor.storage.contract import (
+    ASLEEP,
     BEGUN,
     begun_space,
     default_study_name,
@@ -50,6 +52,8 @@ class Study:
         folder: Where logs of trials lie (0700).
         begun: What is tried of each knob, since the first part of the study came to try something.
         logs_told: A user is told where they lie, or may be; else, without a store, they go at the end.
+        asleep: Threads that wait sleep in all runs, since they collapsed as the study began; ``None`` until
+            its first run has decided it.
     """
 
     settings: Settings
@@ -58,6 +62,7 @@ class Study:
     folder: Path
     begun: dict[str, list[Value]] | None = None
     logs_told: bool = True
+    asleep: bool | None = None
 
     @classmethod
     def open(cls, settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> "Study":
@@ -77,8 +82,9 @@ class Study:
         for text in url.warnings:
             warn(text)
         store = stack.enter_context(Store.open(url, create=True, warn=warn))
+        asleep = None
         if settings.resume:
-            store.require_study(wanted)
+            asleep = store.require_study(wanted).contract.get(ASLEEP) is True
         elif settings.study is None:
             wanted = store.unused_name(wanted)
         elif store.load_study(wanted) is not None:
@@ -89,7 +95,24 @@ class Study:
         store.claim(wanted)
         hit("claim.after")
         base = Path(".advisor") if url.path is None else Path(url.path).parent
-        return cls(settings, store, wanted, study_folder(wanted, base / "studies"))
+        return cls(settings, store, wanted, study_folder(wanted, base / "studies"), asleep=asleep)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the first run is still to decide how threads wait."""
+        return self.asleep is None
+
+    def measured_under(self, warn: Callable[[str], None]) -> Settings:
+        """The settings under which all is measured: those asked for, with what the study began with."""
+        if not self.asleep:
+            return self.settings
+        warn(RESUMED)
+        return with_sleep(self.settings)
+
+    def decide_sleep(self, settings: Settings) -> Settings:
+        """Note how threads wait under the settings of the first run, which are given back."""
+        self.asleep = sleeps(settings)
+        return settings
 
     def join(
         self, profile: Profile, choices: Mapping[str, Sequence[Value]], say: Callable[[str], None]
@@ -113,7 +136,7 @@ class Study:
         stored = self.store.load_study(self.name)
         if stored is None:
             hit("contract.before")
-            self.store.create_study(self.name, contract)
+            self.store.create_study(self.name, contract | ({ASLEEP: True} if self.asleep else {}))
             hit("contract.after")
         else:
             refuse_if_changed(self.name, stored.contract, contract)

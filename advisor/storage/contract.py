@@ -26,6 +26,8 @@ NOT_RECORDED = "not recorded"
 CELL = 60
 ENTRIES = {"files": "file", "fix": "fix", "asked": "option"}  # parts that are told entry by entry
 BEGUN = "begun"  # the choices that the first part of a study tried; written once they are known
+ASLEEP = "asleep"  # threads that wait sleep in all runs, since they collapsed in the first part of a study
+LATER = (BEGUN, ASLEEP)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[Diffe
     both_asked = None not in (stored.get("asked"), now.get("asked"))
     for key in dict.fromkeys((*now, *stored)):
         was, present = stored.get(key), now.get(key)
-        if was == present or key == BEGUN or (key == "asked" and not both_asked):
+        if was == present or key in LATER or (key == "asked" and not both_asked):
             continue
         if key == "space" and both_asked:
             found += _present_differences(was or [], present or [])

@@ -87,6 +87,8 @@ class Space:
     def check(self, config: Config) -> str | None:
         """Why this configuration is not allowed as it is; ``None`` if it is. The present one always is."""
         full = self._merged(config, decided="lr_scaling" in config)
+        idle = {name for name in self._inert(full) if full[name] == self.present[name]}  # and was so before
+        full = Configuration({name: value for name, value in full.items() if name not in idle})
         habits = [
             rule for name, rule in UNLESS_NAMED.items() if name in self.choices and name not in self.named
         ]
