@@ -5,7 +5,7 @@ Contributions are measured by removal, not by adding up single gains, which inte
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import NormalDist
 from types import MappingProxyType
@@ -35,7 +35,10 @@ ENDED = "the program ended before one comparison"
 
 @dataclass(frozen=True)
 class Removal:
-    """What the winner loses without one change: log ratio of the winner over the winner without it."""
+    """What the winner loses without one change: log ratio of the winner over the winner without it.
+
+    Of one that is needed it is by all that is known of it, as of ``by_all``.
+    """
 
     knob: str
     contribution: Estimate
@@ -110,10 +113,9 @@ def removals(
             except TrialFailed:
                 continue
             estimate = faster.shifted(worth(config) - worth(reduced))
-            needed = is_needed(estimate, detectable, seen.get(name), cut_off=bench.cut_off)
-            if not needed:
+            measured.append(judged(name, estimate, detectable, seen.get(name), cut_off=bench.cut_off))
+            if not measured[-1].needed:
                 config = reduced
-            measured.append(Removal(name, estimate, needed))
     return config, measured
 
 
@@ -154,35 +156,51 @@ def _out_together(
     return reduced, [Removal(name, estimate, False) for name in names]
 
 
-def is_needed(
-    estimate: Estimate, detectable: float, seen: Estimate | None = None, *, cut_off: bool = False
-) -> bool:
-    """Whether a change stays: what it brings is clear, and more than ``detectable`` (log ratio).
+def judged(
+    knob: str, removal: Estimate, detectable: float, seen: Estimate | None = None, *, cut_off: bool = False
+) -> Removal:
+    """Whether a change stays: its removal costs more than ``detectable``, and by all that is known it gains.
 
     Args:
-        estimate: By taking it out.
+        knob: Its name.
+        removal: Log ratio by taking it out.
         detectable: Least that counts.
-        seen: What the search saw of it alone: where that was clear, both together may be.
+        seen: As of ``by_all``.
+        cut_off: As of ``by_all``.
+    """
+    brings = by_all(removal, seen, cut_off=cut_off)
+    needed = removal.estimate > detectable and brings.low > 0
+    return Removal(knob, brings if needed else removal, needed)
+
+
+def by_all(removal: Estimate, seen: Estimate | None = None, *, cut_off: bool = False) -> Estimate:
+    """What a change brings by all that is known of it: what its removal tells, where that is clear by itself.
+
+    Where it is not, and the search saw it alone and clearly, by both, weighted by their variances; what was
+    seen counts for no more than the removal, as it was chosen for its gain.
+
+    Args:
+        removal: By taking it out.
+        seen: What the search saw of it alone.
         cut_off: Time cut its removal off, so that what was clearly seen counts by itself.
     """
-    if estimate.estimate <= detectable:
-        return False
-    if estimate.low > 0 or seen is None or seen.low <= 0:
-        return estimate.low > 0
-    return cut_off or _together_low(estimate, seen) > 0
-
-
-def _together_low(removal: Estimate, seen: Estimate) -> float:
-    """Lower bound of a log ratio by both, weighted by their variances.
-
-    What was seen counts for no more than the removal: it was chosen for its gain.
-    """
+    if removal.low > 0 or seen is None or seen.low <= 0:
+        return removal
+    if cut_off:
+        return seen
     half = (removal.high - removal.low) / 2
     by_level = _quantile(removal.level) / _quantile(seen.level)
     half_seen = max(half, by_level * (seen.high - seen.low) / 2)
     share = half_seen**2 / (half**2 + half_seen**2)
-    both = share * removal.estimate + (1 - share) * seen.estimate
-    return both - half * math.sqrt(share)
+    both, half_of_both = share * removal.estimate + (1 - share) * seen.estimate, half * math.sqrt(share)
+    return replace(
+        removal,
+        estimate=both,
+        low=both - half_of_both,
+        high=both + half_of_both,
+        quads=removal.quads + seen.quads,
+        instances=removal.instances + seen.instances,
+    )
 
 
 def _quantile(level: float) -> float:

@@ -121,8 +121,7 @@ class Reducing:
 
     def _removal(self, name: str, reduced: Configuration, faster: Estimate, cut_off: bool) -> ablate.Removal:
         estimate = faster.shifted(self.worth(self.nominee) - self.worth(reduced))
-        needed = ablate.is_needed(estimate, self._detectable, self.seen.get(name), cut_off=cut_off)
-        return ablate.Removal(name, estimate, needed)
+        return ablate.judged(name, estimate, self._detectable, self.seen.get(name), cut_off=cut_off)
 
     def _task(self, reduced: Configuration) -> Task[tuple[Estimate, bool]]:
         bench, level = self.bench, self.bench.settings.confidence

@@ -106,6 +106,7 @@ def test_what_is_half_measured_when_time_is_over_is_kept_if_it_was_clearly_seen_
     config, removals = removed(monkeypatch, half_width=1.5, cut_off=cut_off, seen=seen)
     assert {each.knob for each in removals if each.needed} == ({"batch_size"} if cut_off else set())
     assert (config["batch_size"] == 256) is cut_off and config["amp"] == "off"
+    assert [each.contribution for each in removals if each.needed] == ([clear] if cut_off else [])
 
 
 @pytest.mark.parametrize(
@@ -123,8 +124,11 @@ def test_what_a_removal_does_not_tell_may_be_told_by_both_looks(
 ) -> None:
     out = Estimate(removal[0], removal[0] - removal[1], removal[0] + removal[1], 0.99, 4, 1)
     alone = Estimate(seen[0], seen[0] - seen[1], seen[0] + seen[1], 0.9, 1, 1)
-    assert not ablate.is_needed(out, 0.05)
-    assert ablate.is_needed(out, 0.05, alone) is needed
+    assert ablate.judged("amp", out, 0.05) == ablate.Removal("amp", out, False)
+    found = ablate.judged("amp", out, 0.05, alone)
+    assert found.needed is needed
+    assert (found.contribution.low > 0) is needed  # what stays is told by what has decided it
+    assert not needed or min(removal[0], seen[0]) < found.contribution.estimate < max(removal[0], seen[0])
 
 
 @pytest.mark.parametrize(
