@@ -97,11 +97,11 @@ def tune(
             with failures_told("tune", "the baseline was measured"):
                 opened = stack.enter_context(opening)
                 opened.launcher.everywhere = True
-                bench = run_unchanged(opened, crew, may_sleep=study.undecided and engine is None)
+                bench = run_unchanged(opened, crew, fewer_threads=study.undecided and engine is None)
         except TargetError as error:
             study.keep_failed_baseline(error)
             raise
-        settings = study.decide_sleep(bench.settings)
+        settings = study.decide_threads(bench.settings)
         bench.end_in_time()
         bench.warn_of_the_baseline()
         batches = Batches(settings, progress)

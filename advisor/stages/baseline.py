@@ -12,11 +12,13 @@ from advisor.stages.baseline_steps import FLOOR, check_budget, measured_unchange
 from advisor.stages.target_failures import NEEDED_STEPS, target_error, too_short
 from advisor.stages.thread_collapse import (
     COLLAPSE,
+    CONTENDED_SHARE,
     ThreadsCollapsed,
     collapsed,
     contended,
-    may_sleep,
-    sleeps,
+    may_be_fewer,
+    other_cpus,
+    room_beside,
     waited,
 )
 from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
@@ -93,7 +95,7 @@ class Baseline:
         arena.queue_depth = queue_depth
         arena.epochs = epochs_of(self.profile)
         arena.threads = self.profile.run.num_threads if self.profile.run else 1
-        arena.at_once = start_at_once(self.profile)
+        arena.at_once = start_at_once(self.profile, other_cpus(self.slots))
         loader = self.profile.loader
         arena.waits = loader is not None and loader.fixed is None and arena.launcher.target.kind != "exec"
         memory = self.profile.memory
@@ -133,13 +135,19 @@ class Baseline:
         )
 
 
-def start_at_once(profile: Profile) -> bool:
+def start_at_once(profile: Profile, other_cpus: float = 0.0) -> bool:
     """Whether two processes of the program may start at the same time.
 
-    Where their threads share CPUs, both take many times as long (measurement.md, section 1).
+    Where their threads share CPUs, with each other or with other load, both take many times as long
+    (measurement.md, section 1).
+
+    Args:
+        profile: Of the program.
+        other_cpus: That other processes use.
     """
     threads = profile.run.num_threads if profile.run is not None else 1
-    return profile.device.startswith("cuda") or 2 * threads <= profile.machine.cpus_allowed
+    room = profile.machine.cpus_allowed - (other_cpus if other_cpus > CONTENDED_SHARE else 0.0)
+    return profile.device.startswith("cuda") or 2 * threads <= room
 
 
 def run_baseline(
@@ -151,7 +159,7 @@ def run_baseline(
         launcher: Starts the process.
         arena: Learns step time and period here.
         settings: Budget, steps and fixed knobs.
-        unless_collapsed: Give up as soon as threads collapse that can be told to sleep while they wait.
+        unless_collapsed: Give up as soon as threads collapse that can be fewer.
 
     Raises:
         TargetError: It fails, has no training step, or ends too early.
@@ -186,16 +194,16 @@ def run_baseline(
 def _refuse_collapse(
     session: Running, slots: list[Slot], phases: StepPhases | None, settings: Settings, startup_s: float
 ) -> None:
-    """End a process whose threads collapsed, if they can be told to sleep while they wait.
+    """End a process whose threads collapsed, if they can be fewer.
 
     Raises:
         ThreadsCollapsed: They can.
     """
     profile = session.facts().profile
     threads = profile.run.num_threads if profile.run is not None else 1
-    if collapsed(slots, threads, waited(phases)) and may_sleep(settings, profile, startup_s):
+    if collapsed(slots, threads, waited(phases)) and may_be_fewer(settings, profile, startup_s):
         end(session)
-        raise ThreadsCollapsed(median([slot.mean_s for slot in slots]))
+        raise ThreadsCollapsed(median([slot.mean_s for slot in slots]), room_beside(slots, threads))
 
 
 def _measure(
@@ -313,7 +321,8 @@ def _baseline(
     seconds: float,
 ) -> Baseline:
     check_applied(KNOBS, settings.fixed, message.refused, profile)
-    threads = profile.run.num_threads if profile.run else 1
+    own = profile.run.num_threads if profile.run else 1
+    threads = int(settings.fixed.get("num_threads", own))
     if profile.run is not None:
         profile = replace(profile, run=replace(profile.run, launch_steps=max_steps))
     sigma = spread_of(ratios)
@@ -325,7 +334,7 @@ def _baseline(
         aa_sigma=sigma,
         detectable=max(FLOOR, smallest_detectable(sigma, PLANNED_QUADS)),
         contended=contended(loaded),
-        thread_collapse=not sleeps(settings) and collapsed(loaded, threads, waited(profile.phases)),
+        thread_collapse=collapsed(loaded, threads, waited(profile.phases)),
         steps_peak_bytes=profile.peak_bytes,
         max_steps=max_steps,
         seconds=seconds,

@@ -15,7 +15,7 @@ from advisor.stages.baseline import Baseline, run_baseline
 from advisor.stages.diagnosing.diagnosis import Diagnosis
 from advisor.stages.launching import Caller, open_launcher
 from advisor.stages.target_failures import target_error
-from advisor.stages.thread_collapse import ThreadsCollapsed, told, with_sleep
+from advisor.stages.thread_collapse import ThreadsCollapsed, told, with_threads
 from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.memory_duel import MemoryArena
@@ -176,6 +176,7 @@ class MeasuredBench(Bench):
             KNOBS, within_limits(profile, settings), named=settings.knobs, fixed=settings.fixed
         )
         self.baseline.profile, self.arena.present = profile, space.own
+        self.arena.fixed = frozenset(settings.fixed)
         self.arena.switches = [
             name for name, knob in KNOBS.items() if not knob.live and knob.fixed_in(profile) is None
         ]
@@ -219,14 +220,14 @@ def open_bench(
         yield Bench(settings, caller, launcher, made, began + launcher.waited_s)
 
 
-def run_unchanged(bench: Bench, crew: Crew | None = None, *, may_sleep: bool = False) -> MeasuredBench:
+def run_unchanged(bench: Bench, crew: Crew | None = None, *, fewer_threads: bool = False) -> MeasuredBench:
     """Run the program on a bench with nothing changed but what is fixed.
 
     Args:
         bench: In this process.
         crew: All benches; without one there is no other.
-        may_sleep: Where threads collapse under other load, they sleep while they wait, here and in all that
-            is compared with it: its ``settings`` tell.
+        fewer_threads: Where threads collapse under other load, compute with fewer, here and in all that is
+            compared with it: its ``settings`` tell.
 
     Raises:
         TargetError: It fails, has no training step, or ends too early.
@@ -236,9 +237,9 @@ def run_unchanged(bench: Bench, crew: Crew | None = None, *, may_sleep: bool = F
     bench.caller.progress.say("running it unchanged")
     settings = bench.settings
     try:
-        baseline = run_baseline(bench.launcher, bench.arena, settings, unless_collapsed=may_sleep)
+        baseline = run_baseline(bench.launcher, bench.arena, settings, unless_collapsed=fewer_threads)
     except ThreadsCollapsed as found:
-        baseline, settings = _run_asleep(bench, found.step_s)
+        baseline, settings = _run_with_fewer(bench, found)
     baseline.teach(bench.arena)
     crew = crew or Crew(bench.clock)
     measured = MeasuredBench(settings, bench.caller, bench.launcher, bench.arena, bench.began, baseline, crew)
@@ -246,20 +247,15 @@ def run_unchanged(bench: Bench, crew: Crew | None = None, *, may_sleep: bool = F
     return measured
 
 
-def _run_asleep(bench: Bench, spinning_s: float) -> tuple[Baseline, Settings]:
-    """Run a program whose threads collapse with threads that sleep, as all that is compared with it will.
-
-    Args:
-        bench: In this process.
-        spinning_s: Seconds of a step of the program as it is.
-    """
-    settings = with_sleep(bench.settings)
-    bench.progress.say("running it with threads that sleep while they wait")
+def _run_with_fewer(bench: Bench, found: ThreadsCollapsed) -> tuple[Baseline, Settings]:
+    """Run a program whose threads collapse with fewer of them, as all that is compared with it will."""
+    settings = with_threads(bench.settings, found.room)
+    bench.progress.say("running it with fewer threads: they collapse under other load")
     try:
         baseline = run_baseline(bench.launcher, bench.arena, settings)
     except UsageError:  # the program decides it by itself
         return run_baseline(bench.launcher, bench.arena, bench.settings), bench.settings
-    bench.caller.warn(told(spinning_s, baseline.step_s))
+    bench.caller.warn(told(found.step_s, found.room, baseline.step_s))
     return baseline, settings
 
 

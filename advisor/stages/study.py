@@ -19,10 +19,10 @@ from advisor.profiles.facts.profile import Profile
 from advisor.profiles.facts.profile_json import PROFILE
 from advisor.result.document import ResultData, Trial
 from advisor.stages.launching import request_digest
-from advisor.stages.thread_collapse import RESUMED, sleeps, with_sleep
+from advisor.stages.thread_collapse import KNOB, told_again, with_threads
 from advisor.storage.contract import (
-    ASLEEP,
     BEGUN,
+    THREADS,
     begun_space,
     default_study_name,
     digests_of_target,
@@ -52,8 +52,8 @@ class Study:
         folder: Where logs of trials lie (0700).
         begun: What is tried of each knob, since the first part of the study came to try something.
         logs_told: A user is told where they lie, or may be; else, without a store, they go at the end.
-        asleep: Threads that wait sleep in all runs, since they collapsed as the study began; ``None`` until
-            its first run has decided it.
+        threads: Of all runs, where the program's own collapsed as the study began; 0 where they did not,
+            ``None`` until its first run has decided it.
     """
 
     settings: Settings
@@ -62,7 +62,7 @@ class Study:
     folder: Path
     begun: dict[str, list[Value]] | None = None
     logs_told: bool = True
-    asleep: bool | None = None
+    threads: int | None = None
 
     @classmethod
     def open(cls, settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> "Study":
@@ -82,9 +82,9 @@ class Study:
         for text in url.warnings:
             warn(text)
         store = stack.enter_context(Store.open(url, create=True, warn=warn))
-        asleep = None
+        threads = None
         if settings.resume:
-            asleep = store.require_study(wanted).contract.get(ASLEEP) is True
+            threads = int(store.require_study(wanted).contract.get(THREADS, 0))
         elif settings.study is None:
             wanted = store.unused_name(wanted)
         elif store.load_study(wanted) is not None:
@@ -95,23 +95,24 @@ class Study:
         store.claim(wanted)
         hit("claim.after")
         base = Path(".advisor") if url.path is None else Path(url.path).parent
-        return cls(settings, store, wanted, study_folder(wanted, base / "studies"), asleep=asleep)
+        return cls(settings, store, wanted, study_folder(wanted, base / "studies"), threads=threads)
 
     @property
     def undecided(self) -> bool:
-        """Whether the first run is still to decide how threads wait."""
-        return self.asleep is None
+        """Whether the first run is still to decide how many threads there are."""
+        return self.threads is None
 
     def measured_under(self, warn: Callable[[str], None]) -> Settings:
         """The settings under which all is measured: those asked for, with what the study began with."""
-        if not self.asleep:
+        if not self.threads:
             return self.settings
-        warn(RESUMED)
-        return with_sleep(self.settings)
+        warn(told_again(self.threads))
+        return with_threads(self.settings, self.threads)
 
-    def decide_sleep(self, settings: Settings) -> Settings:
-        """Note how threads wait under the settings of the first run, which are given back."""
-        self.asleep = sleeps(settings)
+    def decide_threads(self, settings: Settings) -> Settings:
+        """Note the threads that the first run has made of what was asked for; its settings are given back."""
+        if settings != self.settings:
+            self.threads = int(settings.fixed[KNOB])
         return settings
 
     def join(
@@ -136,7 +137,7 @@ class Study:
         stored = self.store.load_study(self.name)
         if stored is None:
             hit("contract.before")
-            self.store.create_study(self.name, contract | ({ASLEEP: True} if self.asleep else {}))
+            self.store.create_study(self.name, contract | ({THREADS: self.threads} if self.threads else {}))
             hit("contract.after")
         else:
             refuse_if_changed(self.name, stored.contract, contract)

@@ -1,9 +1,16 @@
-"""Threads that spin beside other load: seen in the unchanged program, and told to sleep in all runs alike."""
+"""Threads that wait for each other beside other load: seen as the program is, and fewer in all runs alike.
 
+Beside a busy process two threads of a ResNet on two CPUs took four times as long as alone. With waiting
+threads that sleep they took what one thread takes (0.34 s of CPU time a step, on one CPU), but with operators
+of bf16, which meet more often, 3.8 times as long as one: so the CPUs that are busy are left alone.
+"""
+
+import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from advisor.base.settings import Settings, Value
+from advisor.base.settings import Settings
 from advisor.profiles.derived.disturbance import COLLAPSED
 from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.tuners.knob import Refused
@@ -11,27 +18,35 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.trial.messages import Slot
 
 CONTENDED_SHARE = 0.15  # of one CPU, used by other processes while the program ran
-PASSIVE: dict[str, Value] = {"omp_wait_policy": "passive"}
+LITTLE = 0.25  # of a CPU, beside which a thread still finds room
+KNOB, VARIABLE = "num_threads", "OMP_NUM_THREADS"
 MOST_SHARE = 0.1  # of the budget, that a second start may take
 TOLD = "threads collapse under other load on this machine"
 COLLAPSE = f"{TOLD}; times are not those of a quiet one"
-
-EVERY = "every run, the unchanged program's too, has OMP_WAIT_POLICY=PASSIVE"
-ALSO = "set it as well wherever other programs run"
-RESUMED = f"threads collapsed under other load when this study began: {EVERY}; {ALSO}"
+ALSO = "compute with as many wherever other programs run"
 
 
 class ThreadsCollapsed(Exception):
-    """The unchanged program is not measured on, since its threads spin; ``step_s`` is what a step took."""
+    """The unchanged program is not measured on, since its threads wait for each other.
 
-    def __init__(self, step_s: float) -> None:
+    Attributes:
+        step_s: What a step took, in seconds.
+        room: Threads for which there is room beside the other load.
+    """
+
+    def __init__(self, step_s: float, room: int) -> None:
         super().__init__(TOLD)
-        self.step_s = step_s
+        self.step_s, self.room = step_s, room
 
 
 def contended(slots: Sequence[Slot]) -> bool:
     """Whether other processes used CPU time beside some slots."""
-    return sum(slot.other_cpu_s for slot in slots) > CONTENDED_SHARE * max(_wall_s(slots), 1e-9)
+    return other_cpus(slots) > CONTENDED_SHARE
+
+
+def other_cpus(slots: Sequence[Slot]) -> float:
+    """CPUs that other processes used beside some slots."""
+    return sum(slot.other_cpu_s for slot in slots) / max(_wall_s(slots), 1e-9)
 
 
 def collapsed(slots: Sequence[Slot], threads: int, waits: float) -> bool:
@@ -52,37 +67,53 @@ def waited(phases: StepPhases | None) -> float:
     return 0.0 if phases is None or phases.step_ms <= 0 else min(1.0, phases.input_wait_ms / phases.step_ms)
 
 
-def with_sleep(settings: Settings) -> Settings:
-    """Settings under which waiting threads of all runs sleep."""
-    return replace(settings, fixed={**settings.fixed, **PASSIVE})
+def room_beside(slots: Sequence[Slot], threads: int, cpus: int | None = None) -> int:
+    """Threads that have a CPU of their own beside other load; fewer than there are.
+
+    Args:
+        slots: Beside which it ran.
+        threads: Of torch.
+        cpus: That the program may use; those of this process where ``None``.
+    """
+    cpus = len(os.sched_getaffinity(0)) if cpus is None else cpus
+    return max(1, min(threads - 1, cpus - math.ceil(other_cpus(slots) - LITTLE)))
 
 
-def sleeps(settings: Settings) -> bool:
-    """Whether waiting threads sleep in all runs."""
-    return PASSIVE.items() <= settings.fixed.items()
+def with_threads(settings: Settings, threads: int) -> Settings:
+    """Settings under which all runs compute with so many threads."""
+    return replace(settings, fixed={**settings.fixed, KNOB: threads})
 
 
-def may_sleep(settings: Settings, profile: Profile, startup_s: float) -> bool:
-    """Whether waiting threads of all runs can be told to sleep: nobody has decided how they wait.
+def may_be_fewer(settings: Settings, profile: Profile, startup_s: float) -> bool:
+    """Whether all runs can compute with fewer threads: nobody has decided how many they are.
 
     Args:
         settings: What the user fixed, or wants tried.
         profile: Of the program as it is.
         startup_s: From starting it to its first step: it is started once more.
     """
-    knob = next(iter(PASSIVE))
-    decided = knob in settings.fixed or knob in settings.knobs or settings.on != "here"
-    if decided or startup_s > MOST_SHARE * settings.budget_s:
+    decided = KNOB in settings.fixed or KNOB in settings.knobs or VARIABLE in os.environ
+    if decided or settings.ranks or settings.on != "here" or startup_s > MOST_SHARE * settings.budget_s:
         return False
     try:
-        return PASSIVE[knob] in KNOBS[knob].choices(profile)
+        return len(KNOBS[KNOB].choices(profile)) > 1
     except Refused:
         return False
 
 
-def told(spinning_s: float, sleeping_s: float) -> str:
-    """What a user is told; seconds of a step before and after."""
-    return f"{TOLD} ({1e3 * spinning_s:.0f} ms a step): {EVERY} ({1e3 * sleeping_s:.0f} ms); {ALSO}"
+def told(collapsed_s: float, threads: int, now_s: float) -> str:
+    """What a user is told; seconds of a step before, and with so many threads."""
+    return f"{TOLD} ({1e3 * collapsed_s:.0f} ms a step): {_every(threads)} ({1e3 * now_s:.0f} ms); {ALSO}"
+
+
+def told_again(threads: int) -> str:
+    """What a user is told of a study that is resumed."""
+    return f"threads collapsed under other load when this study began: {_every(threads)}; {ALSO}"
+
+
+def _every(threads: int) -> str:
+    number = f"{threads} thread" + "s" * (threads != 1)
+    return f"every run, the unchanged program's too, computes with {number}"
 
 
 def _wall_s(slots: Sequence[Slot]) -> float:

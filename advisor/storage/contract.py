@@ -26,8 +26,8 @@ NOT_RECORDED = "not recorded"
 CELL = 60
 ENTRIES = {"files": "file", "fix": "fix", "asked": "option"}  # parts that are told entry by entry
 BEGUN = "begun"  # the choices that the first part of a study tried; written once they are known
-ASLEEP = "asleep"  # threads that wait sleep in all runs, since they collapsed in the first part of a study
-LATER = (BEGUN, ASLEEP)
+THREADS = "threads"  # fewer of all runs, where the program's own collapsed in the first part of a study
+LATER = (BEGUN, THREADS)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ def test_a_gain_that_much_more_load_hides_is_confirmed_or_told_as_it_was_seen(
 @pytest.fixture
 def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
 def of_two_threads(*effects: Effect, load: Load = steady) -> Program:
@@ -101,7 +102,7 @@ def of_two_threads(*effects: Effect, load: Load = steady) -> Program:
     return Program(effects, step_s=0.03, startup_s=3.0, load=load, profile=profile, without={"loader": 0.8})
 
 
-SPINNING = Effect(lambda config: config.get("omp_wait_policy") != "passive", step=5.0)
+SPINNING = Effect(lambda config: config.get("num_threads") != 1, step=5.0)
 FASTER = Effect(where(malloc="libc-tuned"), step=1 / 1.5)
 TRIED: dict[str, list[Value] | None] = {"malloc": ["libc", "libc-tuned"]}
 
@@ -115,30 +116,30 @@ def test_threads_that_collapse_beside_other_load_end_no_run(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_threads_that_collapse_sleep_in_the_unchanged_program_and_in_all_others(tmp_path: Path) -> None:
+def test_where_threads_collapse_the_unchanged_program_and_all_others_have_fewer(tmp_path: Path) -> None:
     run = replayed(of_two_threads(SPINNING, FASTER), tmp_path, knobs=TRIED)
-    assert run.result.baseline is not None and run.result.recommendation.verdict == "change"
-    assert all(trial.config["omp_wait_policy"] == "passive" for trial in run.result.trials)
+    assert run.result.recommendation.verdict == "change"
+    assert all(config["num_threads"] == 1 for config in run.launcher.configs[1:])
     ratio = run.result.recommendation.speedup
     assert 1.35 < ratio.estimate < 1.65  # not that over threads that spin
-    (told,) = [text for text in run.result.warnings if "OMP_WAIT_POLICY=PASSIVE" in text]
-    spinning, sleeping = map(int, re.findall(r"\((\d+) ms", told))
-    assert 280 < spinning < 320 and 55 < sleeping < 65  # beside the load twice the time
+    (told,) = [text for text in run.result.warnings if "computes with 1 thread" in text]
+    spinning, alone = map(int, re.findall(r"\((\d+) ms", told))
+    assert 280 < spinning < 320 and 55 < alone < 65  # beside the load twice the time
+    assert run.result.noise is not None
     assert not run.result.noise.thread_collapse and run.result.noise.contended
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_on_a_quiet_machine_threads_wait_as_the_program_has_it(tmp_path: Path) -> None:
+def test_on_a_quiet_machine_the_program_has_its_own_threads(tmp_path: Path) -> None:
     run = replayed(of_two_threads(FASTER, load=quiet), tmp_path, knobs=TRIED)
-    assert all(trial.config.get("omp_wait_policy", "unset") == "unset" for trial in run.result.trials)
-    assert not [text for text in run.result.warnings if "OMP_WAIT_POLICY" in text]
+    assert all(config.get("num_threads", 2) == 2 for config in run.launcher.configs)
+    assert not [text for text in run.result.warnings if "thread" in text]
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_a_program_that_decides_how_its_threads_wait_is_measured_as_it_is(tmp_path: Path) -> None:
-    declines = Effect(where(omp_wait_policy="passive"), refuses=("omp_wait_policy", "it sets it itself"))
+def test_a_program_that_decides_its_threads_is_measured_as_it_is(tmp_path: Path) -> None:
+    declines = Effect(where(num_threads=1), refuses=("num_threads", "it sets them itself"))
     run = replayed(of_two_threads(declines, FASTER), tmp_path, knobs=TRIED)
-    assert all("omp_wait_policy" not in trial.config for trial in run.result.trials)
     assert run.result.noise is not None and run.result.noise.thread_collapse
     assert run.result.recommendation.verdict == "change"
 
@@ -147,8 +148,7 @@ def test_a_program_that_decides_how_its_threads_wait_is_measured_as_it_is(tmp_pa
 @pytest.mark.parametrize(("first", "later"), [(steady, quiet), (quiet, steady)])
 def test_a_resumed_study_goes_on_as_it_began(first: Load, later: Load, tmp_path: Path) -> None:
     options: dict[str, Any] = {"storage": f"sqlite:///{tmp_path}/studies.db", "study": "one", "knobs": TRIED}
-    began = replayed(of_two_threads(SPINNING, FASTER, load=first), tmp_path, **options)
+    replayed(of_two_threads(SPINNING, FASTER, load=first), tmp_path, **options)
     again = replayed(of_two_threads(SPINNING, FASTER, load=later), tmp_path, resume=True, **options)
-    policies = {trial.config.get("omp_wait_policy") for run in (began, again) for trial in run.result.trials}
-    assert policies == ({"passive"} if first is steady else {None})
-    assert (thread_collapse.RESUMED in again.result.warnings) is (first is steady)
+    assert {config.get("num_threads") == 1 for config in again.launcher.configs} == {first is steady}
+    assert (thread_collapse.told_again(1) in again.result.warnings) is (first is steady)

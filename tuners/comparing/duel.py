@@ -88,6 +88,7 @@ class Arena(Ways):
         kept: Windows that a search may reuse.
         latest_start: By the clock; what would start later fails with ``OutOfTime``.
         more: How else a process of a configuration is to be started (``Launcher.start``).
+        fixed: Knobs that are set in all processes: what the program showed of them was not its own.
     """
 
     timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
@@ -120,6 +121,7 @@ class Arena(Ways):
     latest_start: float = math.inf
     kept: KeptWindows = field(default_factory=KeptWindows)
     more: Callable[[Mapping[str, Value]], Mapping[str, Any]] = lambda config: {}
+    fixed: Collection[str] = ()
 
     def duel(
         self,
@@ -210,10 +212,11 @@ class Arena(Ways):
         self.held.drop()
         if self.clock() > self.latest_start:
             raise OutOfTime
+        own = {name: value for name, value in self.present.items() if name not in self.fixed}
         session = self.launcher.start(
             number,
             config,
-            self.present,
+            own,
             training_dataset=self.training_dataset,
             **{**self.more(config), **options},
         )

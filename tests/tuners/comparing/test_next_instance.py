@@ -112,6 +112,18 @@ def test_nothing_waits_where_two_processes_do_not_fit(paper: Arena) -> None:
     assert paper.launcher.launches == 1
 
 
+def test_what_is_fixed_is_set_in_every_process_though_the_program_was_seen_with_it(paper: Arena) -> None:
+    def applied() -> tuple[str, ...]:
+        session = paper.start(OFF, 1)
+        session.slot(1)
+        session.kill()
+        return session.last.applied
+
+    assert applied() == ()  # it is what the program does by itself
+    paper.fixed = ["gc_freeze"]
+    assert applied() == ("gc_freeze",)
+
+
 def test_processes_whose_threads_share_cpus_start_one_after_the_other(paper: Arena) -> None:
     paper.at_once = False
     paper.duel(OFF, ON, how=LIVE, quads=1, followed=True)
@@ -123,11 +135,17 @@ def test_processes_whose_threads_share_cpus_start_one_after_the_other(paper: Are
 
 
 @pytest.mark.parametrize(
-    ("threads", "cpus", "device", "at_once"),
-    [(1, 2, "cpu", True), (2, 2, "cpu", False), (8, 16, "cpu", True), (16, 16, "cuda:0", True)],
+    ("threads", "cpus", "other_cpus", "device", "at_once"),
+    [
+        (1, 2, 0.1, "cpu", True),
+        (1, 2, 1.0, "cpu", False),
+        (2, 2, 0.0, "cpu", False),
+        (8, 16, 0.0, "cpu", True),
+        (16, 16, 1.0, "cuda:0", True),
+    ],
 )
 def test_two_start_at_once_where_their_threads_have_a_cpu_each(
-    threads: int, cpus: int, device: str, at_once: bool
+    threads: int, cpus: int, other_cpus: float, device: str, at_once: bool
 ) -> None:
     profile = a_profile(a_machine(cpus_allowed=cpus), run=RunFacts(num_threads=threads), device=device)
-    assert start_at_once(profile) is at_once
+    assert start_at_once(profile, other_cpus) is at_once
