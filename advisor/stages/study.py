@@ -104,15 +104,15 @@ class Study:
 
     def measured_under(self, warn: Callable[[str], None]) -> Settings:
         """The settings under which all is measured: those asked for, with what the study began with."""
-        if not self.threads:
-            return self.settings
-        warn(told_again(self.threads))
-        return with_threads(self.settings, self.threads)
+        if self.threads:
+            warn(told_again(self.threads))
+            self.settings = with_threads(self.settings, self.threads)
+        return self.settings
 
     def decide_threads(self, settings: Settings) -> Settings:
-        """Note the threads that the first run has made of what was asked for; its settings are given back."""
+        """Take up the settings of the first run, and note the threads that it has made of those asked for."""
         if settings != self.settings:
-            self.threads = int(settings.fixed[KNOB])
+            self.settings, self.threads = settings, int(settings.fixed[KNOB])
         return settings
 
     def join(

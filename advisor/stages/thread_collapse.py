@@ -13,6 +13,7 @@ from dataclasses import replace
 from advisor.base.settings import Settings
 from advisor.profiles.derived.disturbance import COLLAPSED
 from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.result.document import IN_PYTHON
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.trial.messages import Slot
@@ -80,8 +81,11 @@ def room_beside(slots: Sequence[Slot], threads: int, cpus: int | None = None) ->
 
 
 def with_threads(settings: Settings, threads: int) -> Settings:
-    """Settings under which all runs compute with so many threads."""
-    return replace(settings, fixed={**settings.fixed, KNOB: threads})
+    """Settings under which all runs compute with so many threads, as if the user had fixed that."""
+    fixed = {**settings.fixed, KNOB: threads}
+    if fixed == settings.fixed:
+        return settings
+    return replace(settings, fixed=fixed, command=_with_option(settings.command, f"{KNOB}={threads}"))
 
 
 def may_be_fewer(settings: Settings, profile: Profile, startup_s: float) -> bool:
@@ -109,6 +113,13 @@ def told(collapsed_s: float, threads: int, now_s: float) -> str:
 def told_again(threads: int) -> str:
     """What a user is told of a study that is resumed."""
     return f"threads collapsed under other load when this study began: {_every(threads)}; {ALSO}"
+
+
+def _with_option(command: Sequence[str], fixed: str) -> tuple[str, ...]:
+    """A command with ``--fix``, by which others measure as it was measured; a call in Python has none."""
+    if not command or IN_PYTHON in command:
+        return tuple(command)
+    return (command[0], "--fix", fixed, *command[1:])
 
 
 def _every(threads: int) -> str:

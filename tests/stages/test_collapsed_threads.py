@@ -86,3 +86,19 @@ def test_threads_may_be_fewer_where_nobody_else_decides_it(
 def test_what_else_is_fixed_stays() -> None:
     asked = settings(fixed={"num_workers": 2})
     assert with_threads(asked, 1).fixed == {"num_workers": 2, "num_threads": 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("tune", "train.py", "--", "--fix"), ("tune", "--fix", "num_threads=1", "train.py", "--", "--fix")),
+        (("tune", "(in Python)"), ("tune", "(in Python)")),
+        ((), ()),
+    ],
+)
+def test_the_command_of_a_result_measures_as_it_was_measured(
+    command: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    asked = settings(command=command)
+    assert with_threads(asked, 1).command == expected
+    assert with_threads(with_threads(asked, 1), 1) == with_threads(asked, 1)
