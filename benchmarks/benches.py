@@ -43,12 +43,16 @@ BUDGET_S = 7200.0  # that no run uses up
 
 @dataclass(frozen=True)
 class Row:
-    """One run; ``seconds`` are simulated, to the end of the run."""
+    """One run; ``seconds`` are simulated, to the end of the run, and ``verdict_s`` to its verdict.
+
+    That is when what is recommended was confirmed; where nothing is, the end.
+    """
 
     program: int
     benches: int
     startup_s: float
     seconds: float
+    verdict_s: float
     trials: int
     verdict: str
     of_best: float
@@ -99,8 +103,10 @@ def one_run(
         run = replayed(programs[0], folder, engine=engine, budget_s=BUDGET_S, keep_batch=True)
     found = run.result.recommendation
     best = max(speed(config, known) for config in configurations())
+    confirmed = [each.confirmed_s for each in run.result.trials if each.config == found.config]
     return Row(
-        seed, benches, startup_s, run.launcher.now, run.result.budget.trials, found.verdict,
+        seed, benches, startup_s, run.launcher.now, max(filter(None, confirmed), default=run.launcher.now),
+        run.result.budget.trials, found.verdict,
         speed(found.config, known) / best,
     )  # fmt: skip
 
@@ -117,17 +123,18 @@ def _own_folder() -> Iterator[Path]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Speed-up over one bench and what is found, by start and number of benches."""
+    """Speed-up over one bench, in seconds to the verdict and to the end, and what is found, by start and number of benches."""
     alone = {(row.program, row.startup_s): row for row in rows if row.benches == 1}
-    lines = ["start s | benches | speed-up (median) | of the best (median, worst) | worse than alone"]
+    lines = ["start s | benches | to the verdict, to the end (median) | of the best (median, worst) | worse than alone"]
     for startup_s, benches in sorted({(row.startup_s, row.benches) for row in rows}):
         of = [row for row in rows if (row.startup_s, row.benches) == (startup_s, benches)]
         pairs = [(row, alone[key]) for row in of if (key := (row.program, startup_s)) in alone]
+        verdict = median([one.verdict_s / row.verdict_s for row, one in pairs]) if pairs else math.nan
         gain = median([one.seconds / row.seconds for row, one in pairs]) if pairs else math.nan
         best = [row.of_best for row in of]
         worse = sum(row.of_best < 0.98 * one.of_best for row, one in pairs)
         quality = f"{median(best):.3f}, {min(best):.3f} | {worse} of {len(pairs)}"
-        lines.append(f"{startup_s:g} | {benches} | {gain:.2f} | {quality}")
+        lines.append(f"{startup_s:g} | {benches} | {verdict:.2f}, {gain:.2f} | {quality}")
     return lines
 
 
