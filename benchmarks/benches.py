@@ -123,9 +123,10 @@ def _own_folder() -> Iterator[Path]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Speed-up over one bench, in seconds to the verdict and to the end, and what is found, by start and number of benches."""
+    """Speed-up over one bench, to the verdict and to the end, and what is found, by start and benches."""
     alone = {(row.program, row.startup_s): row for row in rows if row.benches == 1}
-    lines = ["start s | benches | to the verdict, to the end (median) | of the best (median, worst) | worse than alone"]
+    medians = "to the verdict, to the end (median) | of the best (median, worst)"
+    lines = [f"start s | benches | {medians} | worse than alone"]
     for startup_s, benches in sorted({(row.startup_s, row.benches) for row in rows}):
         of = [row for row in rows if (row.startup_s, row.benches) == (startup_s, benches)]
         pairs = [(row, alone[key]) for row in of if (key := (row.program, startup_s)) in alone]

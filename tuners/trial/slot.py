@@ -20,9 +20,11 @@ class SlotTask:
 
     Flags in ``keep`` do not set a step apart: a window for loaders includes the start of an epoch.
     A slot that takes longer than ``limit_s`` ends early: a candidate a hundred times slower than the
-    baseline is recognised by one step. An ``exact`` one takes the steps asked for, whatever their flags and
-    kind: ranks that wait for each other must take equally many, and a program that ends has no others.
-    ``started_s`` tells at its end what the latest switch took to start iterators of loaders.
+    baseline is recognised by one step. One that ``awaits_clean`` steps goes on for a while where there are
+    none; a program that evaluates after each step has none at all. An ``exact`` one takes the steps asked
+    for, whatever their flags and kind: ranks that wait for each other must take equally many, and a program
+    that ends has no others. ``started_s`` tells at its end what the latest switch took to start iterators
+    of loaders.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class SlotTask:
         device: str,
         *,
         exact: bool = False,
+        awaits_clean: bool = True,
         started_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._run = run
@@ -44,6 +47,7 @@ class SlotTask:
         self._drop = drop
         self._keep = keep
         self._exact = exact
+        self._most_flagged = steps * 2 + FLAGGED_LIMIT if awaits_clean else steps
         self._cuda = device.startswith("cuda") or (device == "auto" and cuda_in_use())
         self._clean: list[Step] = []
         self._flagged: list[Step] = []
@@ -68,11 +72,16 @@ class SlotTask:
             return False
         self._all_ns += step.wall_ns
         (self._flagged if step.flags - self._keep else self._clean).append(step)
-        if self._clean and time.perf_counter() - self._began >= self._limit_s:
+        if time.perf_counter() - self._began >= self._limit_s:
             return True
         if self._exact:
             return len(self._clean) + len(self._flagged) >= self._wanted
-        return len(self._clean) >= self._wanted or len(self._flagged) >= self._wanted * 2 + FLAGGED_LIMIT
+        return len(self._clean) >= self._wanted or len(self._flagged) >= self._most_flagged
+
+    @property
+    def waited_in_vain(self) -> bool:
+        """Whether it looked for clean steps, and none of those that it took was."""
+        return not self._exact and not self._clean
 
     def _read_counters(self) -> None:
         self._began = time.perf_counter()

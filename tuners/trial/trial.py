@@ -87,7 +87,7 @@ class Trial:
         HERE.place, HERE.config = spec.place, {**spec.present, **spec.config}
         self._strategy: Strategy | None = None
         self._server: Server | None = None
-        self._batch = ""
+        self._batch, self._awaits_clean = "", True
         knobs: dict[str, AnyKnob] = dict(KNOBS)
         if spec.place.workers > 1 and spec.target.kind in ("script", "module") and "strategy" in spec.config:
             from advisor.tuners.trial.script_ranks import UNREAD, OwnRanks, ScriptRanks
@@ -244,6 +244,8 @@ class Trial:
         if task is None or not task.take(step):
             return
         self._task = None
+        if isinstance(task, SlotTask):
+            self._awaits_clean = not task.waited_in_vain
         self._channel.send(task.finish())
         self._obey()
 
@@ -291,7 +293,8 @@ class Trial:
             self.watch.follow()
         return SlotTask(
             self.run, command.steps, command.drop, frozenset(command.keep), command.limit_s,
-            self._spec.device, exact=command.exact, started_s=self.watch.loader_start_s,
+            self._spec.device, exact=command.exact, awaits_clean=self._awaits_clean,
+            started_s=self.watch.loader_start_s,
         )  # fmt: skip
 
     def _facts(self) -> Facts:

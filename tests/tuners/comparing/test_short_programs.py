@@ -53,6 +53,17 @@ def test_an_exact_slot_counts_steps_that_are_set_apart() -> None:
     assert clean.take(a_step(3))
 
 
+def test_a_slot_waits_for_clean_steps_only_where_there_may_be_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated = [a_step(number, "evaluation") for number in range(20)]
+    waits, does_not = a_slot(3), a_slot(3, awaits_clean=False)
+    assert [waits.take(step) for step in evaluated[:16]] == [*[False] * 15, True]
+    assert [does_not.take(step) for step in evaluated[:3]] == [False, False, True]
+    assert waits.waited_in_vain and does_not.waited_in_vain and not a_slot(1, exact=True).waited_in_vain
+    late = a_slot(3)
+    monkeypatch.setattr("advisor.tuners.trial.slot.time.perf_counter", lambda: 1e9)
+    assert late.take(evaluated[0])  # a slot of long steps has taken its time without a clean one
+
+
 def test_an_exact_slot_ends_late_too(monkeypatch: pytest.MonkeyPatch) -> None:
     task = a_slot(100, exact=True)
     assert not task.take(a_step(0))
