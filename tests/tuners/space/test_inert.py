@@ -52,6 +52,14 @@ def test_waiting_goes_back_with_a_single_thread() -> None:
     assert space.complete(two) == {**space.present, **two}
 
 
+def test_waiting_that_is_fixed_is_no_reason_against_a_single_thread() -> None:
+    profile = a_rich_profile(a_machine(cpus_allowed=2, physical_cores=2), run=RunFacts(num_threads=2))
+    fixed: Config = {"omp_wait_policy": "passive"}
+    space = build_space(KNOBS, profile, named={"num_threads": None}, fixed=fixed)
+    assert space.choices["num_threads"] == [2, 1]
+    assert space.check(space.complete({"num_threads": 1})) is None
+
+
 def test_each_is_searched_beside_what_it_needs() -> None:
     space = a_space("batch_size", "omp_wait_policy")
     assert space.choices["dynamic"] == ["auto", "on", "off"]
