@@ -73,6 +73,13 @@ def look(
     return Decision("continue", shown)
 
 
+def is_clear(instances: Sequence[Sequence[float]], min_gain: float, level: float, how: str = "") -> bool:
+    """Whether a gain is clear at the level that is shown; a look may ask for more. Args as of ``look``."""
+    if len(instances) < MIN_INSTANCES:
+        return False
+    return moderated(instances, level, how).low > math.log1p(min_gain)
+
+
 def _is_futile(instances: Sequence[Sequence[float]], threshold: float, level: float, how: str) -> bool:
     """Whether the last look confirms with a probability below ``FUTILE``, by the pairs that there are.
 

@@ -9,7 +9,7 @@ from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.pair_waves import PairWaves
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.instance import Instance
-from advisor.tuners.comparing.looks import LOOKS, MIN_INSTANCES, Decision, confirm
+from advisor.tuners.comparing.looks import LOOKS, MIN_INSTANCES, Decision, confirm, is_clear
 from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.comparing.retrying import undisturbed
 from advisor.tuners.supervision.failures import Failure, OutOfTime
@@ -31,7 +31,8 @@ class FreshProcesses:
     """Decides whether one more measurement can be begun; takes those anew that something disturbed.
 
     Attributes:
-        overrun_s: What the first ``least`` measurements and what follows may take beyond the budget.
+        overrun_s: What the first ``least`` measurements, those of what is clear already, and what follows may
+            take beyond the budget.
         expected: Seconds that so many measurements should take; those taken tell how far it is off.
         least: How many there must be.
         after_s: Seconds of what must follow.
@@ -52,6 +53,7 @@ class FreshProcesses:
         once: Callable[[], T],
         cut_off: Callable[[Failure], None] = lambda failure: None,
         together: int = 1,
+        clear: bool = False,
     ) -> T | None:
         """One more measurement; ``None`` when it is too late for that, or was before it had ended.
 
@@ -60,12 +62,13 @@ class FreshProcesses:
             once: Measures, in processes that it starts.
             cut_off: Is told of every failure after which it is taken anew.
             together: How many are needed from this one on before any of them tells something.
+            clear: Those that there are show a gain, and a few more may confirm it.
 
         Raises:
             TrialFailed: It failed by itself, or was cut off twice.
         """
         end = self.bench.deadline + self.overrun_s
-        last = end if index < self.least else self.bench.deadline
+        last = end if clear or index < self.least else self.bench.deadline
 
         def late() -> bool:
             through = self.bench.clock() + self._still_s(together)
@@ -150,6 +153,7 @@ class FreshPairs:
             TrialFailed: As of ``FreshProcesses.measure``, or by ``log_ratios``.
         """
         bench, waves = self.processes.bench, self.waves
+        level, seen = bench.settings.confidence, list(earlier)
         self._cut_off = cut_off
 
         def instance(index: int) -> Sequence[float] | None:
@@ -161,10 +165,13 @@ class FreshPairs:
                 pair = waves.next(index)
             else:
                 together = next(stop for stop in LOOKS if stop > index) - index
-                pair = self._here(self._asked(index, self.hold and index + 1 in LOOKS), together)
-            return None if pair is None else log_ratios(pair)
+                asked = self._asked(index, self.hold and index + 1 in LOOKS)
+                pair = self._here(asked, together, is_clear(seen, min_gain, level, self.how))
+            if pair is None:
+                return None
+            seen.append(log_ratios(pair))
+            return seen[-1]
 
-        level = bench.settings.confidence
         try:
             return confirm(
                 instance,
@@ -193,7 +200,7 @@ class FreshPairs:
             second_start=dict(self.options(place, self.second)),
         )
 
-    def _here(self, asked: Instance, together: int) -> Duel | None:
+    def _here(self, asked: Instance, together: int, clear: bool = False) -> Duel | None:
         """Measure a pair in this process, unless it is too late for so many together."""
-        arena = self.processes.bench.arena
-        return self.processes.measure(asked.place, lambda: asked.measured(arena), self._cut_off, together)
+        arena, measure = self.processes.bench.arena, self.processes.measure
+        return measure(asked.place, lambda: asked.measured(arena), self._cut_off, together, clear)
