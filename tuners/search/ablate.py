@@ -60,6 +60,7 @@ def removals(
     worth: Callable[[Configuration], float] = lambda config: 0.0,
     known: Mapping[str, Estimate] = MappingProxyType({}),
     seen: Mapping[str, Estimate] = MappingProxyType({}),
+    joint: Mapping[frozenset[str], Estimate] = MappingProxyType({}),
     running: Running | None = None,
 ) -> tuple[Configuration, list[Removal]]:
     """Reduce a winner to the changes whose removal clearly costs, and more than ``detectable`` (log ratio).
@@ -69,7 +70,8 @@ def removals(
     were ``seen`` alone come first, so that the strongest is the last; of so little that pairs of processes
     would not tell it, none is measured. Nor is what takes more of the time that is left than it is worth: it
     stays if it was clearly ``seen`` to gain. Those that ``seen`` alone did not clearly gain are taken out
-    together first, and one after the other only where together they bring something.
+    together first, and one after the other only where together they bring something. One of several that
+    the search saw together alone (``joint``) counts as seen so, once the others went and cost nothing.
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
@@ -96,6 +98,10 @@ def removals(
             reduced = space.without(config, name)
             if not reduced.changed(base):
                 continue
+            if name not in seen:
+                costless = {each.knob for each in measured if each.contribution.estimate <= detectable}
+                left = [gave for names, gave in joint.items() if names - costless == {name}]
+                seen = {**seen, name: left[-1]} if left else seen
             if name in seen:
                 dear = bench.is_dear(seen[name].estimate, reduced, config, speed)
                 clear = seen[name].low > detectable

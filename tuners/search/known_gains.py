@@ -22,6 +22,7 @@ class KnownGains:
     knobs: Mapping[str, AnyKnob]
     present: Configuration
     _found: dict[tuple[str, Value], tuple[Configuration, Estimate]] = field(default_factory=dict)
+    _joint: dict[frozenset[tuple[str, Value]], Estimate] = field(default_factory=dict)
 
     def note(self, incumbent: Configuration, config: Configuration, estimate: Estimate) -> None:
         """Remember what a configuration gave over the incumbent, if it differs from it in one change.
@@ -31,6 +32,8 @@ class KnownGains:
         """
         changed = config.changed(incumbent)
         leading = [name for name in changed if self.knobs[name].follows not in changed]
+        if len(leading) > 1 and all(incumbent[name] == self.present[name] for name in leading):
+            self._joint[frozenset((name, config[name]) for name in leading)] = estimate
         if len(leading) != 1:
             return
         name = leading[0]
@@ -43,6 +46,12 @@ class KnownGains:
         """What each change of a winner gave where it was looked at alone, clear or not, by knob."""
         changed = [each for each in winner.changed(self.present).items() if each in self._found]
         return {name: self._found[name, value][1] for name, value in changed}
+
+    def joint(self, winner: Configuration) -> dict[frozenset[str], Estimate]:
+        """What changes of a winner that came in together gave then, by their knobs."""
+        changed = winner.changed(self.present).items()
+        found = [(group, gave) for group, gave in self._joint.items() if group <= changed]
+        return {frozenset(name for name, _ in group): gave for group, gave in found}
 
     def of(self, winner: Configuration) -> dict[str, Estimate]:
         """Clear gains of changes of a winner, by knob, each over the program's own setting.

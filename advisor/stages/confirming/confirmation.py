@@ -139,8 +139,8 @@ class Confirmation:
         known = {} if self.known is None else self.known.of(nominee)
         seen = {} if self.known is None else self.known.seen(nominee)
         leading, number, speed = self._leading(nominee), self.next_number, math.exp(max(0.0, self.gain))
-        bench, space = self.bench, self.space
-        return Reducing(bench, space, nominee, leading, known, seen, number, end, self._worth, speed)
+        bench, space, joint = self.bench, self.space, {} if self.known is None else self.known.joint(nominee)
+        return Reducing(bench, space, nominee, leading, known, seen, number, end, self._worth, speed, joint)
 
     def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
         """Leave out changes whose numbers drift; the rest goes on."""

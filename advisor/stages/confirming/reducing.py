@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.outcome import Outcome
@@ -31,6 +31,7 @@ class Reducing:
         deadline: By the clock, after which what is unmeasured is kept.
         worth: Log ratio of what a sample is worth under a configuration.
         speed: Ratio of the nominee over the program as it is, by the search.
+        joint: What the search saw of several changes together alone.
     """
 
     bench: MeasuredBench
@@ -43,6 +44,7 @@ class Reducing:
     deadline: float
     worth: Callable[[Configuration], float]
     speed: float = 1.0
+    joint: Mapping[frozenset[str], Estimate] = field(default_factory=dict)
 
     def reduced(self, outcome: Outcome) -> Configuration:
         """What is left; the outcome is told what each change brings, and why one was taken out."""
@@ -79,6 +81,7 @@ class Reducing:
             worth=self.worth,
             known=known,
             seen=self.seen,
+            joint=self.joint,
             running=self.bench.baseline.session,
         )
 

@@ -97,6 +97,24 @@ def test_the_strongest_is_left_to_the_pairs_where_nothing_can_be_told(
     assert [each.knob for each in removals] == ["gc_freeze", "batch_size"]
 
 
+def test_the_last_of_several_that_came_in_together_is_seen_by_what_they_gave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gave = Estimate(0.4, 0.35, 0.45, 0.9, 1, 1)
+    seen = {
+        "gc_freeze": Estimate(-0.01, -0.1, 0.08, 0.9, 1, 1),  # goes first, and costs nothing
+        "batch_size": Estimate(1.4, 1.3, 1.5, 0.9, 1, 1),
+    }
+
+    def is_amp_needed(joint: dict[frozenset[str], Estimate]) -> bool:
+        found = removed(monkeypatch, half_width=0.45, seen=seen, joint=joint)[1]
+        return next(each.needed for each in found if each.knob == "amp")
+
+    assert not is_amp_needed({})  # 1.5 times, and less than its noise
+    assert is_amp_needed({frozenset(("amp", "gc_freeze")): gave})
+    assert not is_amp_needed({frozenset(("amp", "batch_size")): gave})  # the other one may have given it
+
+
 @pytest.mark.parametrize("cut_off", [True, False])
 def test_what_is_half_measured_when_time_is_over_is_kept_if_it_was_clearly_seen_to_gain(
     cut_off: bool, monkeypatch: pytest.MonkeyPatch

@@ -79,3 +79,12 @@ def test_values_that_were_followed_one_after_the_other_add_up() -> None:
     known.note(PRESENT, WORKERS, a_gain(0.7))
     found = known.of(more)["num_workers"]
     assert (found.estimate, found.low) == pytest.approx((1.0, 0.9))
+
+
+def test_what_changes_gave_together_is_told_of_a_winner_that_has_them_all() -> None:
+    known, both = KnownGains(KNOBS, PRESENT), WORKERS.with_({"malloc": "libc-tuned"})
+    known.note(PRESENT, both, a_gain(0.7))
+    known.note(both, both.with_({"batch_size": 64}), a_gain(0.2))
+    pair = {frozenset(("num_workers", "malloc")): a_gain(0.7)}
+    assert known.joint(both) == known.joint(both.with_({"batch_size": 64})) == pair
+    assert known.joint(WORKERS) == {} and known.joint(both.with_({"num_workers": 4})) == {}
