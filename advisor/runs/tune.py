@@ -97,7 +97,7 @@ def tune(
             with failures_told("tune", "the baseline was measured"):
                 opened = stack.enter_context(opening)
                 opened.launcher.everywhere = True
-                bench = run_unchanged(opened, crew, fewer_threads=study.undecided and engine is None)
+                bench = run_unchanged(opened, crew, fewer_threads=study.threads is None and engine is None)
         except TargetError as error:
             study.keep_failed_baseline(error)
             raise

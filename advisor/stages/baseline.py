@@ -17,11 +17,11 @@ from advisor.stages.thread_collapse import (
     collapsed,
     contended,
     may_be_fewer,
-    other_cpus,
     room_beside,
     waited,
 )
 from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
+from advisor.tuners.comparing.excluded import other_cpus
 from advisor.tuners.comparing.measure import Estimate, beside_itself, median, smallest_detectable
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
@@ -182,7 +182,7 @@ def run_baseline(
             phases = phases_of(session.last.wall_ns, session.last.phases_ns)
             _refuse_collapse(session, warm[-1:], phases, settings, startup_s)
         baseline = _measure(launcher, arena, settings, session, startup_s, step_s, began)
-        if unless_collapsed and baseline.thread_collapse:
+        if unless_collapsed:
             _refuse_collapse(session, baseline.slots, baseline.profile.phases, settings, startup_s)
         return baseline
     except TrialFailed as failed:

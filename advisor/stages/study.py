@@ -97,11 +97,6 @@ class Study:
         base = Path(".advisor") if url.path is None else Path(url.path).parent
         return cls(settings, store, wanted, study_folder(wanted, base / "studies"), threads=threads)
 
-    @property
-    def undecided(self) -> bool:
-        """Whether the first run is still to decide how many threads there are."""
-        return self.threads is None
-
     def measured_under(self, warn: Callable[[str], None]) -> Settings:
         """The settings under which all is measured: those asked for, with what the study began with."""
         if self.threads:

@@ -14,6 +14,7 @@ from advisor.base.settings import Settings
 from advisor.profiles.derived.disturbance import COLLAPSED
 from advisor.profiles.facts.profile import Profile, StepPhases
 from advisor.result.document import IN_PYTHON
+from advisor.tuners.comparing.excluded import other_cpus, wall_s
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.trial.messages import Slot
@@ -45,11 +46,6 @@ def contended(slots: Sequence[Slot]) -> bool:
     return other_cpus(slots) > CONTENDED_SHARE
 
 
-def other_cpus(slots: Sequence[Slot]) -> float:
-    """CPUs that other processes used beside some slots."""
-    return sum(slot.other_cpu_s for slot in slots) / max(_wall_s(slots), 1e-9)
-
-
 def collapsed(slots: Sequence[Slot], threads: int, waits: float) -> bool:
     """Whether threads that compute had little CPU time beside other load.
 
@@ -58,7 +54,7 @@ def collapsed(slots: Sequence[Slot], threads: int, waits: float) -> bool:
         threads: Of torch.
         waits: Share (0 to 1) of the time in which it waited for data, and no thread computes.
     """
-    computed_s = (1 - waits) * _wall_s(slots)
+    computed_s = (1 - waits) * wall_s(slots)
     busy = sum(slot.cpu_s for slot in slots) / max(computed_s, 1e-9)
     return threads >= 2 and contended(slots) and busy < COLLAPSED * threads
 
@@ -125,7 +121,3 @@ def _with_option(command: Sequence[str], fixed: str) -> tuple[str, ...]:
 def _every(threads: int) -> str:
     number = f"{threads} thread" + "s" * (threads != 1)
     return f"every run, the unchanged program's too, computes with {number}"
-
-
-def _wall_s(slots: Sequence[Slot]) -> float:
-    return sum(sum(slot.step_s) for slot in slots)

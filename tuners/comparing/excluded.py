@@ -27,7 +27,7 @@ def disturbance(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> 
         second: Slots of the other.
         threads: Of torch, in the program as it is.
     """
-    if abs(_other_cpus(first) - _other_cpus(second)) > _least_difference(first, second):
+    if abs(other_cpus(first) - other_cpus(second)) > _least_difference(first, second):
         return "thread_collapse" if threads > 1 and _collapsed(first, second, threads) else "other_load"
     if abs(_throttled(first) - _throttled(second)) > THROTTLED or _held_down(first) != _held_down(second):
         return "throttled"
@@ -36,7 +36,7 @@ def disturbance(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> 
 
 def more_disturbed(first: Sequence[Slot], second: Sequence[Slot]) -> int:
     """Which of two disturbed arms had the more other load, or was throttled the more: 0 or 1."""
-    worse = [(_held_down(slots), _other_cpus(slots) + _throttled(slots)) for slots in (first, second)]
+    worse = [(_held_down(slots), other_cpus(slots) + _throttled(slots)) for slots in (first, second)]
     return int(worse[1] > worse[0])
 
 
@@ -98,19 +98,20 @@ def set_apart(slots: Sequence[Slot]) -> Counter[str]:
 
 def _collapse(slots: Sequence[Slot], threads: int, room: int, share: float) -> str | None:
     """Says that several threads had little CPU time beside other load without room for it, if that is so."""
-    least = max(OTHER_CPUS, TICKS * TICK_S / _seconds(slots))
-    busy, other = sum(slot.cpu_s for slot in slots) / _seconds(slots), _other_cpus(slots)
+    least = max(OTHER_CPUS, TICKS * TICK_S / wall_s(slots))
+    busy, other = sum(slot.cpu_s for slot in slots) / wall_s(slots), other_cpus(slots)
     if threads < 2 or other <= least or threads + other <= room or busy >= share * threads:
         return None
     return f"thread_collapse: {threads} threads had {busy:.1f} CPUs beside {other:.1f} of other load"
 
 
-def _other_cpus(slots: Sequence[Slot]) -> float:
-    return sum(slot.other_cpu_s for slot in slots) / _seconds(slots)
+def other_cpus(slots: Sequence[Slot]) -> float:
+    """CPUs that other processes used beside some slots."""
+    return sum(slot.other_cpu_s for slot in slots) / wall_s(slots)
 
 
 def _throttled(slots: Sequence[Slot]) -> float:
-    return sum(slot.throttled_s for slot in slots) / _seconds(slots)
+    return sum(slot.throttled_s for slot in slots) / wall_s(slots)
 
 
 def _held_down(slots: Sequence[Slot]) -> bool:
@@ -119,14 +120,15 @@ def _held_down(slots: Sequence[Slot]) -> bool:
 
 
 def _collapsed(first: Sequence[Slot], second: Sequence[Slot], threads: int) -> bool:
-    shares = [sum(slot.cpu_s for slot in slots) / _seconds(slots) for slots in (first, second)]
+    shares = [sum(slot.cpu_s for slot in slots) / wall_s(slots) for slots in (first, second)]
     return min(shares) < COLLAPSED * threads
 
 
 def _least_difference(first: Sequence[Slot], second: Sequence[Slot]) -> float:
     """CPUs; in short slots the kernel's ticks alone differ by as much."""
-    return max(OTHER_CPUS, TICKS * TICK_S / min(_seconds(first), _seconds(second)))
+    return max(OTHER_CPUS, TICKS * TICK_S / min(wall_s(first), wall_s(second)))
 
 
-def _seconds(slots: Sequence[Slot]) -> float:
+def wall_s(slots: Sequence[Slot]) -> float:
+    """Wall seconds of all their steps; never zero."""
     return max(sum(sum(slot.step_s) for slot in slots), 1e-9)
