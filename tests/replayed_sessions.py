@@ -166,6 +166,7 @@ class ReplayedSession(Session):
         return self.slot(steps, drop=drop, config=config, limit_s=limit_s)
 
     def facts(self) -> Facts:
+        assert self._lives, "nothing can be asked of a process that has ended"
         program = self._of.program
         profile = replace(program.profile, memory=replace(program.memory, host_peak_bytes=round(self._peak)))
         return Facts(profile, losses=self._losses)

@@ -7,7 +7,7 @@ from advisor.base.errors import TargetError
 from advisor.base.settings import Settings
 from advisor.profiles.derived.epochs import epochs_of
 from advisor.profiles.derived.step_phases import phases_of
-from advisor.profiles.facts.profile import Profile, StepPhases
+from advisor.profiles.facts.profile import Profile
 from advisor.stages.baseline_steps import FLOOR, check_budget, measured_unchanged, spread_of
 from advisor.stages.target_failures import NEEDED_STEPS, target_error, too_short
 from advisor.stages.thread_collapse import (
@@ -179,11 +179,13 @@ def run_baseline(
     check_budget(settings, startup_s, step_s, arena.clock() - began)
     try:
         if unless_collapsed:
-            phases = phases_of(session.last.wall_ns, session.last.phases_ns)
-            _refuse_collapse(session, warm[-1:], phases, settings, startup_s)
+            seen = replace(
+                session.facts().profile, phases=phases_of(session.last.wall_ns, session.last.phases_ns)
+            )
+            _refuse_collapse(session, warm[-1:], seen, settings, startup_s)
         baseline = _measure(launcher, arena, settings, session, startup_s, step_s, began)
         if unless_collapsed:
-            _refuse_collapse(session, baseline.slots, baseline.profile.phases, settings, startup_s)
+            _refuse_collapse(session, baseline.slots, baseline.profile, settings, startup_s)
         return baseline
     except TrialFailed as failed:
         raise target_error(failed.failure, session) from None
@@ -192,16 +194,15 @@ def run_baseline(
 
 
 def _refuse_collapse(
-    session: Running, slots: list[Slot], phases: StepPhases | None, settings: Settings, startup_s: float
+    session: Running, slots: list[Slot], profile: Profile, settings: Settings, startup_s: float
 ) -> None:
-    """End a process whose threads collapsed, if they can be fewer.
+    """End a process whose threads collapsed, if they can be fewer; it may have come to its end by itself.
 
     Raises:
         ThreadsCollapsed: They can.
     """
-    profile = session.facts().profile
     threads = profile.run.num_threads if profile.run is not None else 1
-    if collapsed(slots, threads, waited(phases)) and may_be_fewer(settings, profile, startup_s):
+    if collapsed(slots, threads, waited(profile.phases)) and may_be_fewer(settings, profile, startup_s):
         end(session)
         raise ThreadsCollapsed(median([slot.mean_s for slot in slots]), room_beside(slots, threads))
 

@@ -4,6 +4,7 @@ import os
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,17 @@ def test_where_threads_collapse_the_unchanged_program_and_all_others_have_fewer(
     assert 280 < spinning < 320 and 55 < alone < 65  # beside the load twice the time
     assert run.result.noise is not None
     assert not run.result.noise.thread_collapse and run.result.noise.contended
+
+
+@pytest.mark.usefixtures("two_cpus")
+@pytest.mark.parametrize("load", [quiet, steady])
+@pytest.mark.parametrize("steps", range(80, 160, 20))
+def test_a_program_that_ends_while_it_is_measured_is_measured_all_the_same(
+    steps: int, load: Load, tmp_path: Path
+) -> None:
+    program = replace(of_two_threads(SPINNING, FASTER, load=load), steps=steps, noise=0.1)
+    run = replayed(program, tmp_path, knobs=TRIED)
+    assert run.result.recommendation.verdict in ("change", "keep")
 
 
 @pytest.mark.usefixtures("two_cpus")
