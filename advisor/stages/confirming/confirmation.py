@@ -142,13 +142,13 @@ class Confirmation:
         bench, space, joint = self.bench, self.space, {} if self.known is None else self.known.joint(nominee)
         return Reducing(bench, space, nominee, leading, known, seen, number, end, self._worth, speed, joint)
 
-    def _gate(self, winner: Configuration, outcome: Outcome) -> Configuration:
-        """Leave out changes whose numbers drift; the rest goes on."""
+    def _gate(self, winner: Configuration, outcome: Outcome, apart: Sequence[str] = ()) -> Configuration:
+        """Leave out changes whose numbers drift, of those ``apart`` if there are any; the rest goes on."""
         costs = self._costs(winner)
         later_s = costs.after_numerics_s(self._there(winner)) + costs.fresh_run_s
         latest = self.bench.clock() + self.bench.room_s - later_s
         there = self.elsewhere if self.elsewhere is not None and self.elsewhere.expects(winner) else None
-        found, outcome.reference = judged_numbers(self.bench, self.space, winner, latest, there)
+        found, outcome.reference = judged_numbers(self.bench, self.space, winner, latest, there, apart)
         outcome.numerics = found.verdicts
         outcome.winner_peaks = found.peaks
         outcome.rejected.update(found.rejected)
@@ -169,14 +169,17 @@ class Confirmation:
             return
         pairs = None if self._there(winner) else PairNumerics.of(self.bench, self.space, winner)
         checked, begun = winner, self._begun(winner, pairs)
-        if pairs is not None or self._learns_elsewhere(winner):
+        by_pairs = pairs is not None and not pairs.kind.apart
+        if by_pairs or self._learns_elsewhere(winner):
             self.bench.baseline.end()
             if begun is not None:
                 self._run_ahead(winner, begun)
-        if pairs is None:
-            winner = self._gate(winner, outcome)
-            if winner != checked and begun is not None and begun.waves is not None:
-                begun.waves.drop()
+        if not by_pairs:
+            winner = self._gate(winner, outcome, () if pairs is None else pairs.kind.apart)
+            if winner != checked:
+                pairs = pairs and PairNumerics.of(self.bench, self.space, winner)
+                if begun is not None and begun.waves is not None:
+                    begun.waves.drop()
                 begun = None
             if not winner.changed(present):
                 return

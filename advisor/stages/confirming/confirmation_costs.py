@@ -66,15 +66,18 @@ class ConfirmationCosts:
     def numerics_s(self) -> float:
         """Seconds in which the numbers are compared: in a process that runs, in one, or in fresh ones.
 
-        None where the first steps of the pairs tell them; of requests, in which answers are kept.
+        None where the first steps of the pairs tell all of them; of requests, in which answers are kept.
         """
         if self.bench.settings.unit is Unit.REQUEST:
             starts = ANSWERING_SCRIPTS if self.bench.launcher.target.kind in SCRIPTS else ANSWERING
             decided_s = deciding_s(self.bench, self.first, self.second, self.bench.settings.max_loss)
             return starts * self._start_s + self._making_s + max(TAKEN * LEAST_S, decided_s)
-        if told_by_pairs(self.bench, self.first, self.second) is not None:
+        told = told_by_pairs(self.bench, self.first, self.second)
+        if told is not None and not told.apart:
             return 0.0
-        if not self._arena.timed or not switchable(self._arena.knobs, self.first, self.second):
+        if told is None and not (
+            self._arena.timed and switchable(self._arena.knobs, self.first, self.second)
+        ):
             return FRESH_RUNS * self.fresh_run_s
         session = self.bench.baseline.session
         start_s = 0.0 if session is not None and session.alive else self._start_s

@@ -13,6 +13,9 @@ do:
 Within a pair both read the same batches, so what is timed stays comparable. The losses of the program's very
 first process are the baseline's run beside these. All this is never kinder than the gate
 (``tuners/comparing/gate.py``): fewer runs of the baseline allow less. What is not beyond doubt is left to it.
+
+Where settings of a loader come with others to which one process can switch, these others are judged by
+themselves in one process before, and the pairs tell whether all of them together are as they should be.
 """
 
 import math
@@ -43,9 +46,24 @@ class InDoubt(Exception):
     """The first steps of the pairs do not say that the numbers are right; the message is why."""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What changes may do to numbers.
+
+    Attributes:
+        semantics: Of that which may do most.
+        draws: Some draw other random numbers by nature.
+        apart: Changes to be judged by themselves before, in one process; the others are a loader's settings.
+    """
+
+    semantics: Semantics
+    draws: bool
+    apart: tuple[str, ...] = ()
+
+
 def told_by_pairs(
     bench: MeasuredBench, base: Mapping[str, Value], winner: Mapping[str, Value]
-) -> tuple[Semantics, bool] | None:
+) -> Kind | None:
     """Of what kind the changes of a candidate are, where pairs can tell its numbers.
 
     Args:
@@ -54,9 +72,9 @@ def told_by_pairs(
         winner: The candidate.
 
     Returns:
-        Their semantics, and whether they draw other random numbers by nature. ``None`` where one process can
-        switch to it, where changes are of several kinds (a mistake in one that is exact could hide behind one
-        that is not; settings of a loader are of one), and where several ranks train.
+        Their kind. ``None`` where one process can switch to it, where changes are of several kinds of which
+        some cannot be judged apart (a mistake in one that is exact could hide behind one that is not;
+        settings of a loader are of one kind), and where several ranks train.
     """
     arena = bench.arena
     if (
@@ -81,8 +99,15 @@ def told_by_pairs(
         )
         for name in changed
     }
-    kind = kinds.pop()
-    return None if kinds or kind[0] is Semantics.TRAINING else kind
+    if any(semantics is Semantics.TRAINING for semantics, _ in kinds):
+        return None
+    rest = tuple(name for name in changed if name not in loading)
+    if len(kinds) > 1 and not (
+        loading and switchable(arena.knobs, base, {**base, **{name: winner[name] for name in rest}})
+    ):
+        return None
+    widest = gate.widest([semantics for semantics, _ in kinds])
+    return Kind(widest, any(draws for _, draws in kinds), rest if len(kinds) > 1 else ())
 
 
 class Drifted(TrialFailed):
@@ -100,24 +125,19 @@ class PairNumerics:
     Attributes:
         at_first: Losses of the program's first process.
         base: The configuration of the program as it is.
-        changed: Ids of the knobs that make the candidate another program; all of one kind.
-        semantics: Of them.
-        draws: They draw other random numbers by nature.
+        kind: Of the changes that make the candidate another program.
     """
 
     at_first: Sequence[float]
     base: Mapping[str, Value]
-    changed: Sequence[str]
-    semantics: Semantics
-    draws: bool
+    kind: Kind
     _pairs: list[tuple[TrialOutcome, TrialOutcome]] = field(default_factory=list)
 
     @classmethod
     def of(cls, bench: MeasuredBench, space: Space, winner: Configuration) -> "PairNumerics | None":
         """Of a candidate whose numbers pairs can tell (``told_by_pairs``); ``None`` where the gate has to."""
         kind = told_by_pairs(bench, space.present, winner)
-        changed = list(winner.changed(space.present))
-        return None if kind is None else cls(bench.baseline.losses, space.present, changed, *kind)
+        return None if kind is None else cls(bench.baseline.losses, space.present, kind)
 
     def options(self, pair: int, config: Mapping[str, Value]) -> dict[str, int]:
         """How a process of a pair is to be started beside its configuration (``Launcher.start``)."""
@@ -234,8 +254,8 @@ class PairNumerics:
         verdict = gate.judge(
             reference,
             candidate.losses,
-            self.semantics,
-            own_draws=self.draws,
+            self.kind.semantics,
+            own_draws=self.kind.draws,
             norms=candidate.grad_norms,
             nudged=grown,
         )
@@ -251,11 +271,11 @@ class PairNumerics:
 
     @property
     def _exact(self) -> bool:
-        return self.semantics is Semantics.EXACT and not self.draws
+        return self.kind.semantics is Semantics.EXACT and not self.kind.draws
 
     @property
     def _rounding(self) -> bool:
-        return self.semantics is Semantics.ROUNDING and not self.draws
+        return self.kind.semantics is Semantics.ROUNDING and not self.kind.draws
 
 
 def _first(outcome: TrialOutcome, steps: int) -> gate.Learning:

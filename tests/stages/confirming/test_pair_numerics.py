@@ -1,5 +1,6 @@
 """Numbers judged by the first steps of the pairs that confirm: on real programs, and by whole replays."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from replayed_program import Program as OnPaper
 from replaying import Replay, replayed
 from torch import nn
 
-from advisor.stages.confirming.pair_numerics import InDoubt, PairNumerics
+from advisor.stages.confirming.pair_numerics import InDoubt, Kind, PairNumerics
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.ways import BATON
 from advisor.tuners.knob import Semantics, Value
@@ -65,7 +66,7 @@ def pairs_of(
 ) -> PairNumerics:
     """Both pairs of a candidate, measured."""
     first = learned_anew(program(0), PRESENT, PRESENT, STEPS).losses if at_first is None else at_first
-    pairs = PairNumerics(first, PRESENT, list(changed), semantics, draws)
+    pairs = PairNumerics(first, PRESENT, Kind(semantics, draws))
     for pair in range(2):
         outcomes = [process(pairs, pair, config) for config in (PRESENT, {**PRESENT, **changed})]
         complete = pairs.add(Duel(BATON, [0.0], first_outcome=outcomes[0], second_outcome=outcomes[1]))
@@ -161,3 +162,47 @@ def test_one_that_drifts_is_not_recommended(tmp_path: Path) -> None:
     assert any("in processes of their own" in line for line in run.said)
     (confirm,) = [trial for trial in run.result.trials if trial.stage == "confirm"]
     assert (confirm.state, confirm.cause) == ("failed", "numerics_mismatch")
+
+
+FUSED, WORKERS = {"optimizer_implementation": "fused"}, {"num_workers": 2}
+IN_ONE_PROCESS = re.compile(r"comparing the numbers of \d+ steps in one process")
+
+
+def of_two_kinds(folder: Path, *, fused: float = 0.0, workers: float = 0.0) -> Replay:
+    """A fused optimizer and workers, each half as fast again, and how far each falsifies losses."""
+    effects = [
+        Effect(where(**FUSED), step=1 / 1.5, loss=fused),
+        Effect(where(**WORKERS), step=1 / 1.5, loss=workers),
+    ]
+    knobs: dict[str, list[Value] | None] = {
+        "optimizer_implementation": ["default", "fused"],
+        "num_workers": [0, 2],
+    }
+    return replayed(OnPaper(effects, startup_s=10.0), folder, knobs=knobs, budget_s=600.0)
+
+
+def changed_by(run: Replay) -> set[str]:
+    return {change.knob for change in run.result.recommendation.changes}
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_beside_workers_what_is_live_is_judged_in_one_process_and_pairs_tell_the_whole(
+    tmp_path: Path,
+) -> None:
+    run = of_two_kinds(tmp_path)
+    assert run.result.recommendation.verdict == "change" and changed_by(run) == {*FUSED, *WORKERS}
+    assert run.verdict()[1] <= 5, "one unchanged, two pairs"
+    assert any(map(IN_ONE_PROCESS.fullmatch, run.said))
+    assert any("first steps of these processes" in line for line in run.said)
+
+
+@pytest.mark.usefixtures("own_folder")
+@pytest.mark.parametrize(
+    ("wrong", "left"), [({"fused": 1e-4}, WORKERS), ({"fused": 0.2}, WORKERS), ({"workers": 0.2}, FUSED)]
+)
+def test_of_two_kinds_the_one_that_drifts_is_left_out(
+    wrong: dict[str, float], left: dict[str, Value], tmp_path: Path
+) -> None:
+    run = of_two_kinds(tmp_path, **wrong)
+    assert run.result.recommendation.verdict == "change" and changed_by(run) == set(left)
+    assert run.result.recommendation.numerics == "identical"
