@@ -19,7 +19,7 @@ from advisor.tuners.trial.messages import Facts, Slot
 AA_QUADS = (5, 8, 24)  # at least, usually, at most
 AA_SHARE = 0.08  # of the budget
 MOST_SHARE = (
-    0.2  # of the budget, that slots in a row and the least quads may take; beyond, there are no quads
+    0.1  # of the budget, that slots in a row and the least quads may take; beyond, there are no quads
 )
 LEAST_SLOTS = 5  # in a row: two quads that overlap
 FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
