@@ -11,14 +11,16 @@ that the planted change is confirmed, if what follows (a longer run, a profile) 
 launches are those until then; a run may go on searching. A version that does not tell it counts from when the
 confirmation stood in the study. The
 quickest cell comes first; each run is written at once, and those that the file of results has are not made
-again. ``--short`` takes six cells, each with a budget of twice the seconds that are asked: 20 minutes. Wants
-a machine that does nothing else.
+again. ``--short`` takes six cells, each with a budget of twice the seconds that are asked: 20 minutes.
+``--to-verdict`` interrupts a run that searches on half a minute after its verdict. Wants a machine that does
+nothing else.
 """
 
 import argparse
 import json
 import os
 import re
+import signal
 import sqlite3
 import statistics
 import subprocess
@@ -44,6 +46,7 @@ POLL_S = 0.2
 MIN_GAIN = 1.02  # advisor's own default: a confirmation ends above it
 CONFIRMED, TAKEN_BACK = "confirmed: ", "taken back: "  # how it is told
 GIVEN_UP = 4.0  # times the budget, after which a run is ended
+STANDS_S = 30.0  # from a verdict until it counts as one that stands, where a run is not to search on
 
 
 def main() -> None:
@@ -58,6 +61,7 @@ def main() -> None:
     parser.add_argument("--label", default="after", help="of the version that --advisor is")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--budget", help=f"of each run; {BUDGET} if not said, with --short by the cell")
+    parser.add_argument("--to-verdict", action="store_true", help="interrupt what searches on after it")
     parser.add_argument("--neighbour", action="store_true", help="keep one CPU busy meanwhile")
     parser.add_argument(
         "--out", type=Path, default=RESULTS, help="JSON, written after every run, with a table beside it"
@@ -72,7 +76,7 @@ def main() -> None:
             if any(key.items() <= row.items() for row in rows):
                 continue
             with neighbour(options.neighbour):
-                told = tuned(cell, cell.arguments(measured), options.advisor, budget)
+                told = tuned(cell, cell.arguments(measured), options.advisor, budget, options.to_verdict)
             rows.append({**key, **told})
             print(line(rows[-1]), flush=True)
             write(options.out, rows)
@@ -117,6 +121,10 @@ class Watch:
             self.verdict = next((found for _, found in standing), None)
         elif self.verdict is None:
             self._look_into_the_study(seconds)
+
+    def stands_s(self, seconds: float) -> float:
+        """For how long the verdict has stood, ``seconds`` after the command; 0 while there is none."""
+        return 0.0 if self.verdict is None else seconds - float(self.verdict["seconds"])
 
     def _listen(self, seconds: float) -> None:
         """Note what is told of confirmations, each with when that was."""
@@ -173,8 +181,10 @@ class Watch:
         return [json.loads(data) for (data,) in rows]
 
 
-def tuned(cell: Cell, arguments: Sequence[str], advisor: Path, budget: str) -> dict[str, Any]:
-    """One run of the command line, told as a row."""
+def tuned(
+    cell: Cell, arguments: Sequence[str], advisor: Path, budget: str, to_verdict: bool = False
+) -> dict[str, Any]:
+    """One run of the command line, told as a row; ``to_verdict``: it does not search on for long."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = folder / PROGRAM.name
@@ -191,12 +201,16 @@ def tuned(cell: Cell, arguments: Sequence[str], advisor: Path, budget: str) -> d
             while process.poll() is None:
                 time.sleep(POLL_S)
                 watch.look(time.perf_counter() - began)
+                if to_verdict and watch.stands_s(time.perf_counter() - began) > STANDS_S:
+                    process.send_signal(signal.SIGINT)
+                    process.wait()
                 if time.perf_counter() - began > GIVEN_UP * seconds_of(budget):
                     process.terminate()
                     process.wait()
         took = time.perf_counter() - began
         watch.look(took)
         row = {"arguments": list(arguments), "verdict_reached": watch.verdict, "seconds": round(took, 1)}
+        row["to_verdict"] = to_verdict
         if not (report / "result.json").exists():
             return {**row, "failed": (folder / "stderr.txt").read_text()[-1000:], "launches": watch.launches}
         return {**row, **found(json.loads((report / "result.json").read_text()), watch.launches)}

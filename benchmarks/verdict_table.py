@@ -95,7 +95,8 @@ def line(row: Mapping[str, Any]) -> str:
     cells = [row["label"] + (", loaded" if row["loaded"] else ""), row["cell"]]
     reached = row["verdict_reached"]
     cells += [str(reached["launches"]), f"{reached['seconds']:.0f}"] if reached else ["-", "-"]
-    cells += [str(row["launches"]), f"{row['seconds']:.0f}"]
+    searched_on = not row.get("to_verdict")  # else it was interrupted after its verdict
+    cells += [str(row["launches"]), f"{row['seconds']:.0f}"] if searched_on else ["-", "-"]
     if row.get("failed"):
         return "| " + " | ".join([*cells, "-", "-", "failed", "", asked(row), "not met"]) + " |"
     speedup = row["speedup"]

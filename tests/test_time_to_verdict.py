@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.planted_cells import KINDS, SHORT, SLOW_START, USUAL, Cell, chosen, portions
 from benchmarks.time_to_verdict import Watch, seconds_of
-from benchmarks.verdict_table import goals, medians, table
+from benchmarks.verdict_table import goals, line, medians, table
 
 
 def cost(option: str, count: int) -> tuple[float, float]:
@@ -119,12 +119,13 @@ def test_the_verdict_is_when_it_is_told_unless_it_is_taken_back(tmp_path: Path) 
         "taken back: num_workers=8, run for longer, does not fit after 300 steps",
         "confirmed: num_workers=4, 3.10x (2.90 to 3.30)",
     ]
-    seconds = []
+    seconds, stands = [], []
     for count in range(1, len(told) + 1):
         errors.write_text("\n".join([*told[:count], "confirming num_workers=2"]))
         watch.look(float(count))
         seconds.append(None if watch.verdict is None else watch.verdict["seconds"])
-    assert seconds == [None, 2.0, 2.0, None, 5.0]
+        stands.append(watch.stands_s(float(count)))
+    assert seconds == [None, 2.0, 2.0, None, 5.0] and stands == [0.0, 0.0, 1.0, 0.0, 0.0]
     assert watch.verdict == {"seconds": 5.0, "launches": 2, "ratio": 3.1}
 
 
@@ -150,6 +151,11 @@ def test_runs_without_a_verdict_count_in_the_median() -> None:
         "0.92 of 5 start-ups and 100 steps (met)"
     ]
     assert medians([a_row(), a_row(verdict_reached=None)]) == ["- after, live: 1 of 2 confirmed: not met"]
+
+
+def test_a_run_that_was_interrupted_after_its_verdict_says_nothing_of_a_whole_one() -> None:
+    assert "| 5 | 11 | 9 | 60 |" in line(a_row())
+    assert "| 5 | 11 | - | - |" in line(a_row(to_verdict=True))
 
 
 def test_a_run_that_failed_has_a_row_as_well() -> None:
