@@ -79,7 +79,10 @@ class Reach:
         if self.smallest is not None and self.smallest <= TELLING:
             return f"the budget tells a gain of about {self.smallest:.0%} and more: {fit}"
         needed_s = seconds_to_tell(TELLING, costs.pair_s(), bench.arena.sigma, costs.pair_quads, _way(bench))
-        told = f"the budget tells no gain of {TELLING:.0%}: {fit} fit"
+        told = f"the budget tells no gain of {TELLING:.0%}"
+        if self.smallest is not None:
+            told += f", one of about {1 + self.smallest:.1f}x and more"
+        told += f": {fit} fit"
         if needed_s is None:
             return f"{told}, and the noise asks for more than {MOST}"
         return f"{told}; {suggested_budget(self.before_s + needed_s / CONFIRMED_SHARE)} could"

@@ -1,5 +1,6 @@
 """Where a whole run spends its time, on replayed programs that start slowly, step slowly, or gain little."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -112,7 +113,10 @@ def test_a_gain_of_two_percent_by_compiling_does_not_take_the_budget(tmp_path: P
 def test_what_the_budget_can_tell_is_said_before_the_search(tmp_path: Path) -> None:
     short = replayed(Program(step_s=10.0, startup_s=20.0), tmp_path / "short", budget_s=300.0)
     (told,) = [line for line in short.said if "the budget tells" in line]
-    assert "no gain of 20%" in told and "--budget" in told
+    assert "no gain of 20%:" in told and "--budget" in told, "too few pairs for any"
+    middle = replayed(Program(step_s=1.0, startup_s=15.0, noise=0.1), tmp_path / "middle", budget_s=240.0)
+    (told,) = [line for line in middle.said if "the budget tells" in line]
+    assert re.search(r"no gain of 20%, one of about \d\.\dx and more: \d pairs", told)
     long = replayed(Program(), tmp_path / "long", budget_s=300.0)
     assert any("tells a gain of about" in line for line in long.said)
 

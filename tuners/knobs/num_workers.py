@@ -1,5 +1,6 @@
 """Processes that prepare batches for one data loader."""
 
+import math
 from typing import Any
 
 from advisor.profiles.derived.copies import against_workers
@@ -63,12 +64,17 @@ class NumWorkers(Knob[int]):
         return {} if against_workers(profile.loader, 1) else {2: reason}
 
     def expected(self, profile: Profile, value: int) -> float | None:
-        """By the slowest of three: the rest of the step, making its batches, and the CPUs for both."""
+        """By the slowest of three: the rest of the step, making its batches, and the CPUs for both.
+
+        Without workers nobody takes CPUs from the rest: it takes what it took with the loader left out.
+        """
         fed, phases = feeding(profile), profile.phases
         if fed is None or phases is None or _loader(profile).iterable:
             return None
         if value == 0:
-            return phases.step_ms / (fed.rest_ms + fed.making_ms)
+            free = profile.replays.loader_free
+            alone_ms = math.inf if free is None else (1 - free.share) * phases.step_ms
+            return phases.step_ms / (min(fed.rest_ms, alone_ms) + fed.making_ms)
         cpus = 1.0 if profile.host is None else profile.host.cpu_per_wall or 1.0
         share = 1.0 if fed.cpu_share is None else fed.cpu_share
         computing_ms = (fed.rest_ms * cpus + fed.making_ms * share) / profile.machine.cpus_allowed

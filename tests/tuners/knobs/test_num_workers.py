@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import a_loader, a_machine, a_profile
+from builders import a_loader, a_machine, a_profile, a_share
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
 from advisor.profiles.facts.profile import StepPhases
+from advisor.profiles.facts.replayed import Replays
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.num_workers import NumWorkers
 
@@ -94,6 +95,18 @@ def test_the_number_that_keeps_up_with_the_step_is_tried_first() -> None:
         phases=StepPhases(step_ms=110.0, input_wait_ms=96.0),
     )
     assert NumWorkers().choices(profile)[:2] == [0, 8]
+
+
+@pytest.mark.parametrize(("left_out", "speed"), [(None, 40 / 42), (0.05, 40 / 42), (0.25, 40 / 36)])
+def test_without_workers_the_rest_takes_what_it_takes_without_the_loader(
+    left_out: float | None, speed: float
+) -> None:
+    profile = a_profile(
+        loader=a_loader(num_workers=4, batch_size=32, item_ms=6 / 32),
+        phases=StepPhases(step_ms=40.0, input_wait_ms=4.0),
+        replays=Replays() if left_out is None else Replays(loader_free=a_share(left_out)),
+    )
+    assert NumWorkers().expected(profile, 0) == pytest.approx(speed)
 
 
 @pytest.mark.parametrize(("rest_ms", "first"), [(96.0, 1), (48.0, 2), (47.0, 2), (32.0, 4), (20.0, 8)])
