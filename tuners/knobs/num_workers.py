@@ -4,12 +4,14 @@ import math
 from typing import Any
 
 from advisor.profiles.derived.copies import against_workers
-from advisor.profiles.derived.demand import feeding
+from advisor.profiles.derived.demand import cpu_use, feeding
 from advisor.profiles.facts.profile import LoaderFacts, Profile
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 WORKER_ONLY = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 PER_CPU = 4
+CROWDED = 0.85  # of its time that the rest takes without workers on its CPUs (0.68 to 0.88 were measured)
+COMPUTES = 0.5  # share of an item's time that is CPU time, above which it computes more than it waits
 KEEPS_UP = 0.9  # of the workers that do: fewer leave a tenth of the rest of the step and more as a wait
 REPEATED = (
     "with more than one worker an iterable dataset gives every record once per worker, unless its __iter__ "
@@ -56,7 +58,8 @@ class NumWorkers(Knob[int]):
         others = [n for n in (0, *powers) if n != present and against_workers(_loader(profile), n) is None]
         if not others:
             raise Refused(against_workers(_loader(profile), most) or "no other number of workers fits")
-        return [present, *sorted(others, key=lambda n: (n < KEEPS_UP * wanted, abs(n - wanted)))]
+        fewest = 0 if _is_crowded(profile) else KEEPS_UP * wanted
+        return [present, *sorted(others, key=lambda n: (n < fewest, abs(n - wanted)))]
 
     def left_out(self, profile: Profile) -> dict[int, str]:
         if profile.loader is None or (reason := against_workers(profile.loader, 2)) is None:
@@ -66,7 +69,8 @@ class NumWorkers(Knob[int]):
     def expected(self, profile: Profile, value: int) -> float | None:
         """By the slowest of three: the rest of the step, making its batches, and the CPUs for both.
 
-        Without workers nobody takes CPUs from the rest: it takes what it took with the loader left out.
+        Without workers nobody takes CPUs from the rest: it takes what it took with the loader left out, or
+        ``CROWDED`` of its time where threads and workers asked for more CPUs than there are.
         """
         fed, phases = feeding(profile), profile.phases
         if fed is None or phases is None or _loader(profile).iterable:
@@ -74,7 +78,8 @@ class NumWorkers(Knob[int]):
         if value == 0:
             free = profile.replays.loader_free
             alone_ms = math.inf if free is None else (1 - free.share) * phases.step_ms
-            return phases.step_ms / (min(fed.rest_ms, alone_ms) + fed.making_ms)
+            rest_ms = fed.rest_ms * (CROWDED if _is_crowded(profile) else 1.0)
+            return phases.step_ms / (min(rest_ms, alone_ms) + fed.making_ms)
         cpus = 1.0 if profile.host is None else profile.host.cpu_per_wall or 1.0
         share = 1.0 if fed.cpu_share is None else fed.cpu_share
         computing_ms = (fed.rest_ms * cpus + fed.making_ms * share) / profile.machine.cpus_allowed
@@ -111,6 +116,13 @@ def _wanted(profile: Profile) -> float:
         return 0
     rest_ms = max(phases.step_ms - phases.input_wait_ms, 0.01 * phases.step_ms)
     return loader.batch_size * loader.item_ms / rest_ms
+
+
+def _is_crowded(profile: Profile) -> bool:
+    """Whether threads and workers that compute ask for more CPUs than there are."""
+    loader, used = profile.loader, cpu_use(profile)
+    computes = loader is not None and loader.num_workers > 0 and (loader.cpu_share or 0.0) > COMPUTES
+    return computes and used is not None and used > profile.machine.cpus_allowed
 
 
 def _loader(profile: Profile) -> LoaderFacts:

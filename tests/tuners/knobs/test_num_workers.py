@@ -6,7 +6,7 @@ import torch
 from builders import a_loader, a_machine, a_profile, a_share
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
-from advisor.profiles.facts.profile import StepPhases
+from advisor.profiles.facts.profile import RunFacts, StepPhases
 from advisor.profiles.facts.replayed import Replays
 from advisor.tuners.knob import Refused
 from advisor.tuners.knobs.num_workers import NumWorkers
@@ -107,6 +107,23 @@ def test_without_workers_the_rest_takes_what_it_takes_without_the_loader(
         replays=Replays() if left_out is None else Replays(loader_free=a_share(left_out)),
     )
     assert NumWorkers().expected(profile, 0) == pytest.approx(speed)
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpu_share", "crowded"), [(2, 1.0, True), (1, 1.0, False), (2, 0.1, False)]
+)
+def test_workers_that_compute_where_all_cpus_have_threads_are_first_left_out(
+    threads: int, cpu_share: float, crowded: bool
+) -> None:
+    profile = a_profile(
+        a_machine(cpus_allowed=2),
+        loader=a_loader(num_workers=4, batch_size=32, item_ms=6 / 32, cpu_share=cpu_share),
+        phases=StepPhases(step_ms=40.0, input_wait_ms=2.0),
+        run=RunFacts(num_threads=threads, samples_per_step=32.0),
+    )
+    knob = NumWorkers()
+    assert (knob.choices(profile)[1] == 0) is crowded
+    assert knob.expected(profile, 0) == pytest.approx(40 / ((0.85 if crowded else 1.0) * 38 + 6))
 
 
 @pytest.mark.parametrize(("rest_ms", "first"), [(96.0, 1), (48.0, 2), (47.0, 2), (32.0, 4), (20.0, 8)])
