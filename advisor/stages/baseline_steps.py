@@ -16,11 +16,10 @@ from advisor.tuners.comparing.measure import quad_log_ratio, robust_sigma
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.trial.messages import Facts, Slot
 
-AA_QUADS = (5, 8, 24)  # at least, usually, at most
+AA_QUADS = (5, 24)  # of requests: at least, at most
 AA_SHARE = 0.08  # of the budget
-MOST_SHARE = (
-    0.1  # of the budget, that slots in a row and the least quads may take; beyond, there are no quads
-)
+MOST_SHARE = 0.2  # of it, that slots in a row and the least quads may take; beyond, there are no quads
+MOST_SLOTS = 20  # in a row, where there are no quads beyond them
 LEAST_SLOTS = 5  # in a row: two quads that overlap
 FLOOR = 0.02  # relative; what one pair of processes cannot tell apart even on a quiet machine
 QUIET = (8, 1.3)  # quads, and times their spread: below the floor, more of them change nothing that follows
@@ -62,18 +61,18 @@ class BaselinePlan:
 def baseline_plan(arena: Arena, settings: Settings) -> BaselinePlan:
     """The plan for a program whose step time and period the arena knows.
 
-    Where a slot is as short as can be, a quad with its dropped steps takes seven of them, and tells no more
-    of the noise than slots in a row.
+    Slots in a row tell as much of the noise as quads, whose dropped steps make them longer. Quads are for
+    requests: slow ones are few, and a percentile wants many.
     """
-    least, usual, most = AA_QUADS
+    least, most = AA_QUADS
     slot_s = arena.steps() * arena.step_s
     single = arena.steps() == arena.period and not settings.steps  # nothing is dropped between slots
-    if not single and IN_A_ROW * slot_s + least * arena.quad_s <= MOST_SHARE * settings.budget_s:
+    fit = IN_A_ROW * slot_s + least * arena.quad_s <= MOST_SHARE * settings.budget_s
+    if settings.unit is Unit.REQUEST and not single and fit:
         quads = int(AA_SHARE * settings.budget_s / arena.quad_s)
-        tails = settings.unit is Unit.REQUEST  # slow requests are few: their percentile wants many
-        return BaselinePlan(IN_A_ROW, max(least, min(most if tails else usual, quads)))
+        return BaselinePlan(IN_A_ROW, max(least, min(most, quads)))
     slots = int(AA_SHARE * settings.budget_s / slot_s)
-    return BaselinePlan(max(LEAST_SLOTS, min(4 * least, slots)))
+    return BaselinePlan(max(LEAST_SLOTS, min(MOST_SLOTS, slots)))
 
 
 def measured_unchanged(

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from advisor.base.settings import Settings, TargetRequest
+from advisor.base.settings import Objective, Settings, TargetRequest
 from advisor.stages.baseline_steps import (
     AA_QUADS,
     AA_SHARE,
     IN_A_ROW,
     LEAST_SLOTS,
     MOST_SHARE,
+    MOST_SLOTS,
     QUIET,
     baseline_plan,
     is_quiet,
@@ -26,25 +27,30 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.trial.messages import Slot
 
 
-def planned(step_s: float, budget_s: float, **arena: Any) -> Any:
-    settings = Settings(target=TargetRequest(kind="script", name="train.py"), budget_s=budget_s)
+def planned(step_s: float, budget_s: float, *, objective: Objective = "throughput", **arena: Any) -> Any:
+    target = TargetRequest(kind="script", name="train.py")
+    settings = Settings(target=target, budget_s=budget_s, objective=objective)
     return baseline_plan(Arena(None, KNOBS, {}, step_s=step_s, **arena), settings)  # type: ignore[arg-type]  # nothing is started
 
 
-def test_usual_steps_get_slots_in_a_row_and_quads_should_these_not_be_quiet() -> None:
-    plan = planned(0.02, 300.0)
-    assert plan.slots == IN_A_ROW and plan.quads == AA_QUADS[1] == QUIET[0]
+def test_requests_get_slots_in_a_row_and_quads_should_these_not_be_quiet() -> None:
+    plan = planned(0.02, 300.0, objective="latency")
+    assert plan.slots == IN_A_ROW and AA_QUADS[0] <= QUIET[0] <= plan.quads <= AA_QUADS[1]
 
 
-def test_where_a_step_is_a_slot_twenty_in_a_row_tell_parts_and_noise() -> None:
-    plan = planned(0.5, 600.0)
-    assert (plan.slots, plan.quads) == (20, 0)
+@pytest.mark.parametrize("step_s", [0.02, 0.5])
+def test_twenty_slots_in_a_row_tell_parts_and_noise_of_steps(step_s: float) -> None:
+    plan = planned(step_s, 600.0)
+    assert (plan.slots, plan.quads) == (MOST_SLOTS, 0)
 
 
 @pytest.mark.parametrize("step_s", [2.0, 5.0, 10.0, 30.0])
 @pytest.mark.parametrize("budget_s", [240.0, 600.0, 1800.0])
-def test_long_steps_get_as_many_as_their_budget_has_room_for(step_s: float, budget_s: float) -> None:
-    plan = planned(step_s, budget_s)
+@pytest.mark.parametrize("objective", ["throughput", "latency"])
+def test_long_steps_get_as_many_as_their_budget_has_room_for(
+    step_s: float, budget_s: float, objective: Objective
+) -> None:
+    plan = planned(step_s, budget_s, objective=objective)
     arena = Arena(None, KNOBS, {}, step_s=step_s)  # type: ignore[arg-type]  # nothing is started
     if plan.quads:
         seconds = plan.slots * arena.steps() * step_s + plan.quads * arena.quad_s
