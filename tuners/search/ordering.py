@@ -145,8 +145,13 @@ class Expectations:
         return found >= PROVEN and any(ratio is not None and math.log(ratio) >= PROVEN for ratio in own)
 
     def is_prompt(self, name: str, values: Sequence[Value], incumbent: Configuration, limit_s: float) -> bool:
-        """Whether a look at the first value takes so long at most, and promises what could be confirmed."""
+        """Whether a look at the first value takes so long at most, and promises what could be confirmed.
+
+        What is only usual promises nothing: the profile or a finding has to speak for it.
+        """
         if not values or self.gain(name, values[0]) < self.least:
+            return False
+        if not self.priorities.get(name) and self.knobs[name].expected(self.space.profile, values[0]) is None:
             return False
         return self._seconds(name, values, incumbent) <= limit_s
 

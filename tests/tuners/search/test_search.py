@@ -232,6 +232,22 @@ def test_a_quick_look_at_what_promises_a_gain_goes_before_the_verdict(
     assert any(config["mkldnn"] == "off" for config in arena.measured) is looked
 
 
+def test_what_usually_gives_something_waits_for_the_verdict() -> None:
+    """However quick a look is: neither a finding nor the profile speaks for it."""
+    choices: dict[str, list[Value]] = {
+        "optimizer_implementation": ["default", "fused"],
+        "num_threads": [1, 2],
+        "execution": ["eager", "compile"],
+    }
+    search, arena, _ = a_search(
+        lambda config: 2.0 if config["optimizer_implementation"] == "fused" else 1.0, choices,
+        priorities={"optimizer_implementation": 0.5}, verdict_s=lambda config, score: 20.0, startup_s=5.0,
+    )  # fmt: skip
+    search.run(None)
+    assert search.paused and search.incumbent["optimizer_implementation"] == "fused"
+    assert all(config["num_threads"] == 1 for config in arena.measured)
+
+
 def test_what_usually_gives_more_for_its_seconds_comes_first() -> None:
     choices: dict[str, list[Value]] = {
         "flush_denormal": ["off", "on"],
