@@ -61,17 +61,19 @@ def removals(
     known: Mapping[str, Estimate] = MappingProxyType({}),
     seen: Mapping[str, Estimate] = MappingProxyType({}),
     joint: Mapping[frozenset[str], Estimate] = MappingProxyType({}),
+    known_of: Callable[[Configuration], Mapping[str, Estimate]] = lambda config: {},
     running: Running | None = None,
 ) -> tuple[Configuration, list[Removal]]:
     """Reduce a winner to the changes whose removal clearly costs, and more than ``detectable`` (log ratio).
 
     What cannot be told from nothing is taken out, also where intervals are wide; the last change is left to
-    the confirmation. What is ``known`` to gain is not taken out again. Those that gained least where they
-    were ``seen`` alone come first, so that the strongest is the last; of so little that pairs of processes
-    would not tell it, none is measured. Nor is what takes more of the time that is left than it is worth: it
-    stays if it was clearly ``seen`` to gain. Those that ``seen`` alone did not clearly gain are taken out
-    together first, and one after the other only where together they bring something. One of several that
-    the search saw together alone (``joint``) counts as seen so, once the others went and cost nothing.
+    the confirmation. What is ``known`` to gain is not taken out again, nor what is ``known_of`` what is left
+    once others went. Those that gained least where they were ``seen`` alone come first, so that the strongest
+    is the last; of so little that pairs of processes would not tell it, none is measured. Nor is what takes
+    more of the time that is left than it is worth: it stays if it was clearly ``seen`` to gain. Those that
+    ``seen`` alone did not clearly gain are taken out together first, and one after the other only where
+    together they bring something. One of several that the search saw together alone (``joint``) counts as
+    seen so, once the others went and cost nothing.
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
@@ -97,6 +99,9 @@ def removals(
                 continue  # went with another change
             reduced = space.without(config, name)
             if not reduced.changed(base):
+                continue
+            if config != winner and (gain := known_of(config).get(name)) is not None:
+                measured.append(Removal(name, gain, True))
                 continue
             if name not in seen:
                 costless = {each.knob for each in measured if each.contribution.estimate <= detectable}

@@ -136,11 +136,11 @@ class Confirmation:
 
     def _reducing(self, nominee: Configuration) -> Reducing:
         end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
-        known = {} if self.known is None else self.known.of(nominee)
-        seen = {} if self.known is None else self.known.seen(nominee)
-        leading, number, speed = self._leading(nominee), self.next_number, math.exp(max(0.0, self.gain))
-        bench, space, joint = self.bench, self.space, {} if self.known is None else self.known.joint(nominee)
-        return Reducing(bench, space, nominee, leading, known, seen, number, end, self._worth, speed, joint)
+        gains = self.known or KnownGains(self.bench.arena.knobs, self.space.present)
+        return Reducing(
+            self.bench, self.space, nominee, self._leading(nominee), gains.of(nominee), gains.seen(nominee),
+            self.next_number, end, self._worth, math.exp(max(0.0, self.gain)), gains.joint(nominee), gains.of,
+        )  # fmt: skip
 
     def _gate(self, winner: Configuration, outcome: Outcome, apart: Sequence[str] = ()) -> Configuration:
         """Leave out changes whose numbers drift, of those ``apart`` if there are any; the rest goes on."""

@@ -32,6 +32,7 @@ class Reducing:
         worth: Log ratio of what a sample is worth under a configuration.
         speed: Ratio of the nominee over the program as it is, by the search.
         joint: What the search saw of several changes together alone.
+        known_of: As ``known``, of what is left of the nominee.
     """
 
     bench: MeasuredBench
@@ -45,6 +46,7 @@ class Reducing:
     worth: Callable[[Configuration], float]
     speed: float = 1.0
     joint: Mapping[frozenset[str], Estimate] = field(default_factory=dict)
+    known_of: Callable[[Configuration], Mapping[str, Estimate]] = lambda config: {}
 
     def reduced(self, outcome: Outcome) -> Configuration:
         """What is left; the outcome is told what each change brings, and why one was taken out."""
@@ -82,6 +84,7 @@ class Reducing:
             known=known,
             seen=self.seen,
             joint=self.joint,
+            known_of=self.known_of,
             running=self.bench.baseline.session,
         )
 

@@ -247,6 +247,22 @@ def test_what_is_known_to_gain_is_not_taken_out(monkeypatch: pytest.MonkeyPatch)
     assert removals[0].contribution is known["amp"]
 
 
+def test_what_is_known_of_what_is_left_is_not_taken_out_once_others_went(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The garbage collector's setting acts anywhere: beside it the gain of fewer bits is not known."""
+    amp, said = Estimate(0.5, 0.4, 0.6, 0.9, 1, 1), list[str]()
+    seen = {"gc_freeze": Estimate(0.01, -0.1, 0.1, 0.9, 1, 1), "amp": amp}
+
+    def known_of(config: Configuration) -> dict[str, Estimate]:
+        return {"amp": amp} if config["gc_freeze"] == "off" else {}
+
+    config, removals = removed(monkeypatch, seen=seen, known_of=known_of, say=said.append)
+    assert config == {**WINNER, "gc_freeze": "off"}
+    assert "taking amp out" not in said and "taking gc_freeze out" in said
+    assert next(each for each in removals if each.knob == "amp").contribution is amp
+
+
 def test_a_larger_batch_counts_by_what_its_samples_are_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     half = {32: 0.0, 256: -math.log(2)}
     _, removals = removed(monkeypatch, worth=lambda config: half[config["batch_size"]])
