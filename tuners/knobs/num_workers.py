@@ -66,6 +66,15 @@ class NumWorkers(Knob[int]):
             return {}
         return {} if against_workers(profile.loader, 1) else {2: reason}
 
+    def ceiling(self, profile: Profile) -> float | None:
+        """More than the wait, where workers take CPUs from the rest of the step."""
+        if profile.phases is None or not _is_crowded(profile):
+            return None
+        free = profile.replays.loader_free
+        return max(
+            1 - CROWDED * (1 - profile.phases.share("input_wait")), 0.0 if free is None else free.share
+        )
+
     def expected(self, profile: Profile, value: int) -> float | None:
         """By the slowest of three: the rest of the step, making its batches, and the CPUs for both.
 

@@ -316,8 +316,7 @@ def _choose(
 def largest_share(knob: AnyKnob, profile: Profile) -> tuple[float, str] | None:
     """The share of the step that a knob could take away, and how that is known; ``None`` without a bound.
 
-    A replay with a part left out tells more than its phase: what runs beside other work is worth nothing, and
-    workers that compute take CPUs from the rest of the step.
+    A replay with a part left out tells more than its phase: what runs beside other work is worth nothing.
     """
     own, parts = knob.ceiling(profile), knob.acts_on
     if own is not None:
@@ -331,10 +330,9 @@ def largest_share(knob: AnyKnob, profile: Profile) -> tuple[float, str] | None:
         ("communication",): profile.replays.communication_off,
     }
     replay = replays.get(parts)
-    measured = None if replay is None else max(replay.share, min(share, replay.high))
-    if measured is None or measured == share:
-        return share, ""
-    return measured, " (measured with that part left out)"
+    if replay is not None and replay.high < share:
+        return replay.high, " (measured with that part left out)"
+    return share, ""
 
 
 def _named_values(

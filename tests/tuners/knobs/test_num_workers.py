@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -124,6 +125,9 @@ def test_workers_that_compute_where_all_cpus_have_threads_are_first_left_out(
     knob = NumWorkers()
     assert (knob.choices(profile)[1] == 0) is crowded
     assert knob.expected(profile, 0) == pytest.approx(40 / ((0.85 if crowded else 1.0) * 38 + 6))
+    assert knob.ceiling(profile) == (pytest.approx(1 - 0.85 * 0.95) if crowded else None)
+    measured = replace(profile, replays=Replays(loader_free=a_share(0.3)))
+    assert knob.ceiling(measured) == (pytest.approx(0.3) if crowded else None)
 
 
 @pytest.mark.parametrize(("rest_ms", "first"), [(96.0, 1), (48.0, 2), (47.0, 2), (32.0, 4), (20.0, 8)])

@@ -1,21 +1,11 @@
 from dataclasses import replace
 
 import pytest
-from builders import (
-    a_gpu_profile,
-    a_loader,
-    a_machine,
-    a_profile,
-    a_rich_profile,
-    a_root,
-    a_share,
-    an_optimizer,
-)
+from builders import a_gpu_profile, a_loader, a_machine, a_profile, a_rich_profile, a_root, an_optimizer
 
 from advisor.base.errors import UsageError
 from advisor.base.unit import Unit
 from advisor.profiles.facts.profile import Profile, RunFacts, StepPhases
-from advisor.profiles.facts.replayed import Replays
 from advisor.tuners.knob import Config
 from advisor.tuners.knobs import KNOBS, malloc
 from advisor.tuners.space.space import OF_RANKS, NotTried, Space, build_space
@@ -171,20 +161,6 @@ def test_a_knob_that_can_gain_less_than_the_noise_is_left_out() -> None:
     )
     assert "optimizer_implementation" in space.choices
     assert "batch_size" in space.choices
-
-
-@pytest.mark.parametrize(
-    ("left_out", "bound"), [(0.2, None), (0.025, "2.5 %"), (0.001, "0.1 %"), (0.004, "0.4 %")]
-)
-def test_a_step_with_the_loader_left_out_bounds_what_workers_can_gain(
-    left_out: float, bound: str | None
-) -> None:
-    """It gains more than the wait where workers compute on CPUs that the rest of the step needs too."""
-    phases = StepPhases(10.0, input_wait_ms=0.04, forward_ms=4.0, backward_ms=5.0, optimizer_ms=0.96)
-    replays = Replays(loader_free=a_share(left_out))
-    space = build_space(KNOBS, a_rich_profile(phases=phases, replays=replays), detectable=0.03)
-    assert ("num_workers" in space.choices) is (bound is None)
-    assert bound is None or f"at most {bound} of the step" in str(reason_for(space, "num_workers"))
 
 
 def test_a_named_knob_is_tried_whatever_it_could_gain() -> None:
