@@ -1,13 +1,18 @@
 """Threads that share one operation on the CPU."""
 
+import math
 from typing import TYPE_CHECKING
 
 from advisor.base.unit import BOTH
 from advisor.profiles.facts.profile import Profile
+from advisor.profiles.facts.recorded import OpCost, Window
 from advisor.tuners.knob import Change, Knob, Refused, Semantics
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
+
+GRAIN_SIZE = 32768  # elements: torch divides no fewer of them among threads (at::internal::GRAIN_SIZE)
+LONG_US = 50.0  # of one call: shorter ones are over before another thread has taken its part
 
 
 class NumThreads(Knob[int]):
@@ -47,14 +52,22 @@ class NumThreads(Knob[int]):
     def expected(self, profile: Profile, value: int) -> float | None:
         """By Amdahl's law, with the serial share that CPU time over wall time shows; with a replay by that.
 
-        One thread shows nothing of how its work would divide.
+        One thread shows nothing of how its work would divide but the sizes of its operators: few and small
+        ones are never divided.
         """
         present, host, phases = self.present(profile), profile.host, profile.phases
         if host is not None and host.one_thread_step_ms and phases is not None and value == 1:
             return phases.step_ms / host.one_thread_step_ms
         if host is None or host.cpu_per_wall is None or present < 2:
-            return 1.0 if value < present else None
+            return 1.0 if value < present else self._of_sizes(profile.window, value)
         return _busy(_shared(min(host.cpu_per_wall, present), present), value) / max(1.0, host.cpu_per_wall)
+
+    def _of_sizes(self, window: Window | None, value: int) -> float | None:
+        """At most so many times as fast as with one thread; ``None`` where no sizes were recorded."""
+        if window is None or not window.with_shapes:
+            return None
+        divided = sum(op.self_ms for op in window.ops if _divides(op))
+        return _busy(min(1.0, divided / (window.clean_step_ms or window.step_ms)), value)
 
     def process(self, value: int) -> None:
         """Set the number of threads of this process."""
@@ -68,6 +81,12 @@ class NumThreads(Knob[int]):
 
     def change(self, value: int) -> Change:
         return Change(f"torch.set_num_threads({value})", {"OMP_NUM_THREADS": str(value)})
+
+
+def _divides(op: OpCost) -> bool:
+    """Whether an operator may be divided among threads; one of which nothing tells may be."""
+    long = 1e3 * op.self_ms >= LONG_US * op.calls
+    return long or any(math.prod(shape) >= GRAIN_SIZE for shape in op.shapes)
 
 
 def _shared(busy: float, threads: int) -> float:

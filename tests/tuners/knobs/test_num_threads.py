@@ -5,6 +5,7 @@ import torch
 from builders import a_gpu_profile, a_machine, a_profile, a_run
 
 from advisor.profiles.facts.profile import RunFacts
+from advisor.profiles.facts.recorded import OpCost, Window
 from advisor.tuners.knob import Change, Refused
 from advisor.tuners.knobs.num_threads import NumThreads
 
@@ -63,3 +64,27 @@ def test_a_program_that_sets_its_own_number_is_overruled_at_its_first_update(thr
 
 def test_the_environment_can_be_set_instead() -> None:
     assert NumThreads().change(2) == Change("torch.set_num_threads(2)", {"OMP_NUM_THREADS": "2"})
+
+
+def one_thread(*ops: OpCost, with_shapes: bool = True) -> float | None:
+    window = Window(
+        3, 11.0, 10.0, 0.1, 0.0, 100.0, sum(op.self_ms for op in ops), ops=ops, with_shapes=with_shapes
+    )
+    profile = a_profile(a_machine(cpus_allowed=4), run=RunFacts(num_threads=1), window=window)
+    return NumThreads().expected(profile, 2)
+
+
+def test_one_thread_gains_by_what_its_operators_divide() -> None:
+    small = OpCost("aten::mul", calls=1000.0, self_ms=5.0, total_ms=5.0, shapes=((8,),))
+    large = OpCost("aten::addmm", calls=1.0, self_ms=5.0, total_ms=5.0, shapes=((64, 512), (512, 512)))
+    assert one_thread(small) == 1.0
+    assert one_thread(small, large) == pytest.approx(1 / 0.75)
+
+
+def test_short_calls_over_large_tensors_divide_too() -> None:
+    op = OpCost("aten::add", calls=500.0, self_ms=10.0, total_ms=10.0, shapes=((64, 512), (64, 512)))
+    assert one_thread(op) == pytest.approx(2.0)
+
+
+def test_where_no_sizes_were_recorded_one_thread_tells_nothing() -> None:
+    assert one_thread(with_shapes=False) is None
