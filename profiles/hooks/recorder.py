@@ -18,7 +18,7 @@ MOST_EVENTS = 300_000  # of a window: about 2 s to write and read
 MOST_STEPS = 20
 LEAST_STEPS = 3
 MARKED_STEPS = 2
-MARKED_EVENTS = 60_000  # per step; with more, places are left out
+MARKED_EVENTS = 60_000  # per step; with more, places are left out, and one step is enough
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,10 @@ def plan(events_per_step: float, period: int = 1, *, most: int = MOST_STEPS) -> 
     """
     affordable = int(MOST_EVENTS / max(events_per_step, 1.0))
     steps = max(LEAST_STEPS if affordable >= LEAST_STEPS else 1, min(most, affordable))
+    places = events_per_step <= MARKED_EVENTS
     return [
         Plan(-(-steps // period) * period, shapes=False),
-        Plan(MARKED_STEPS * period, places=events_per_step <= MARKED_EVENTS),
+        Plan((MARKED_STEPS if places else 1) * period, places=places),
     ]
 
 

@@ -265,8 +265,7 @@ class Diagnosis:
         pilot = self._window(session, period, shapes=False, places=False)
         events = len(_written(Path(pilot.path))) / max(1, len(pilot.wall_ns))
         timed, *others = plan(events, period, most=self._plan.recorded)
-        around = slot_steps(normal_step_s(self.wall_ns, self._flags), period)
-        recorded, clean_step_ms = self._timed(session, timed, around)
+        recorded, clean_step_ms = self._timed(session, timed, period, pilot)
         trace = self._trace(recorded)
         ranks = ranks_of([trace, *map(self._trace, recorded.ranks[1:])])
         ranks = with_facts(ranks, profile, self._told)
@@ -278,15 +277,22 @@ class Diagnosis:
         window = joined(trace, beside, clean_step_ms, parts)
         return replace(profile, window=window, syncs=syncs_of(profile, trace), ranks=ranks or profile.ranks)
 
-    def _timed(self, session: Running, timed: Plan, around: int) -> tuple[Recorded, float]:
+    def _timed(self, session: Running, timed: Plan, period: int, pilot: Recorded) -> tuple[Recorded, float]:
         """A recorded window, and milliseconds of a normal step on both sides of it.
 
-        Other load may come and go: of several windows, the one whose sides agree best.
+        Other load may come and go: of several windows, the one whose sides agree best. The pilot is the first
+        of them where steps have so many events that no more is recorded at once.
         """
         found: list[tuple[float, Recorded, float]] = []
-        before = usual_s(session.slot(around, drop=1).step_s)
-        for _ in range(self._plan.windows if self.arena.max_steps is None else 1):
-            recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
+        before = normal_step_s(self.wall_ns, self._flags)
+        around = slot_steps(before, period)
+        piloted = timed.steps == len(pilot.wall_ns)
+        if not piloted:
+            before = usual_s(session.slot(around, drop=1).step_s)
+        for number in range(self._plan.windows if self.arena.max_steps is None else 1):
+            recorded = pilot
+            if number or not piloted:
+                recorded = self._window(session, timed.steps, shapes=timed.shapes, places=False)
             after = usual_s(session.slot(around, drop=1).step_s)
             found.append((abs(math.log(after / before)), recorded, 500 * (before + after)))
             if found[-1][0] < AGREEING or self.clock() > self.deadline:

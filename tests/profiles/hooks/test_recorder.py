@@ -77,6 +77,7 @@ def test_whole_periods_of_several_optimizers_are_recorded() -> None:
 def test_places_are_marked_in_a_window_of_their_own_unless_there_are_too_many_events() -> None:
     assert [each.places for each in plan(1000.0)] == [False, True]
     assert [each.places for each in plan(100_000.0)] == [False, False]
+    assert [plan(events, period=2)[1].steps for events in (1000.0, 100_000.0)] == [4, 2]
     assert [each.shapes for each in plan(1000.0)] == [False, True]
 
 

@@ -31,10 +31,12 @@ class Paper:
         return Recorded(f"{self.windows}", (), (), ())
 
 
-def chosen(session: Paper, *, max_steps: int | None = None) -> tuple[int, float]:
+def chosen(session: Paper, *, max_steps: int | None = None, piloted: int = 1) -> tuple[int, float]:
     arena = Arena(None, KNOBS, {}, max_steps=max_steps, step_s=0.01)  # type: ignore[arg-type]  # starts nothing
     diagnosis = Diagnosis(lambda: None, arena, time.monotonic() + 60, None)  # type: ignore[arg-type,return-value]
-    recorded, clean_step_ms = diagnosis._timed(session, Plan(2), 4)  # type: ignore[arg-type]
+    diagnosis.wall_ns = [10_000_000] * 10
+    pilot = Recorded("0", (10_000_000,) * piloted, (), ())
+    recorded, clean_step_ms = diagnosis._timed(session, Plan(2), 1, pilot)  # type: ignore[arg-type]
     return int(recorded.path), clean_step_ms
 
 
@@ -42,6 +44,12 @@ def test_one_window_is_enough_where_the_steps_around_it_are_alike() -> None:
     session = Paper(10.0, 10.2)
     number, clean_step_ms = chosen(session)
     assert (number, session.windows) == (1, 1) and clean_step_ms == pytest.approx(10.1)
+
+
+def test_the_pilot_is_enough_where_it_is_as_long() -> None:
+    session = Paper(10.2)
+    number, clean_step_ms = chosen(session, piloted=2)
+    assert (number, session.windows) == (0, 0) and clean_step_ms == pytest.approx(10.1)
 
 
 def test_a_window_in_which_the_machine_changed_is_recorded_again() -> None:
