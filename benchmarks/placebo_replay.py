@@ -56,6 +56,7 @@ MOST_FALSE = 0.01  # of all replays; the upper bound must not exceed it
 LEVELS = (0.95, 0.99)
 WITHIN_QUADS = (12, 24)  # a t-interval, and a bootstrap over blocks
 LEAST_QUADS = 3
+COVERED = 6  # pairs whose intervals are checked, beside the fewest and the most
 BASE: dict[str, Value] = {"placebo": "off"}
 CANDIDATE: dict[str, Value] = {"placebo": "on"}
 
@@ -193,7 +194,7 @@ def cover(program: Program, seed: int) -> Iterator[Covering]:
                 arena.duel(BASE, CANDIDATE, how=how, quads=quads, swapped=index % 2 == 1).log_ratios
                 for index in range(LOOKS[-1])
             ]
-            for count in (LOOKS[0], LOOKS[2], LOOKS[-1]):
+            for count in (LOOKS[0], COVERED, LOOKS[-1]):
                 intervals = [moderated(instances[:count], level, how) for level in LEVELS]
                 yield from _covering(f"between, {count} instances{size}", how, program.loaded, intervals)
 

@@ -133,7 +133,7 @@ def test_more_noise_needs_more_quads_and_larger_effects_fewer() -> None:
     assert planned_quads(0.05, 0.02) > planned_quads(0.025, 0.02) > planned_quads(0.025, 0.1)
 
 
-UNSURE = [[0.04 + 0.05 * (index % 4)] for index in range(7)]  # the look at six was not sure
+UNSURE = [[0.04 + 0.04 * (index % 4)] for index in range(7)]  # the look at six was not sure
 
 
 def test_a_confirmation_goes_on_to_its_next_planned_look_with_the_processes_that_are_missing() -> None:
