@@ -20,7 +20,7 @@ from advisor.tuners.space.memory_model import memory_limit
 from advisor.tuners.supervision.failures import TrialFailed
 
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
-LEARNING_S = 20.0  # for them, where that allows at least ``FEW_STEPS``: long steps tell as much one by one
+LEARNING_S = 10.0  # for them, where that allows at least ``FEW_STEPS``: long steps tell as much one by one
 MIN_LEARNING_STEPS = 3
 FEW_STEPS = 10
 RUNS = 5  # with the baseline's own
