@@ -67,6 +67,7 @@ class Program:
     Attributes:
         step_s: Seconds of a step.
         startup_s: From its start to its first step.
+        start_cpus: That a process uses until then, on average; ``None`` where that is not known.
         compile_s: Added to that where it is compiled, and a part of it once the cache of that is filled.
         noise: Spread of a step's time, in logarithms.
         between: Spread of that of a whole process.
@@ -91,6 +92,7 @@ class Program:
     effects: Sequence[Effect] = ()
     step_s: float = 0.02
     startup_s: float = 2.0
+    start_cpus: float | None = None
     compile_s: float = 20.0
     noise: float = 0.01
     between: float = 0.002

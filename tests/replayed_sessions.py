@@ -91,6 +91,7 @@ class ReplayedSession(Session):
         self._left: TrialOutcome | None = None
         self._peak = 0.0
         self.startup_s: float | None = None
+        self.start_cpus = launcher.program.start_cpus
         self.last = SlotMeasured()
         self.folder = launcher.folder / f"{launcher.launches:05d}"
 

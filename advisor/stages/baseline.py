@@ -20,7 +20,7 @@ from advisor.stages.thread_collapse import (
     room_beside,
     waited,
 )
-from advisor.tuners.comparing.duel import DEVICE_SHARE_FOR_TWO, MEMORY_SHARE_FOR_TWO, Arena
+from advisor.tuners.comparing.duel import DEVICE_SHARE, MEMORY_SHARE, Arena
 from advisor.tuners.comparing.excluded import other_cpus
 from advisor.tuners.comparing.measure import Estimate, beside_itself, median, smallest_detectable
 from advisor.tuners.comparing.windows import queue_depth
@@ -37,6 +37,7 @@ from advisor.tuners.trial.messages import Facts, Slot, SlotMeasured, TrialOutcom
 PLANNED_QUADS = 24  # of a confirmation; for the smallest difference that can be told
 SHORT_DROP = 3  # first steps of a short program, not measured
 SHORT_LAUNCHES = 6  # of a short program, to compare it with itself; two at least
+IDLE = 0.3  # CPUs in use beside whole ones that count as none: such as two threads in a first step alone
 SHORT_SHARE = 0.5  # of the budget, after which no two more are launched
 
 
@@ -51,6 +52,7 @@ class Baseline:
         max_steps: How many steps one launch has, when the program came to its end.
         applied: What of ``--fix`` took effect.
         refused: What of it did not, with the reason.
+        start_cpus: That its process used until its first step, on average; ``None`` where that is not known.
         steps_peak_bytes: Peak memory after these steps; ``profile`` may have seen more, such as evaluation.
     """
 
@@ -67,6 +69,7 @@ class Baseline:
     max_steps: int | None = None
     seconds: float = 0.0
     startup_s: float = 0.0
+    start_cpus: float | None = None
     files: list[str] = field(default_factory=list)
     connections: list[str] = field(default_factory=list)
     applied: list[str] = field(default_factory=list)
@@ -95,16 +98,23 @@ class Baseline:
         arena.queue_depth = queue_depth
         arena.epochs = epochs_of(self.profile)
         arena.threads = self.profile.run.num_threads if self.profile.run else 1
-        arena.at_once = start_at_once(self.profile, other_cpus(self.slots))
+        others, threads = other_cpus(self.slots), arena.threads
+        arena.at_once = start_at_once(self.profile, threads, others)
+        if self.start_cpus is not None:
+            arena.start_at_once = start_at_once(self.profile, math.ceil(self.start_cpus - IDLE), others)
         loader = self.profile.loader
         arena.waits = loader is not None and loader.fixed is None and arena.launcher.target.kind != "exec"
         memory = self.profile.memory
         if memory is not None:
             free = self.profile.machine.memory_bytes
-            arena.two_fit = 2 * memory.host_peak_bytes < MEMORY_SHARE_FOR_TWO * free
             taken = memory.device_reserved_bytes or memory.device_peak_bytes
-            if taken and memory.device_total_bytes:
-                arena.two_fit &= 2 * taken < DEVICE_SHARE_FOR_TWO * memory.device_total_bytes
+
+            def fit(count: int) -> bool:
+                there = count * memory.host_peak_bytes < MEMORY_SHARE * free
+                total = memory.device_total_bytes
+                return there and not (taken and total and count * taken >= DEVICE_SHARE * total)
+
+            arena.two_fit, arena.three_fit = fit(2), fit(3)
 
     @property
     def disturbance(self) -> str | None:
@@ -135,7 +145,7 @@ class Baseline:
         )
 
 
-def start_at_once(profile: Profile, other_cpus: float = 0.0) -> bool:
+def start_at_once(profile: Profile, threads: int, other_cpus: float = 0.0) -> bool:
     """Whether two processes of the program may start at the same time.
 
     Where their threads share CPUs, with each other or with other load, both take many times as long
@@ -143,9 +153,9 @@ def start_at_once(profile: Profile, other_cpus: float = 0.0) -> bool:
 
     Args:
         profile: Of the program.
+        threads: Of each that compute.
         other_cpus: That other processes use.
     """
-    threads = profile.run.num_threads if profile.run is not None else 1
     room = profile.machine.cpus_allowed - (other_cpus if other_cpus > CONTENDED_SHARE else 0.0)
     return profile.device.startswith("cuda") or 2 * threads <= room
 
@@ -237,7 +247,7 @@ def _measure(
         startup_s=startup_s,
         seconds=arena.clock() - began,
     )
-    baseline.losses = facts.losses
+    baseline.losses, baseline.start_cpus = facts.losses, session.start_cpus
     return baseline
 
 

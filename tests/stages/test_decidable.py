@@ -23,7 +23,7 @@ def decided(
 ) -> Space:
     profile = a_profile(run=RunFacts(samples_per_step=samples))
     arena = SimpleNamespace(
-        knobs=KNOBS, timed=True, step_s=step_s, at_once=True, two_fit=True, quad_s=8.0, sigma=0.01,
+        knobs=KNOBS, timed=True, step_s=step_s, starts=lambda *configs: 1, quad_s=8.0, sigma=0.01,
         steps=lambda: 2, how=lambda *of, **options: "live", queue_depth=lambda config: 0, present=PRESENT,
     )  # fmt: skip
     bench: Any = SimpleNamespace(

@@ -20,7 +20,7 @@ from advisor.tuners.comparing.excluded import disturbance, refuse_collapse, set_
 from advisor.tuners.comparing.held import Held
 from advisor.tuners.comparing.measure import quad_log_ratio
 from advisor.tuners.comparing.one_window import fresh_window, switched_window
-from advisor.tuners.comparing.standby import Ahead, all_started
+from advisor.tuners.comparing.standby import Ahead, Start
 from advisor.tuners.comparing.warm_up import warmed_up
 from advisor.tuners.comparing.ways import LIVE, SWITCHED, WINDOWS, Ways
 from advisor.tuners.comparing.window_pair import window_pair
@@ -34,8 +34,8 @@ from advisor.tuners.supervision.failures import OutOfTime
 from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 
 SLOT_LIMIT_S = 0.5
-MEMORY_SHARE_FOR_TWO = 0.6  # of free memory, that two processes at once may take
-DEVICE_SHARE_FOR_TWO = 0.9  # the same of the memory of a device
+MEMORY_SHARE = 0.6  # of free memory, that processes at once may take
+DEVICE_SHARE = 0.9  # the same of the memory of a device
 
 
 @dataclass
@@ -71,7 +71,9 @@ class Arena(Ways):
         queue_depth: Reads how many batches its workers can run ahead.
         epochs: How many steps its epochs have, where that is known.
         two_fit: Two processes at once fit into memory.
+        three_fit: So do three.
         at_once: Two may start at the same time: their threads have a CPU each.
+        start_at_once: So may two that wait before their first batch: until then they need no more CPUs.
         waits: A process of the program can wait before it loads its first batch.
         max_steps: Steps that one launch of the program has, when it is short.
         fixed_steps: Steps of a slot, when the user set them.
@@ -104,7 +106,9 @@ class Arena(Ways):
     queue_depth: Callable[[Mapping[str, Value]], int] = lambda config: 0
     epochs: Epochs | None = None
     two_fit: bool = True
+    three_fit: bool = False
     at_once: bool = True
+    start_at_once: bool = False
     waits: bool = False
     max_steps: int | None = None
     fixed_steps: int | None = None
@@ -165,16 +169,20 @@ class Arena(Ways):
             try:
                 if self.start_together(first, second) and (kept is None or kept.of(first) is None):
                     arms = (second, first) if swapped else (first, second)
-                    self.ahead.both(arms, lambda config: self.start(config, number, waits=True))
+                    self.ahead.both(arms, self.starting(how, number))
                 result = self._windows(WINDOWS, first, second, swapped, kept, window)
             finally:
                 self.ahead.drop()
         else:
             arms = (second, first) if swapped else (first, second)
-            followed = followed and how == LIVE and self.two_fit and self.at_once
+            followed = followed and how == LIVE and self.starts(first, second) == 1
             result = self._turns(arms, how, quads, swapped, number, deadline, followed, hold)
         result.seconds = self.clock() - began
         return result
+
+    def starting(self, how: str, number: int) -> Start:
+        """Starts processes of a way and a trial: those for windows wait before their first batch."""
+        return lambda config: self.start(config, number, **({"waits": True} if how == WINDOWS else {}))
 
     def switched(
         self,
@@ -301,15 +309,17 @@ class Arena(Ways):
         followed: bool,
         hold: bool,
     ) -> Duel:
-        live = how == LIVE
+        live, start = how == LIVE, self.starting(how, number)
         sessions: list[Running] = []
         try:
+            if not self.at_once and (followed or not live) and self.start_together(*arms):
+                self.ahead.both(arms, self.starting(WINDOWS, number))
             if live:
-                following = arms[1] if followed else None
-                sessions = [self.ahead.first(arms[0], following, lambda config: self.start(config, number))]
+                following = arms[1] if followed and self.at_once else None
+                sessions = [self.ahead.first(arms[0], following, start)]
                 self.log = str(sessions[0].folder)
             else:
-                sessions = all_started(arms, lambda config: self.start(config, number), self.at_once)
+                sessions = self.ahead.all(arms, start, self.at_once)
             for session, config in zip(sessions, arms, strict=False):
                 self.warm_up(session, config=config)
             if live:

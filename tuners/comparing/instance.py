@@ -1,10 +1,12 @@
 """One instance of a confirmation, as asked of whoever has the machine: what to start, in which order."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
 from advisor.tuners.comparing.duel import Arena, Duel
+from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.knob import Value
 
 
@@ -47,11 +49,7 @@ class Instance(msgspec.Struct, frozen=True):
             TrialFailed: As of ``Arena.duel``.
         """
 
-        def start(config: Mapping[str, Value]) -> Mapping[str, int]:
-            return self.first_start if config == self.first else self.second_start
-
-        arena.more = start
-        try:
+        with self._started_so(arena):
             return arena.duel(
                 self.first,
                 self.second,
@@ -62,5 +60,28 @@ class Instance(msgspec.Struct, frozen=True):
                 followed=self.swapped,
                 hold=self.hold,
             )
+
+    def begin(self, arena: Arena) -> bool:
+        """Start its processes while one of the program goes on in which nothing is timed.
+
+        Returns:
+            Whether they were: they must fit into memory together, and have a CPU each.
+        """
+        windows = self.how == WINDOWS and arena.start_together(self.first, self.second)
+        live = self.how == LIVE and self.swapped  # the second one waits for the next instance
+        if not (arena.three_fit and arena.at_once and (windows or live)):
+            return False
+        arms = (self.second, self.first) if self.swapped else (self.first, self.second)
+        with self._started_so(arena):
+            return arena.ahead.begin(arms, arena.starting(self.how, self.number))
+
+    @contextmanager
+    def _started_so(self, arena: Arena) -> Iterator[None]:
+        def start(config: Mapping[str, Value]) -> Mapping[str, int]:
+            return self.first_start if config == self.first else self.second_start
+
+        arena.more = start
+        try:
+            yield
         finally:
             arena.more = lambda config: {}

@@ -26,6 +26,29 @@ class Ahead:
     def __init__(self) -> None:
         self._waiting: list[tuple[Config, Running]] = []
         self._alone = False
+        self._begun = False
+
+    def begin(self, configs: Sequence[Config], start: Start) -> bool:
+        """Start a process for each while something else goes on; ``first`` or ``both`` await them.
+
+        Args:
+            configs: What they are to run under.
+            start: Starts a process.
+
+        Returns:
+            Whether they were: not where the program runs alone only.
+        """
+        self.drop()
+        if self._alone:
+            return False
+        try:
+            for config in configs:
+                self._waiting.append((dict(config), start(config)))
+        except BaseException:
+            self.drop()
+            raise
+        self._begun = True
+        return True
 
     def first(self, config: Config, following: Config | None, start: Start) -> Running:
         """The process of ``config``, which has made its first step; the one that waits, if it is of that.
@@ -39,9 +62,11 @@ class Ahead:
             TrialFailed: It failed, and not because another one ran beside it.
             SessionEnded: It came to its end before.
         """
+        if self._begun:
+            self._await_first_step()
         session = self.take(config)
         if session is not None:
-            return session
+            return _at_first_step(session)
         self.drop()
         if following is None or self._alone:
             return _started(config, start)
@@ -67,12 +92,11 @@ class Ahead:
         Raises:
             TrialFailed: One was cut off. Where one fails by itself, or does not wait, none is there.
         """
-        self.drop()
-        if self._alone:
-            return
         try:
-            for config in configs:
-                self._waiting.append((dict(config), start(config)))
+            if not self._begun or [config for config, _ in self._waiting] != list(configs):
+                if not self.begin(configs, start):
+                    return
+            self._begun = False
             self._alone = not all([session.ready() for _, session in self._waiting])
         except (TrialFailed, SessionEnded) as end:
             self.drop()
@@ -85,6 +109,30 @@ class Ahead:
         if self._alone:
             self.drop()
 
+    def all(self, configs: Sequence[Config], start: Start, at_once: bool) -> list[Running]:
+        """A process for each, all at their first steps; one after the other unless ``at_once``.
+
+        Args:
+            configs: What they are to run under; those that wait are taken.
+            start: Starts a process.
+            at_once: They may make their first steps at the same time.
+
+        Raises:
+            TrialFailed: One failed.
+            SessionEnded: One came to its end before.
+        """
+        sessions: list[Running] = []
+        try:
+            for config in configs:
+                sessions.append(self.take(config) or start(config))
+                if not at_once:
+                    _at_first_step(sessions[-1])
+            return [_at_first_step(session) for session in sessions]
+        except BaseException:
+            for session in sessions:
+                session.kill()
+            raise
+
     def take(self, config: Config) -> Running | None:
         """The process of ``config`` that waits, now the caller's to end; ``None`` where there is none."""
         for place, (waiting, session) in enumerate(self._waiting):
@@ -95,10 +143,12 @@ class Ahead:
 
     def drop(self) -> None:
         """End what waits."""
+        self._begun = False
         while self._waiting:
             self._waiting.pop()[1].kill()
 
     def _await_first_step(self) -> None:
+        self._begun = False
         try:
             for _, session in self._waiting:
                 session.first_step()
@@ -107,22 +157,16 @@ class Ahead:
             self.drop()
 
 
-def all_started(configs: Sequence[Config], start: Start, at_once: bool) -> list[Running]:
-    """A process for each configuration, all at their first steps; one after the other unless ``at_once``."""
-    sessions: list[Running] = []
-    try:
-        for config in configs:
-            sessions.append(start(config))
-            if not at_once:
-                sessions[-1].first_step()
-        for session in sessions if at_once else ():
-            session.first_step()
-    except BaseException:
-        for session in sessions:
-            session.kill()
-        raise
-    return sessions
-
-
 def _started(config: Config, start: Start) -> Running:
-    return all_started([config], start, at_once=False)[0]
+    return _at_first_step(start(config))
+
+
+def _at_first_step(session: Running) -> Running:
+    """A process that has made its first step, or makes it now; one that fails is ended."""
+    if session.startup_s is None:
+        try:
+            session.first_step()
+        except BaseException:
+            session.kill()
+            raise
+    return session

@@ -25,6 +25,7 @@ class Ways:
     epochs: Epochs | None
     two_fit: bool
     at_once: bool
+    start_at_once: bool
     waits: bool
     max_steps: int | None
     fixed_steps: int | None
@@ -58,7 +59,11 @@ class Ways:
     def start_together(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> bool:
         """Whether processes for a window of each start at once, and wait for their turns to load a batch."""
         ranks = max(int(config.get("ranks", 1)) for config in (first, second))
-        return self.waits and self.at_once and self.two_fit and ranks == 1
+        return self.waits and (self.at_once or self.start_at_once) and self.two_fit and ranks == 1
+
+    def starts(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> int:
+        """Times of a start until a process of each is there, however they are compared."""
+        return 1 if (self.at_once and self.two_fit) or self.start_together(first, second) else 2
 
     def settled(self, config: Mapping[str, Value]) -> dict[str, Value]:
         """The part of a configuration that a process has from its start to its end.

@@ -80,6 +80,7 @@ class RankGroup:
     splits_batch: bool = True
     last: SlotMeasured = field(default_factory=SlotMeasured)
     startup_s: float | None = None
+    start_cpus: float | None = None  # of all ranks together: not known
     _outcome: TrialOutcome | None = None
     _step_s: float | None = None
 

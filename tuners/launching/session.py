@@ -84,6 +84,8 @@ class Session:
         self._stopping = False
         self._children = ChildrenLook(folder)
         self.startup_s: float | None = None
+        self.start_cpus: float | None = None
+        self._waits = spec.waits
         self.last = SlotMeasured()
 
     @property
@@ -111,9 +113,20 @@ class Session:
         return isinstance(self._await(Arrived, self._launcher.limits.start_s), Ready)
 
     def first_step(self) -> float:
-        """Wait until the program has closed its first step; seconds since its start."""
-        self.startup_s = self._await(FirstStep, self._launcher.limits.start_s).startup_s
+        """Wait until the program has closed its first step; seconds since its start.
+
+        ``start_cpus`` is how many CPUs it used until then, on average; one that waits goes on.
+        """
+        self._go_on()
+        first = self._await(FirstStep, self._launcher.limits.start_s)
+        self.startup_s, self.start_cpus = first.startup_s, first.cpu_s / max(first.startup_s, 1e-3)
         return self.startup_s
+
+    def _go_on(self) -> None:
+        """Have it load its first batch, if it was to wait before it."""
+        if self._waits:
+            self._waits = False
+            self.tell(GoOn())
 
     def slot(
         self,
@@ -172,8 +185,7 @@ class Session:
         Steps in which an epoch starts are measured like others; those with an evaluation or a save count
         among ``steps``, though they are set apart: a program that ends soon has no others.
         """
-        if self.spec.waits and self.startup_s is None:
-            self.tell(GoOn())
+        self._go_on()
         self.tell_slot(steps, drop=drop, keep=["epoch"], config=config, limit_s=limit_s, exact=True)
         if self.startup_s is None:
             self.first_step()

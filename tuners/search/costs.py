@@ -66,7 +66,8 @@ class Costs:
             steps_s = self._warm_s + sum(arena.window_steps(arena.present)) * arena.step_s
             starts = 1 if arena.start_together(arena.present, arena.present) else 2
             return starts * (self.startup_s + END_S) + of_both * steps_s
-        starts_s = (1 if arena.at_once else 2) * (self.startup_s + END_S + of_both / 2 * self._warm_s)
+        starts = arena.starts(arena.present, arena.present)
+        starts_s = starts * (self.startup_s + END_S + of_both / 2 * self._warm_s)
         return starts_s + of_both / 2 * self.pair_quads * arena.quad_s
 
     def trial_s(

@@ -112,9 +112,13 @@ class Ready(Arrived, frozen=True):
 
 
 class FirstStep(Arrived, frozen=True):
-    """The first step was closed, ``startup_s`` after the start, less the time that it was told to wait."""
+    """The first step was closed, ``startup_s`` after the start, less the time that it was told to wait.
+
+    ``cpu_s`` is the CPU time of the process until then, without its children's.
+    """
 
     startup_s: float
+    cpu_s: float = 0.0
 
 
 class RankSteps(msgspec.Struct, frozen=True):

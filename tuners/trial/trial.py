@@ -236,7 +236,7 @@ class Trial:
     def _on_step(self, step: Step) -> None:
         if self._startup_s is None:
             self._startup_s = time.perf_counter() - self._started
-            self._channel.send(FirstStep(self._startup_s))
+            self._channel.send(FirstStep(self._startup_s, time.process_time()))
             self._obey()
             return
         self.watch.growth.step(step)

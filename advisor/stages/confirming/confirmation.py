@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,7 +86,7 @@ class Confirmation:
                 winner = nominee
                 outcome.contributions = dict(self.trials.measured.contributions.get(nominee, {}))
             else:
-                winner = self._reduce(nominee, outcome)
+                winner = self._reducing(nominee).reduced(outcome)
             if not winner.changed(present):
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
                 return outcome
@@ -131,15 +132,12 @@ class Confirmation:
             keys += pairs.waves.ask_ahead(self._there(nominee), free)
         return keys
 
-    def _reduce(self, nominee: Configuration, outcome: Outcome) -> Configuration:
-        return self._reducing(nominee).reduced(outcome)
-
     def _reducing(self, nominee: Configuration) -> Reducing:
         end = self.bench.clock() + self.bench.room_s - self._costs(nominee).least_s()
         gains = self.known or KnownGains(self.bench.arena.knobs, self.space.present)
         return Reducing(
-            self.bench, self.space, nominee, self._leading(nominee), gains.of(nominee), gains.seen(nominee),
-            self.next_number, end, self._worth, math.exp(max(0.0, self.gain)), gains.joint(nominee), gains.of,
+            self.bench, self.space, nominee, self._leading(nominee), gains, self.next_number, end,
+            self._worth, math.exp(max(0.0, self.gain)),
         )  # fmt: skip
 
     def _gate(self, winner: Configuration, outcome: Outcome, apart: Sequence[str] = ()) -> Configuration:
@@ -168,22 +166,26 @@ class Confirmation:
             outcome.reason = self._no_room(winner)
             return
         pairs = None if self._there(winner) else PairNumerics.of(self.bench, self.space, winner)
-        checked, begun = winner, self._begun(winner, pairs)
+        begun = self._begun(winner, pairs)
         by_pairs = pairs is not None and not pairs.kind.apart
         if by_pairs or self._learns_elsewhere(winner):
             self.bench.baseline.end()
             if begun is not None:
                 self._run_ahead(winner, begun)
         if not by_pairs:
-            winner = self._gate(winner, outcome, () if pairs is None else pairs.kind.apart)
+            begun = begun or self._begun_here(winner, pairs)
+            apart, checked = () if pairs is None else pairs.kind.apart, winner
+            with ExitStack() as unwanted:
+                if begun is not None:
+                    unwanted.callback(begun.drop)
+                winner = self._gate(winner, outcome, apart)
+                if winner == checked:
+                    unwanted.pop_all()
             if winner != checked:
-                pairs = pairs and PairNumerics.of(self.bench, self.space, winner)
-                if begun is not None and begun.waves is not None:
-                    begun.waves.drop()
-                begun = None
+                pairs, begun = pairs and PairNumerics.of(self.bench, self.space, winner), None
             if not winner.changed(present):
                 return
-            if begun is not None and not self._lasting.ran(winner):
+            if begun is not None and begun.waves is not None and not self._lasting.ran(winner):
                 self._run_ahead(winner, begun)
         try:
             self._confirm(winner, outcome, pairs, begun)
@@ -224,16 +226,6 @@ class Confirmation:
             outcome.rejected.update(declined)
             raise not_applied(declined)
 
-    def _pairs(self, winner: Configuration, number: int) -> FreshPairs:
-        """Pairs that confirm a configuration, after those that there are."""
-        costs, how = self._costs(winner), self.bench.arena.how(self.space.present, winner, fresh=True)
-        beyond_s = self.bench.end - self.bench.deadline
-        processes = FreshProcesses(self.bench, beyond_s, expected=costs.pairs_s, after_s=costs.longer_s)
-        told = f"confirming {self._described(winner)}: process"
-        pairs = FreshPairs(processes, self.space.present, winner, how, costs.quads, told, number, hold=True)
-        pairs.where += self.trials.measured.where.get(winner, ())
-        return pairs
-
     def _begun(self, winner: Configuration, numbers: PairNumerics | None) -> FreshPairs | None:
         """Pairs that other benches measure while this one looks at the numbers, or runs the winner longer."""
         pairs, free = self._asked_pairs(winner, numbers)
@@ -242,9 +234,19 @@ class Confirmation:
         pairs.waves.begin(self._there(winner), free)
         return pairs
 
+    def _begun_here(self, winner: Configuration, numbers: PairNumerics | None) -> FreshPairs | None:
+        """Pairs whose first processes start while numbers are compared in the one that was searched in."""
+        pairs, _ = self._asked_pairs(winner, numbers)
+        return pairs if pairs.begin(self._there(winner)) else None
+
     def _asked_pairs(self, winner: Configuration, numbers: PairNumerics | None) -> tuple[FreshPairs, int]:
-        """Pairs of a winner, and how many other benches are free for them."""
-        pairs = self._pairs(winner, self.next_number)
+        """Pairs of a winner after those that there are, and how many other benches are free for them."""
+        costs, how = self._costs(winner), self.bench.arena.how(self.space.present, winner, fresh=True)
+        beyond_s = self.bench.end - self.bench.deadline
+        processes = FreshProcesses(self.bench, beyond_s, expected=costs.pairs_s, after_s=costs.longer_s)
+        told, number = f"confirming {self._described(winner)}: process", self.next_number
+        pairs = FreshPairs(processes, self.space.present, winner, how, costs.quads, told, number, hold=True)
+        pairs.where += self.trials.measured.where.get(winner, ())
         if numbers is not None:
             pairs.options = numbers.options
         return pairs, self.bench.crew.size - 1 - (numbers is None and self._learns_elsewhere(winner))

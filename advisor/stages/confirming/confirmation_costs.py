@@ -99,9 +99,9 @@ class ConfirmationCosts:
             return count * (starts * self._start_s + compile_s + steps * arena.step_s)
         quads_s = (1 + 1 / self.speed) / 2 * self.quads * arena.quad_s
         if self.how == BATON:
-            starts = 1 if arena.at_once else 2
+            starts = arena.starts(self.first, self.second)
             return count * (starts * self._start_s + compile_s + 2 * warm_s + quads_s)
-        starts = math.ceil(count / 2) if arena.at_once and arena.two_fit else count
+        starts = math.ceil(count * arena.starts(self.first, self.second) / 2)
         return starts * self._start_s + count * (warm_s + quads_s)
 
     @property

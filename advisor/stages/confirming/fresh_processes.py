@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from advisor.base.settings import Value
+from advisor.base.unit import Unit
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.pair_waves import PairWaves
 from advisor.tuners.comparing.duel import Duel
@@ -122,11 +123,32 @@ class FreshPairs:
     where: list[Where] = field(default_factory=list)
     waves: PairWaves | None = None
     _cut_off: Callable[[Failure], None] = lambda failure: None
+    _begun_at: float | None = None
 
     def __post_init__(self) -> None:
         crew = self.processes.bench.crew
         if crew.size > 1:
             self.waves = PairWaves(crew, self._asked, self._here, self.where)
+
+    def begin(self, place: int) -> bool:
+        """Start the processes of a pair while one of the program goes on in which nothing is timed.
+
+        Returns:
+            Whether they were: not for requests or memory, not beside other benches, by ``Instance.begin``.
+        """
+        bench = self.processes.bench
+        session, comparable = bench.baseline.session, bench.settings.unit is Unit.STEP and bench.arena.timed
+        if self.waves is not None or session is None or not session.alive or not comparable:
+            return False
+        begun = self._asked(place, hold=False).begin(bench.arena)
+        self._begun_at = bench.clock() if begun else None
+        return begun
+
+    def drop(self) -> None:
+        """Want no more of what was begun."""
+        self.processes.bench.arena.ahead.drop()
+        if self.waves is not None:
+            self.waves.drop()
 
     def confirm(
         self,
@@ -183,9 +205,7 @@ class FreshPairs:
                 wanting=wanting,
             )
         finally:
-            bench.arena.ahead.drop()
-            if waves is not None:
-                waves.drop()
+            self.drop()
 
     def _asked(self, place: int, hold: bool) -> Instance:
         return Instance(
@@ -202,5 +222,14 @@ class FreshPairs:
 
     def _here(self, asked: Instance, together: int, clear: bool = False) -> Duel | None:
         """Measure a pair in this process, unless it is too late for so many together."""
-        arena, measure = self.processes.bench.arena, self.processes.measure
-        return measure(asked.place, lambda: asked.measured(arena), self._cut_off, together, clear)
+        measure = self.processes.measure
+        return measure(asked.place, lambda: self._measured(asked), self._cut_off, together, clear)
+
+    def _measured(self, asked: Instance) -> Duel:
+        """A pair; starting its processes beforehand counts as if it had been done now."""
+        bench, begun_at = self.processes.bench, self._begun_at
+        self._begun_at = None
+        before_s = 0.0 if begun_at is None else min(bench.clock() - begun_at, bench.baseline.startup_s)
+        duel = asked.measured(bench.arena)
+        duel.seconds += before_s
+        return duel

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from advisor.stages.bench import MeasuredBench
 from advisor.stages.confirming.outcome import Outcome
@@ -10,6 +11,7 @@ from advisor.tuners.benches.crew import Task
 from advisor.tuners.benches.messages import Answer, Removed, RunRemoval
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.search import ablate
+from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
@@ -25,28 +27,32 @@ class Reducing:
         space: What may be tried.
         nominee: What the search would recommend.
         leading: Its changes, without those that only follow another one.
-        known: Gains of single changes that the search saw clearly.
-        seen: What it saw of single changes at all: the weakest are taken out first.
+        gains: Of single changes and of several, that the search saw.
         number: Of the trial.
         deadline: By the clock, after which what is unmeasured is kept.
         worth: Log ratio of what a sample is worth under a configuration.
         speed: Ratio of the nominee over the program as it is, by the search.
-        joint: What the search saw of several changes together alone.
-        known_of: As ``known``, of what is left of the nominee.
     """
 
     bench: MeasuredBench
     space: Space
     nominee: Configuration
     leading: Sequence[str]
-    known: Mapping[str, Estimate]
-    seen: Mapping[str, Estimate]
+    gains: KnownGains
     number: int
     deadline: float
     worth: Callable[[Configuration], float]
     speed: float = 1.0
-    joint: Mapping[frozenset[str], Estimate] = field(default_factory=dict)
-    known_of: Callable[[Configuration], Mapping[str, Estimate]] = lambda config: {}
+
+    @cached_property
+    def known(self) -> Mapping[str, Estimate]:
+        """Gains of its single changes that were seen clearly."""
+        return self.gains.of(self.nominee)
+
+    @cached_property
+    def seen(self) -> Mapping[str, Estimate]:
+        """Those that were seen at all: the weakest are taken out first."""
+        return self.gains.seen(self.nominee)
 
     def reduced(self, outcome: Outcome) -> Configuration:
         """What is left; the outcome is told what each change brings, and why one was taken out."""
@@ -83,8 +89,8 @@ class Reducing:
             worth=self.worth,
             known=known,
             seen=self.seen,
-            joint=self.joint,
-            known_of=self.known_of,
+            joint=self.gains.joint(self.nominee),
+            known_of=self.gains.of,
             running=self.bench.baseline.session,
         )
 

@@ -60,7 +60,7 @@ def a_program(settings: Settings, clock: Callable[[], float]) -> MeasuredBench:
         knobs=KNOBS, launcher=SimpleNamespace(target=SimpleNamespace(kind="script")), step_s=0.01,
         max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel,
         ahead=Ahead(), held=Held(),
-        clock=clock, at_once=True,
+        clock=clock, starts=lambda *configs: 1,
         how=lambda *configs, **options: "baton", timed=False,
     )  # fmt: skip
     baseline = SimpleNamespace(

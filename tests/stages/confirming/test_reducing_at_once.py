@@ -11,6 +11,8 @@ from builders import a_loader, a_profile
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.reducing import Reducing
 from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.knobs import KNOBS
+from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
@@ -40,9 +42,12 @@ def kept(
         baseline=SimpleNamespace(detectable=detectable, startup_s=1.0, session=None),
         crew=SimpleNamespace(size=2, run=run),
     )
+    gains = KnownGains(KNOBS, BASE)
+    for name, estimate in seen.items():
+        gains.note(BASE, BASE.with_({name: NOMINEE[name]}), estimate)
     space = Space(BASE, BASE, {}, [], a_profile(loader=a_loader()))
     reducing = Reducing(
-        cast(Any, bench), space, NOMINEE, list(came), {}, seen, 7, 60.0, worth=lambda config: 0.0
+        cast(Any, bench), space, NOMINEE, list(came), gains, 7, 60.0, worth=lambda config: 0.0
     )
     return reducing.reduced(Outcome(BASE))
 

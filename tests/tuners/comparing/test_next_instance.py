@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from builders import a_machine, a_profile
@@ -12,7 +13,8 @@ from replayed_sessions import ReplayingLauncher
 from advisor.profiles.facts.profile import RunFacts
 from advisor.stages.baseline import start_at_once
 from advisor.tuners.comparing.duel import Arena
-from advisor.tuners.comparing.ways import BATON, LIVE
+from advisor.tuners.comparing.instance import Instance
+from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
@@ -85,6 +87,37 @@ def arena_on_paper(folder: Path, program: Program) -> Arena:
     return Arena(launcher, KNOBS, OFF, step_s=program.step_s, clock=lambda: launcher.now)
 
 
+@pytest.mark.parametrize(("busy_s", "saved_s"), [(0.0, 0.0), (1.0, 1.0), (5.0, 2.0)])
+def test_processes_that_begin_while_something_else_goes_on_are_ready_earlier(
+    paper: Arena, busy_s: float, saved_s: float
+) -> None:
+    usual = Instance(0, OFF, ON, LIVE, 1).measured(paper).seconds
+    paper.three_fit, instance = True, Instance(0, OFF, ON, LIVE, 1)
+    paper.ahead.drop()
+    assert instance.begin(paper)
+    cast(ReplayingLauncher, paper.launcher).now += busy_s
+    duel = instance.measured(paper)
+    assert usual - duel.seconds == pytest.approx(saved_s, abs=0.01)
+    assert Instance(1, OFF, ON, LIVE, 1).measured(paper).log_ratios and paper.launcher.launches == 4
+
+
+@pytest.mark.parametrize("reason", ["memory", "threads", "nothing follows"])
+def test_they_begin_only_where_they_can(paper: Arena, reason: str) -> None:
+    paper.three_fit, paper.at_once = reason != "memory", reason != "threads"
+    assert not Instance(int(reason == "nothing follows"), OFF, ON, LIVE, 1).begin(paper)
+    assert paper.launcher.launches == 0
+
+
+def test_what_fails_beside_others_is_started_for_its_turn(tmp_path: Path) -> None:
+    failure = Failure("user_error", "somebody holds the lock")
+    beside_another = Effect(lambda config: arena.launcher.launches <= 2, fails=failure)
+    arena = arena_on_paper(tmp_path, Program([beside_another]))
+    arena.three_fit, instance = True, Instance(0, OFF, ON, LIVE, 1)
+    assert instance.begin(arena)
+    assert instance.measured(arena).log_ratios
+    assert arena.launcher.launches == 3 and not instance.begin(arena)
+
+
 def test_what_waits_for_another_configuration_is_dropped(paper: Arena) -> None:
     paper.duel(OFF, ON, how=LIVE, quads=1, followed=True)
     paper.duel(OFF, ON, how=LIVE, quads=1)
@@ -148,4 +181,25 @@ def test_two_start_at_once_where_their_threads_have_a_cpu_each(
     threads: int, cpus: int, other_cpus: float, device: str, at_once: bool
 ) -> None:
     profile = a_profile(a_machine(cpus_allowed=cpus), run=RunFacts(num_threads=threads), device=device)
-    assert start_at_once(profile, other_cpus) is at_once
+    assert start_at_once(profile, threads, other_cpus) is at_once
+
+
+@pytest.mark.parametrize("how", [LIVE, BATON, WINDOWS])
+def test_processes_that_compute_with_all_cpus_start_together_up_to_their_first_batches(
+    paper: Arena, how: str
+) -> None:
+    paper.at_once, program = False, cast(ReplayingLauncher, paper.launcher).program
+    apart = [Instance(place, OFF, ON, how, 1).measured(paper).seconds for place in (0, 1)]
+    paper.waits = paper.start_at_once = True
+    together = [Instance(place, OFF, ON, how, 1).measured(paper).seconds for place in (0, 1)]
+    spared = 1 if how == LIVE else 2  # there each pair has one process
+    assert sum(apart) - sum(together) == pytest.approx(spared * program.startup_s, abs=0.1)
+
+
+def test_a_program_that_does_not_wait_before_a_batch_is_started_for_its_turn(tmp_path: Path) -> None:
+    arena = arena_on_paper(tmp_path, Program(startup_s=2.0, loads_late=False))
+    arena.at_once, arena.waits, arena.start_at_once = False, True, True
+    assert arena.duel(OFF, ON, how=BATON, quads=1).log_ratios
+    assert arena.launcher.launches == 4
+    assert arena.duel(OFF, ON, how=BATON, quads=1).log_ratios
+    assert arena.launcher.launches == 6

@@ -112,7 +112,7 @@ class _Comparing:
             return start_s + PAIRS * of_both * arena.step_s
         if how == WINDOWS:
             return 2 * (2 * self.startup_s + of_both * arena.step_s)
-        starts = 2 if how == BATON and not arena.at_once else 1
+        starts = arena.starts(start, config) if how == BATON else 1
         return 2 * (starts * self.startup_s + QUADS * arena.quad_s)
 
     def compare(self, start: Mapping[str, Value], config: Mapping[str, Value]) -> Estimate:
