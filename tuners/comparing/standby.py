@@ -93,9 +93,9 @@ class Ahead:
             TrialFailed: One was cut off. Where one fails by itself, or does not wait, none is there.
         """
         try:
-            if not self._begun or [config for config, _ in self._waiting] != list(configs):
-                if not self.begin(configs, start):
-                    return
+            begun = self._begun and [config for config, _ in self._waiting] == list(configs)
+            if not begun and not self.begin(configs, start):
+                return
             self._begun = False
             self._alone = not all([session.ready() for _, session in self._waiting])
         except (TrialFailed, SessionEnded) as end:

@@ -186,9 +186,13 @@ class Search(InWaves):
             self._screen(name, self._values(name, self.incumbent, hopeful=False))
 
     def _is_prompt(self, name: str, left: Sequence[Value]) -> bool:
-        """Whether a look takes a small part of a verdict's seconds; ``left`` as of what is left of a knob."""
+        """Whether a look, and what a verdict takes more then, are a small part of it; ``left`` of a knob."""
         values = [each for each in self._values(name, self.incumbent) if each in left or not left]
-        limit_s = PROMPT * self.verdict_s(self.incumbent, self.score)
+        verdict_s = self.verdict_s(self.incumbent, self.score)
+        limit_s = PROMPT * verdict_s
+        if values:
+            config = self._expectations.beside(self.incumbent, {name: values[0]})
+            limit_s -= max(0.0, self.verdict_s(config, self.score) - verdict_s)
         return self._expectations.is_prompt(name, values, self.incumbent, limit_s)
 
     def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:

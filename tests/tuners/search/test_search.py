@@ -213,18 +213,21 @@ def test_a_single_finding_needs_no_trial_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict_s", "looked"), [(0.05, 20.0, True), (0.0, 20.0, False), (0.05, 1.0, False)]
+    ("found", "verdict_s", "beside_s", "looked"),
+    [(0.05, 20.0, 20.0, True), (0.0, 20.0, 20.0, False), (0.05, 1.0, 1.0, False), (0.05, 20.0, 60.0, False)],
 )
 def test_a_quick_look_at_what_promises_a_gain_goes_before_the_verdict(
-    found: float, verdict_s: float, looked: bool
+    found: float, verdict_s: float, beside_s: float, looked: bool
 ) -> None:
+    """Unless a verdict on both would take much longer."""
     choices: dict[str, list[Value]] = {
         "optimizer_implementation": ["default", "fused"], "execution": ["eager", "compile"],
         "mkldnn": ["on", "off"],
     }  # fmt: skip
     search, arena, _ = a_search(
         lambda config: 2.0 if config["optimizer_implementation"] == "fused" else 1.0, choices,
-        priorities={"mkldnn": found}, verdict_s=lambda config, score: verdict_s, startup_s=5.0,
+        priorities={"mkldnn": found}, startup_s=5.0,
+        verdict_s=lambda config, score: beside_s if config["mkldnn"] == "off" else verdict_s,
     )  # fmt: skip
     search.run(None)
     assert search.paused and search.incumbent["optimizer_implementation"] == "fused"
