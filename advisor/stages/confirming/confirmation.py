@@ -274,6 +274,8 @@ class Confirmation:
         limit = self.bench.memory_problem(outcome.winner_peaks)
         if limit is not None:
             outcome.reason = limit
+            if begun is not None:
+                begun.drop()
             return
         pairs = begun or self._asked_pairs(winner, numbers)[0]
         number, self.next_number = self.next_number, self.next_number + 1
