@@ -17,7 +17,7 @@ from advisor.profiles.traces.nesting import Ints
 from advisor.profiles.traces.ops import window_of
 from advisor.profiles.traces.scaling import to_clean_steps
 from advisor.profiles.traces.steps import Steps, steps_of
-from advisor.profiles.traces.trace import Trace
+from advisor.profiles.traces.trace import Trace, narrow
 
 FIELDS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
 
@@ -34,7 +34,7 @@ def with_shapes(timed: Trace, shaped: Trace) -> Trace:
     if wanted is None or known is None:
         return timed
     steps = list(_runs(shaped, known))
-    detail = timed.detail.copy()
+    detail = timed.detail.astype(np.int64)  # there will be more of them than a narrow column holds
     details = list(timed.details)
     merged: dict[tuple[int, int], int] = {}
     for number, runs in enumerate(_runs(timed, wanted)):
@@ -46,7 +46,7 @@ def with_shapes(timed: Trace, shaped: Trace) -> Trace:
                     merged[key] = len(details)
                     details.append(_joined(timed, shaped, key))
                 detail[row] = merged[key]
-    return replace(timed, detail=detail, details=details)
+    return replace(timed, detail=narrow(detail), details=details)
 
 
 def joined(timed: Trace, others: Sequence[Trace], clean_step_ms: float, parts: Parts | None = None) -> Window:

@@ -114,3 +114,19 @@ def test_steps_that_call_no_operator_have_no_shapes(tmp_path: Path) -> None:
         traces.append(read_trace(tmp_path / f"empty{number}.json"))
     timed, shaped = traces
     assert with_shapes(timed, shaped).names == timed.names
+
+
+def test_a_step_may_have_more_different_inputs_than_two_bytes_count(tmp_path: Path) -> None:
+    whole, calls, traces = torch.zeros(2**15 + 100), 2**15 + 50, []
+    for shapes in (False, True):
+        recorder = Recorder(tmp_path / f"many{shapes}.json", shapes=shapes)
+        recorder.start()
+        for count in range(1, calls + 1):
+            whole[:count].sum()
+        recorder.stop()
+        traces.append(read_trace(recorder._path))
+    shaped = with_shapes(*traces)
+    assert int(shaped.detail.max()) == len(shaped.details) - 1 > 2**15
+    sums = [row for row in range(len(shaped)) if shaped.names[shaped.name[row]] == "aten::sum"]
+    inputs = {str(shaped.details[shaped.detail[row]]["Input Dims"][0]) for row in sums}
+    assert inputs == {f"[{count}]" for count in range(1, calls + 1)}
