@@ -22,7 +22,7 @@ from advisor.tuners.supervision.failures import TrialFailed
 LEARNING_SHARE = 0.1  # of the budget, for the runs of the numerics gate
 LEARNING_S = 10.0  # for them, where that allows at least ``FEW_STEPS``: long steps tell as much one by one
 MIN_LEARNING_STEPS = 3
-FEW_STEPS = 10
+FEW_STEPS = 6  # that tell in one process what fresh ones do (benchmarks/numerics_agreement.py)
 RUNS = 5  # with the baseline's own
 LEARNT = 0.2  # of the first losses, below which a process has learnt too much to compare numbers in it
 
