@@ -189,6 +189,7 @@ class ReplaySession:
         self.started = launcher.clock.now
         self.alive = True
         self.startup_s: float | None = None
+        self.start_cpus: float | None = None
         self.last = SlotMeasured()
 
     @property
