@@ -98,10 +98,10 @@ class Baseline:
         arena.queue_depth = queue_depth
         arena.epochs = epochs_of(self.profile)
         arena.threads = self.profile.run.num_threads if self.profile.run else 1
-        others, threads = other_cpus(self.slots), arena.threads
-        arena.at_once = start_at_once(self.profile, threads, others)
+        others = other_cpus(self.slots)
+        arena.at_once = start_at_once(self.profile, others)
         if self.start_cpus is not None:
-            arena.start_at_once = start_at_once(self.profile, math.ceil(self.start_cpus - IDLE), others)
+            arena.start_at_once = start_at_once(self.profile, others, math.ceil(self.start_cpus - IDLE))
         loader = self.profile.loader
         arena.waits = loader is not None and loader.fixed is None and arena.launcher.target.kind != "exec"
         memory = self.profile.memory
@@ -145,7 +145,7 @@ class Baseline:
         )
 
 
-def start_at_once(profile: Profile, threads: int, other_cpus: float = 0.0) -> bool:
+def start_at_once(profile: Profile, other_cpus: float = 0.0, threads: int | None = None) -> bool:
     """Whether two processes of the program may start at the same time.
 
     Where their threads share CPUs, with each other or with other load, both take many times as long
@@ -153,9 +153,11 @@ def start_at_once(profile: Profile, threads: int, other_cpus: float = 0.0) -> bo
 
     Args:
         profile: Of the program.
-        threads: Of each that compute.
         other_cpus: That other processes use.
+        threads: Of each, that compute meanwhile; by default as many as train.
     """
+    if threads is None:
+        threads = profile.run.num_threads if profile.run is not None else 1
     room = profile.machine.cpus_allowed - (other_cpus if other_cpus > CONTENDED_SHARE else 0.0)
     return profile.device.startswith("cuda") or 2 * threads <= room
 

@@ -181,7 +181,8 @@ def test_two_start_at_once_where_their_threads_have_a_cpu_each(
     threads: int, cpus: int, other_cpus: float, device: str, at_once: bool
 ) -> None:
     profile = a_profile(a_machine(cpus_allowed=cpus), run=RunFacts(num_threads=threads), device=device)
-    assert start_at_once(profile, threads, other_cpus) is at_once
+    assert start_at_once(profile, other_cpus) is at_once
+    assert start_at_once(profile, other_cpus, threads) is at_once
 
 
 @pytest.mark.parametrize("how", [LIVE, BATON, WINDOWS])
