@@ -80,7 +80,7 @@ def test_what_was_confirmed_outlives_an_interrupt_of_the_search_that_goes_on(tmp
 
 
 @pytest.mark.parametrize(
-    ("startup_s", "budget_s", "all_of_it"), [(18.0, 110.0, False), (8.0, 112.0, True), (8.0, 180.0, True)]
+    ("startup_s", "budget_s", "all_of_it"), [(18.0, 110.0, False), (8.0, 115.0, True), (8.0, 180.0, True)]
 )
 def test_what_the_best_grew_from_is_confirmed_where_no_time_is_left_for_the_best(
     startup_s: float, budget_s: float, all_of_it: bool, tmp_path: Path

@@ -18,8 +18,8 @@ def pairs_within(seconds: float, pair_s: float) -> int:
 def smallest_gain(pairs: int, sigma: float, quads: int, how: str = "") -> float | None:
     """The smallest relative gain that so many pairs probably confirm; ``None`` for too few of them.
 
-    By the test of the last look that they reach, with the spread between processes that a confirmation
-    expects (``measure.expected_spread``).
+    By the test of that look, of those that they reach, which tells most, with the spread between processes
+    that a confirmation expects (``measure.expected_spread``).
 
     Args:
         pairs: Of fresh processes, with swapped roles.
@@ -30,13 +30,13 @@ def smallest_gain(pairs: int, sigma: float, quads: int, how: str = "") -> float 
     from scipy.stats import t
 
     reached = [(stop, share) for stop, share in zip(LOOKS, SHARES, strict=True) if stop <= pairs]
-    if not reached:
-        return None
-    count, share = reached[-1]
     variance, known = _spread(sigma, quads, how)
-    freedom = known + count - 1
-    quantile = float(t.ppf(1 - TOTAL_LEVEL * share, freedom) + t.ppf(POWER, freedom))
-    return math.expm1(quantile * math.sqrt(variance / count))
+    gains = []
+    for count, share in reached:
+        freedom = known + count - 1
+        quantile = float(t.ppf(1 - TOTAL_LEVEL * share, freedom) + t.ppf(POWER, freedom))
+        gains.append(math.expm1(quantile * math.sqrt(variance / count)))
+    return min(gains, default=None)
 
 
 def seconds_to_tell(gain: float, pair_s: float, sigma: float, quads: int, how: str = "") -> float | None:

@@ -17,7 +17,7 @@ from advisor.tuners.comparing.pair_places import Where, nodes_of, within_wave
 LOOKS = (2, 3, 4, 5, 6, 8, 12)  # pairs at which a confirmation may end: an early end spares two launches
 MIN_INSTANCES = LOOKS[0]
 TOTAL_LEVEL = 0.002  # one-sided, over all looks together (Bonferroni)
-SHARES = (0.5, 0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.0625)  # of it, by look: large effects
+SHARES = (0.5, 0.0625, 0.125, 0.03125, 0.0625, 0.09375, 0.125)  # of it, by look: large effects
 FUTILE = 0.05  # probability that the pairs that may follow confirm, below which none does
 
 
@@ -68,7 +68,8 @@ def look(
         return Decision("confirmed", shown)
     if final or shown.high < threshold:
         return Decision("rejected", shown)
-    if _is_futile(instances, threshold, level, how):
+    balanced = len(instances) % 2 == 0  # both orders of roles count alike
+    if balanced and _is_futile(instances, threshold, level, how):
         return Decision("rejected", shown, futile=True)
     return Decision("continue", shown)
 
