@@ -123,8 +123,8 @@ def confirmed(
         step_s=STEP_S, threads=1, max_steps=None, quad_s=0.1, sigma=0.02, log="", steps=lambda: 5, duel=duel,
         ahead=Ahead(), held=Held(), start_together=lambda *configs: False,
         how=lambda *configs, **options: WINDOWS, may_switch=lambda *configs: False, settled=dict,
-        queue_depth=lambda config: 0,
-        timed=False, window_steps=lambda config: (3, 5), clock=lambda: next(seconds or iter([0.0])),
+        queue_depth=lambda config: 0, window_steps=lambda config, fresh=False: (3, 5),
+        timed=False, clock=lambda: next(seconds or iter([0.0])),
     )  # fmt: skip
     present = EAGER if nominee is None else EAGER.with_({"amp": "off"})
     space = Space(present, present, {}, [], a_baseline(run).profile, named)

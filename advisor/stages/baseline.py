@@ -93,7 +93,7 @@ class Baseline:
     def teach(self, arena: Arena) -> None:
         """Tell an arena what comparisons of this program need."""
         arena.training_dataset = self.profile.loader.dataset if self.profile.loader else None
-        arena.max_steps = self.max_steps
+        arena.max_steps, arena.startup_s = self.max_steps, self.startup_s
         arena.sigma = max(self.aa_sigma, FLOOR)
         arena.queue_depth = queue_depth
         arena.epochs = epochs_of(self.profile)

@@ -188,7 +188,7 @@ def test_why_batch_sizes_take_processes_of_their_own_is_told(tmp_path: Path) -> 
 
 
 def test_memory_that_grows_past_the_limit_is_found_by_running_longer(tmp_path: Path) -> None:
-    program = Program([Effect(where(num_workers=2), step=0.6, grows_bytes=2**22)])
+    program = Program([Effect(where(num_workers=2), step=0.6, grows_bytes=2**21)])
     options: dict[str, Any] = {"knobs": {"num_workers": [0, 2]}, "max_memory": 2**30 + 2**28}
     run = replayed(program, tmp_path, **options)
     assert run.result.recommendation.verdict == "keep"

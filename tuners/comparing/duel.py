@@ -66,6 +66,7 @@ class Arena(Ways):
     Attributes:
         present: The program's own setting of every knob.
         step_s: Seconds of a baseline step; sets how long a slot is.
+        startup_s: From starting it to its first step; sets how long a window of a fresh process is.
         sigma: Spread of one quad's log ratio, from the baseline against itself.
         period: Steps after which the order of optimizers repeats.
         queue_depth: Reads how many batches its workers can run ahead.
@@ -101,6 +102,7 @@ class Arena(Ways):
     present: Mapping[str, Value]
     training_dataset: int | None = None
     step_s: float = 0.1
+    startup_s: float = 0.0
     sigma: float = 0.05
     period: int = 1
     queue_depth: Callable[[Mapping[str, Value]], int] = lambda config: 0

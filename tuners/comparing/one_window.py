@@ -35,7 +35,7 @@ def fresh_window(arena: "Arena", config: Mapping[str, Value], number: int, *, ho
     Raises:
         TrialFailed: The program failed, or came to its end before.
     """
-    drop, steps = arena.window_steps(config)
+    drop, steps = arena.window_steps(config, fresh=True)
     session = arena.ahead.take(config)
     if session is None:
         session = arena.start(config, number)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from advisor.profiles.derived.epochs import Epochs
 from advisor.tuners.comparing.measure import slot_steps
 from advisor.tuners.comparing.warm_up import MOST_WINDOWS, WARMUP_STEPS
-from advisor.tuners.comparing.windows import window_steps
+from advisor.tuners.comparing.windows import FRESH_S, FRESH_SHARE, window_steps
 from advisor.tuners.comparing.worker_starts import steps_before
 from advisor.tuners.knob import AnyKnob, Value
 
@@ -19,6 +19,7 @@ class Ways:
     knobs: Mapping[str, AnyKnob]
     present: Mapping[str, Value]
     step_s: float
+    startup_s: float
     sigma: float
     period: int
     queue_depth: Callable[[Mapping[str, Value]], int]
@@ -94,8 +95,13 @@ class Ways:
         """
         return (4 * self.steps() + (3 if self.steps() == 1 else 4)) * self.step_s
 
-    def window_steps(self, config: Mapping[str, Value]) -> tuple[int, int]:
-        """Steps dropped and measured in a window: by how far workers can run ahead, and what acts late."""
+    def window_steps(self, config: Mapping[str, Value], *, fresh: bool = False) -> tuple[int, int]:
+        """Steps dropped and measured in a window: by how far workers can run ahead, and what acts late.
+
+        Args:
+            config: What it runs under.
+            fresh: It is that of a process that is started for it: what is measured then costs little more.
+        """
         depth = self._depth(config)
         drop = max(WARMUP_STEPS, depth, steps_before(config, self.knobs, self.epochs))
         measured = window_steps(
@@ -106,6 +112,7 @@ class Ways:
             epoch=self.epochs.steps(config) if self.epochs is not None else None,
             most=None if self.max_steps is None else self.max_steps - drop - 2,
             quiet=self.sigma <= QUIET_SIGMA,
+            least_s=min(FRESH_S, FRESH_SHARE * self.startup_s) if fresh else 0.0,
         )
         return drop, measured
 

@@ -11,6 +11,7 @@ from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 HOPELESS = 4.0  # times the expected time, after which a slot or window ends with the steps it has
 QUEUE_DEPTHS = 4  # fillings of the loader's queue, at least
 LEAST_STEPS = 12
+FRESH_SHARE, FRESH_S = 0.5, 3.0  # of its start, and seconds at most, that a process is measured at least
 LEAST_QUIET = (4, 3.0)  # steps, and seconds of them, that suffice without workers on a quiet machine
 KEPT_WINDOWS = 16  # the incumbent's is asked for again and again, those of what lost never
 EPOCH_S = (
@@ -65,6 +66,7 @@ def window_steps(
     epoch: int | None,
     most: int | None,
     quiet: bool = False,
+    least_s: float = 0.0,
 ) -> int:
     """Steps that are measured in one window.
 
@@ -80,10 +82,11 @@ def window_steps(
         epoch: Steps of an epoch, where they are known.
         most: Steps that the program has left.
         quiet: Its steps, compared with each other, differ by less than is ever told apart.
+        least_s: Seconds at least, by steps of the baseline.
     """
     fewest, seconds = LEAST_QUIET
     usual = max(fewest, min(LEAST_STEPS, math.ceil(seconds / step_s))) if quiet else LEAST_STEPS
-    least = max(QUEUE_DEPTHS * depth, 2 * slot_steps, usual)
+    least = max(QUEUE_DEPTHS * depth, 2 * slot_steps, usual, math.ceil(least_s / step_s))
     part = epoch is None or (epoch * step_s > EPOCH_S and epoch > least)
     unit = period if part else math.lcm(epoch or 1, period)
     measured = math.ceil(least / unit) * unit

@@ -304,7 +304,9 @@ class _Bench:
         if how == LIVE:
             return count * arena.quad_s / speed
         if how in (SWITCHED, WINDOWS):
-            measured_s = arena.step_s * sum(sum(arena.window_steps(each)) for each in (reduced, winner))
+            fresh = how == WINDOWS
+            steps = sum(sum(arena.window_steps(each, fresh=fresh)) for each in (reduced, winner))
+            measured_s = arena.step_s * steps
         else:
             measured_s = duel_quads(arena) * arena.quad_s
         made_s = sum(self._costs.making_s(config) for config in (reduced, winner))

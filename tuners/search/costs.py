@@ -63,7 +63,7 @@ class Costs:
         """
         arena, of_both = self.arena, 1 + 1 / speed
         if arena.queue_depth(arena.present) > 0:
-            steps_s = self._warm_s + sum(arena.window_steps(arena.present)) * arena.step_s
+            steps_s = self._warm_s + self._window_s(arena.present)
             starts = 1 if arena.start_together(arena.present, arena.present) else 2
             return starts * (self.startup_s + END_S) + of_both * steps_s
         starts = arena.starts(arena.present, arena.present)
@@ -84,10 +84,10 @@ class Costs:
         compile_s = self.compile_s if self._compiles_anew(incumbent, config) else 0.0
         how, making_s = arena.how(incumbent, config), self.making_s(config)
         if how == WINDOWS:
-            window_s = making_s + self.launch_s + sum(arena.window_steps(config)) * arena.step_s / speed
+            window_s = making_s + self.launch_s + self._window_s(config) / speed
             missing = () if arena.kept.of(incumbent) else (incumbent,)
             start_s = 0.0 if arena.start_together(incumbent, config) else self.launch_s
-            others_s = sum(start_s + sum(arena.window_steps(each)) * arena.step_s for each in missing)
+            others_s = sum(start_s + self._window_s(each) for each in missing)
             return compile_s + window_s + others_s
         if how == BATON:
             making_s += self.making_s(incumbent)
@@ -105,6 +105,10 @@ class Costs:
     def worth_making(self, more_s: float, left_s: float) -> float:
         """Log ratio that pays, in what is left, for so many more seconds in each start of a verdict."""
         return VERDICT_STARTS * more_s / (DEAR * max(more_s, left_s))
+
+    def _window_s(self, config: Mapping[str, Value]) -> float:
+        """Of a process of its own, by steps of the baseline."""
+        return sum(self.arena.window_steps(config, fresh=True)) * self.arena.step_s
 
     def _switched_s(self, config: Mapping[str, Value]) -> float:
         steps_s = sum(self.arena.window_steps(config)) * self.arena.step_s

@@ -93,7 +93,7 @@ class ConfirmationCosts:
         arena, warm_s = self._arena, self._costs.launch_s - self._start_s
         compile_s = WARM_COMPILE * self.compile_s + self._making_s
         if self.how == WINDOWS:
-            of_both = [sum(arena.window_steps(config)) for config in (self.first, self.second)]
+            of_both = [sum(arena.window_steps(config, fresh=True)) for config in (self.first, self.second)]
             steps = of_both[0] + of_both[1] / self.speed
             starts = 1 if arena.start_together(self.first, self.second) else 2
             return count * (starts * self._start_s + compile_s + steps * arena.step_s)

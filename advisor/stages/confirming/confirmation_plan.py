@@ -75,7 +75,7 @@ def reserve_s(arena: Arena, baseline: Baseline, settings: Settings) -> float:
     instance = 1.5 * launch + 4 * instance_quads(arena, settings, baseline.startup_s) * slot
     if arena.queue_depth(arena.present) > 0:
         starts = 1 if arena.start_together(arena.present, arena.present) else 2
-        steps_s = sum(arena.window_steps(arena.present)) * arena.step_s
+        steps_s = sum(arena.window_steps(arena.present, fresh=True)) * arena.step_s
         instance = max(instance, starts * launch + 2 * steps_s)
     gate_s = 5 * (launch + min(gate.STEPS, 10) * arena.step_s)
     reduction_s = 2 * launch + 16 * slot

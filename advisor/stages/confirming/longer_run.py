@@ -41,7 +41,7 @@ class LongerRun:
 def usual_steps(arena: Arena, config: Mapping[str, Value], how: str, quads: int) -> int:
     """Steps that a process of a confirmation takes under a configuration."""
     if how == WINDOWS:
-        return sum(arena.window_steps(config))
+        return sum(arena.window_steps(config, fresh=True))
     return 2 * quads * (arena.steps() + 1)
 
 

@@ -8,6 +8,7 @@ from advisor.profiles.facts.profile import LoaderFacts, RunFacts
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.ways import WINDOWS
 from advisor.tuners.comparing.windows import EPOCH_S, queue_depth, window_steps
+from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 
 
@@ -30,6 +31,18 @@ def test_a_window_is_four_queues_long() -> None:
     assert length(depth=32) == 128
     assert length(depth=0) == 12
     assert length(depth=0, period=5) == 15
+
+
+@pytest.mark.parametrize(
+    ("startup_s", "seconds"), [(0.0, 0.32), (4.0, 2.0), (60.0, 3.0)], ids=["quick", "usual", "slow"]
+)
+def test_a_process_of_its_own_is_measured_as_long_as_its_start_makes_it_worth(
+    startup_s: float, seconds: float
+) -> None:
+    arena = Arena(None, KNOBS, {}, step_s=0.01, startup_s=startup_s, queue_depth=queue_depth)  # type: ignore[arg-type]  # nothing is started
+    four: dict[str, Value] = {"num_workers": 4}
+    assert arena.window_steps(four, fresh=True)[1] == pytest.approx(seconds / 0.01)
+    assert arena.window_steps(four)[1] == 32
 
 
 def test_a_short_epoch_counts_whole() -> None:

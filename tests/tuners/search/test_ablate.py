@@ -58,7 +58,7 @@ def removed(
             sigma=sigma,
             at_once=True,
             step_s=0.1,
-            window_steps=lambda config: (32, 128),
+            window_steps=lambda config, fresh=False: (32, 128),
             may_switch=lambda first, second: True,
         ),
     )
