@@ -29,7 +29,7 @@ demo: $(READY) ## run the main job on an ordinary script (3 minutes); leaves dem
 
 # First two tests at a time (three are no faster on two cores); those that assert what they measured have the machine to themselves afterwards.
 # Tests start hundreds of processes: where nothing may write bytecode, each would compile every module again.
-test: $(READY) ## run the tests (about 9 minutes on two cores)
+test: $(READY) ## run the tests (8 to 15 minutes on two cores)
 	$(BIN)/python -m compileall -q advisor profiles templates tuners
 	$(PYTEST) -q -n 2 --dist worksteal -m "not alone and $(QUICK)"
 	$(PYTEST) -q -m "alone and $(QUICK)" $$(grep -rl --include='*.py' 'mark\.alone' tests)
