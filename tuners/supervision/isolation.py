@@ -262,7 +262,9 @@ def _cover(
                 _put_back(path, opened[path])
         for path in filter(opened.__contains__, (*keep, *sockets)):
             if covered.intersection((path, *path.parents)):
-                _put_back(path, opened[path])
+                gone = contextlib.suppress(FileNotFoundError) if path in sockets else contextlib.nullcontext()
+                with gone:  # another program took it away meanwhile: nobody can connect to it any more
+                    _put_back(path, opened[path])
     mount_on("none", layers, "tmpfs", MS_NOSUID | MS_NODEV, "size=4k,mode=700", "hide the layers")
 
 

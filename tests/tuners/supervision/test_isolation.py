@@ -34,8 +34,13 @@ PROGRAM = """
     from pathlib import Path
     from advisor.tuners.supervision import isolation, process_tree
     place = Path({place!r})
-    listening = isolation.listening
-    isolation.listening = lambda: [*listening(), place / 'a socket that is gone meanwhile']
+    listening, layers_for = isolation.listening, isolation.layers_for
+    gone, goes = place / 'a socket that is gone meanwhile', place / 'a socket that goes once it is open'
+    def with_some_that_go():
+        socket.socket(socket.AF_UNIX).bind(str(goes))
+        return [*listening(), gone, goes]
+    isolation.listening = with_some_that_go
+    isolation.layers_for = lambda *of: (goes.unlink(), layers_for(*of))[1]
     user = {user!r}
     if user is not None:
         os.setgroups([]); os.setgid(user); os.setuid(user)
