@@ -175,6 +175,7 @@ class ServedBench:
         estimate, cut_off = contribution(
             self._there.arena, Configuration(said.reduced), Configuration(said.winner),
             detectable=said.detectable, level=said.level, number=said.number, deadline=began + said.left_s,
+            fewest=said.fewest,
         )  # fmt: skip
         return Removed(said.key, self.clock() - began, estimate, cut_off)
 

@@ -91,6 +91,7 @@ class RunRemoval(Said, frozen=True):
     detectable: float
     level: float
     left_s: float
+    fewest: int = 1
 
 
 class LearningRun(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from advisor.tuners.comparing.pair_places import Where, nodes_of, within_wave
 LOOKS = (2, 3, 4, 5, 6, 8, 12)  # pairs at which a confirmation may end: an early end spares two launches
 MIN_INSTANCES = LOOKS[0]
 TOTAL_LEVEL = 0.002  # one-sided, over all looks together (Bonferroni)
-SHARES = (0.5, 0.0625, 0.125, 0.03125, 0.0625, 0.09375, 0.125)  # of it, by look: large effects
+SHARES = (0.5, 0.0625, 0.125, 0.03125, 0.0625, 0.09375, 0.125)  # of it, by look; most for large effects
 FUTILE = 0.05  # probability that the pairs that may follow confirm, below which none does
 
 

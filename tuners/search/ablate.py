@@ -3,11 +3,8 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import NormalDist
 from types import MappingProxyType
 
 from advisor.tuners.comparing.affordable import half_width
@@ -21,6 +18,7 @@ from advisor.tuners.launching.rank_group import Running, end
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.costs import DEAR, LONGER_S, Costs
 from advisor.tuners.search.race import duel_quads
+from advisor.tuners.search.removal import Removal, fewest_looks, judged
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -31,18 +29,6 @@ APART_LOOKS = (1, 2, 3)  # pairs of processes, where a change needs its own
 LONG_LIVE_LOOKS = (2, 4, 8)  # of long quads
 HOPEFUL = 0.5  # of what these looks probably tell, below which they are a waste: estimates err
 ENDED = "the program ended before one comparison"
-
-
-@dataclass(frozen=True)
-class Removal:
-    """What the winner loses without one change: log ratio of the winner over the winner without it.
-
-    Of one that is needed it is by all that is known of it, as of ``by_all``.
-    """
-
-    knob: str
-    contribution: Estimate
-    needed: bool
 
 
 def removals(
@@ -120,7 +106,9 @@ def removals(
                 continue
             say(f"taking {name} out")
             try:
-                faster = bench.contribution(reduced, config, detectable)
+                faster = bench.contribution(
+                    reduced, config, detectable, fewest_looks(seen.get(name), detectable)
+                )
             except TrialFailed:
                 continue
             estimate = faster.shifted(worth(config) - worth(reduced))
@@ -167,57 +155,6 @@ def _out_together(
     return reduced, [Removal(name, estimate, False) for name in names]
 
 
-def judged(
-    knob: str, removal: Estimate, detectable: float, seen: Estimate | None = None, *, cut_off: bool = False
-) -> Removal:
-    """Whether a change stays: its removal costs more than ``detectable``, and by all that is known it gains.
-
-    Args:
-        knob: Its name.
-        removal: Log ratio by taking it out.
-        detectable: Least that counts.
-        seen: As of ``by_all``.
-        cut_off: As of ``by_all``.
-    """
-    brings = by_all(removal, seen, cut_off=cut_off)
-    needed = removal.estimate > detectable and brings.low > 0
-    return Removal(knob, brings if needed else removal, needed)
-
-
-def by_all(removal: Estimate, seen: Estimate | None = None, *, cut_off: bool = False) -> Estimate:
-    """What a change brings by all that is known of it: what its removal tells, where that is clear by itself.
-
-    Where it is not, and the search saw it alone and clearly, by both, weighted by their variances; what was
-    seen counts for no more than the removal, as it was chosen for its gain.
-
-    Args:
-        removal: By taking it out.
-        seen: What the search saw of it alone.
-        cut_off: Time cut its removal off, so that what was clearly seen counts by itself.
-    """
-    if removal.low > 0 or seen is None or seen.low <= 0:
-        return removal
-    if cut_off:
-        return seen
-    half = (removal.high - removal.low) / 2
-    by_level = _quantile(removal.level) / _quantile(seen.level)
-    half_seen = max(half, by_level * (seen.high - seen.low) / 2)
-    share = half_seen**2 / (half**2 + half_seen**2)
-    both, half_of_both = share * removal.estimate + (1 - share) * seen.estimate, half * math.sqrt(share)
-    return replace(
-        removal,
-        estimate=both,
-        low=both - half_of_both,
-        high=both + half_of_both,
-        quads=removal.quads + seen.quads,
-        instances=removal.instances + seen.instances,
-    )
-
-
-def _quantile(level: float) -> float:
-    return NormalDist().inv_cdf(0.5 + level / 2)
-
-
 def contribution(
     arena: Arena,
     reduced: Configuration,
@@ -227,10 +164,11 @@ def contribution(
     level: float,
     number: int,
     deadline: float,
+    fewest: int = 1,
 ) -> tuple[Estimate, bool]:
     """How much faster a winner is than without one change: a log ratio; looks until that is clear.
 
-    Args as of ``removals``.
+    Args as of ``removals``, and the ``fewest_looks`` that have to say that it is not.
 
     Returns:
         The log ratio, and whether time cut it off before it was clear.
@@ -239,7 +177,7 @@ def contribution(
         TrialFailed: It cannot be measured.
     """
     with _Bench(arena, level, number, deadline, Costs(arena), None) as bench:
-        return bench.contribution(reduced, winner, detectable), bench.cut_off
+        return bench.contribution(reduced, winner, detectable, fewest), bench.cut_off
 
 
 class _Bench:
@@ -324,12 +262,21 @@ class _Bench:
         how = self._arena.how(reduced, winner, fresh=True)
         return SWITCHED if how == WINDOWS and self._arena.may_switch(reduced, winner) else how
 
-    def contribution(self, reduced: Configuration, winner: Configuration, detectable: float) -> Estimate:
-        """How much faster the winner is than the reduced one; looks until that is clear."""
+    def contribution(
+        self,
+        reduced: Configuration,
+        winner: Configuration,
+        detectable: float,
+        fewest: int = 1,
+    ) -> Estimate:
+        """How much faster the winner is than the reduced one; looks until that is clear.
+
+        That it is not faster, so many looks at least have to say.
+        """
         how = self._how(reduced, winner)
         instances: list[list[float]] = [[]]
         looks, self.cut_off = self._looks(how), False
-        for stop, after in pairwise((*looks, 0)):
+        for taken, (stop, after) in enumerate(pairwise((*looks, 0)), start=1):
             if how == LIVE:
                 instances[0] += self._live(reduced, winner, stop - len(instances[0]))
             elif how == SWITCHED:
@@ -341,7 +288,7 @@ class _Bench:
                 ]
             estimate = moderated(instances, self._level, how)
             hopeless = estimate.high < detectable or (len(instances) > 1 and estimate.estimate < detectable)
-            if estimate.low > 0 or hopeless:
+            if estimate.low > 0 or (hopeless and taken >= fewest):
                 break
             if after and not self.affords(reduced, winner, after - stop):
                 self.cut_off = True

@@ -12,6 +12,7 @@ from advisor.tuners.benches.messages import Answer, Removed, RunRemoval
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.search import ablate
 from advisor.tuners.search.known_gains import KnownGains
+from advisor.tuners.search.removal import Removal, fewest_looks, judged
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
@@ -74,7 +75,7 @@ class Reducing:
                 outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
         return winner
 
-    def _in_turn(self, known: Mapping[str, Estimate]) -> tuple[Configuration, list[ablate.Removal]]:
+    def _in_turn(self, known: Mapping[str, Estimate]) -> tuple[Configuration, list[Removal]]:
         return ablate.removals(
             self.bench.arena,
             self.nominee,
@@ -94,15 +95,13 @@ class Reducing:
             running=self.bench.baseline.session,
         )
 
-    def _at_once(self, names: Sequence[str]) -> tuple[Configuration, list[ablate.Removal]]:
+    def _at_once(self, names: Sequence[str]) -> tuple[Configuration, list[Removal]]:
         """Each change taken out of the whole nominee, on all benches; what costs nothing goes together.
 
         If together it costs, changes are taken out in turn.
         """
         base, nominee = self.space.present, self.nominee
-        measured = [
-            ablate.Removal(name, self.known[name], True) for name in self.leading if name in self.known
-        ]
+        measured = [Removal(name, self.known[name], True) for name in self.leading if name in self.known]
         outs = self._outs(names)
         came = self.bench.crew.run([self._task(config) for config in outs.values()])
         for (name, config), each in zip(outs.items(), came, strict=True):
@@ -131,23 +130,25 @@ class Reducing:
         outs = {name: self.space.without(self.nominee, name) for name in names}
         return {name: config for name, config in outs.items() if config.changed(self.space.present)}
 
-    def _removal(self, name: str, reduced: Configuration, faster: Estimate, cut_off: bool) -> ablate.Removal:
+    def _removal(self, name: str, reduced: Configuration, faster: Estimate, cut_off: bool) -> Removal:
         estimate = faster.shifted(self.worth(self.nominee) - self.worth(reduced))
-        return ablate.judged(name, estimate, self._detectable, self.seen.get(name), cut_off=cut_off)
+        return judged(name, estimate, self._detectable, self.seen.get(name), cut_off=cut_off)
 
     def _task(self, reduced: Configuration) -> Task[tuple[Estimate, bool]]:
         bench, level = self.bench, self.bench.settings.confidence
+        gone = [self.seen.get(name) for name in reduced.changed(self.nominee) if name in self.leading]
+        fewest = max((fewest_looks(each, self._detectable) for each in gone), default=1)
 
         def here() -> tuple[Estimate, bool]:
             return ablate.contribution(
-                bench.arena, reduced, self.nominee,
+                bench.arena, reduced, self.nominee, fewest=fewest,
                 detectable=self._detectable, level=level, number=self.number, deadline=self.deadline,
             )  # fmt: skip
 
         def asked(key: int) -> RunRemoval:
             left_s = max(0.0, self.deadline - bench.clock())
             configs = dict(reduced), dict(self.nominee)
-            return RunRemoval(key, self.number, *configs, self._detectable, level, left_s)
+            return RunRemoval(key, self.number, *configs, self._detectable, level, left_s, fewest)
 
         return Task(here, asked, _cut_or_not)
 

@@ -11,6 +11,7 @@ from advisor.stages.confirming.compile_cost import break_even_steps
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.search import ablate
+from advisor.tuners.search.removal import Removal
 from advisor.tuners.space.configuration import Configuration
 
 BESIDE: dict[str, Value] = {"execution": "compile", "amp": "bf16"}
@@ -31,7 +32,7 @@ def test_other_changes_pay_for_no_compilation() -> None:
 def decided(monkeypatch: pytest.MonkeyPatch, gain: float, planned: int, **known: Any) -> Any:
     """Of bf16 and compiling, which alone makes a step ``gain`` times as fast."""
     estimate = Estimate(math.log(gain), math.log(gain) - 0.01, math.log(gain) + 0.01, 0.99, 4, 1)
-    removals = [ablate.Removal(name, estimate, needed=True) for name in BESIDE]
+    removals = [Removal(name, estimate, needed=True) for name in BESIDE]
     monkeypatch.setattr(ablate, "removals", lambda *of, **how: (Configuration(BESIDE), removals))
     settings = some_settings(known.pop("objective", "throughput"), steps_planned=planned)
     return confirmed(
@@ -60,7 +61,7 @@ def test_nothing_is_left_to_confirm_where_all_that_helps_is_compiling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     estimate = Estimate(math.log(1.1), 0.08, 0.11, 0.99, 4, 1)
-    removals = [ablate.Removal("execution", estimate, needed=True)]
+    removals = [Removal("execution", estimate, needed=True)]
     reduced = Configuration({**BESIDE, "amp": "off"})
     monkeypatch.setattr(ablate, "removals", lambda *of, **how: (reduced, removals))
     settings = some_settings("throughput", steps_planned=3000)

@@ -10,6 +10,7 @@ from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.knob import Value
 from advisor.tuners.search import ablate
+from advisor.tuners.search.removal import Removal
 from advisor.tuners.space.configuration import Configuration
 
 BOTH: dict[str, Value] = {"execution": "compile", "amp": "bf16"}
@@ -18,7 +19,7 @@ WHY = "it acts in the first epoch only"
 
 def told(monkeypatch: pytest.MonkeyPatch, nominee: dict[str, Value], **declining: Any) -> Outcome:
     estimate = Estimate(math.log(1.4), 0.3, 0.4, 0.99, 4, 1)
-    removals = [ablate.Removal(name, estimate, needed=True) for name in BOTH]
+    removals = [Removal(name, estimate, needed=True) for name in BOTH]
     monkeypatch.setattr(ablate, "removals", lambda *of, **how: (Configuration(nominee), removals))
     return confirmed(monkeypatch, some_settings("throughput"), STEP_S / 2, nominee=nominee, **declining)
 

@@ -15,6 +15,7 @@ from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search import ablate
+from advisor.tuners.search.removal import Removal, judged
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.trial.messages import Slot
@@ -36,11 +37,15 @@ def removed(
     deadline: float = math.inf,
     sigma: float = 0.05,
     **options: Any,
-) -> tuple[Configuration, list[ablate.Removal]]:
+) -> tuple[Configuration, list[Removal]]:
     """As if each change made the program faster by what ``FASTER`` says."""
 
     def contribution(
-        bench: Any, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float
+        bench: Any,
+        reduced: Mapping[str, Value],
+        winner: Mapping[str, Value],
+        detectable: float,
+        fewest: int = 1,
     ) -> Estimate:
         gone = [name for name in FASTER if reduced[name] != winner[name]]
         ratio = sum(math.log(FASTER[name]) for name in gone)
@@ -142,8 +147,8 @@ def test_what_a_removal_does_not_tell_may_be_told_by_both_looks(
 ) -> None:
     out = Estimate(removal[0], removal[0] - removal[1], removal[0] + removal[1], 0.99, 4, 1)
     alone = Estimate(seen[0], seen[0] - seen[1], seen[0] + seen[1], 0.9, 1, 1)
-    assert ablate.judged("amp", out, 0.05) == ablate.Removal("amp", out, False)
-    found = ablate.judged("amp", out, 0.05, alone)
+    assert judged("amp", out, 0.05) == Removal("amp", out, False)
+    found = judged("amp", out, 0.05, alone)
     assert found.needed is needed
     assert (found.contribution.low > 0) is needed  # what stays is told by what has decided it
     assert not needed or min(removal[0], seen[0]) < found.contribution.estimate < max(removal[0], seen[0])
@@ -189,7 +194,7 @@ def test_what_few_pairs_of_processes_would_not_tell_is_taken_out_unmeasured(
     seen = {"amp": Estimate(0.3, 0, 0.5, 0.9, 1, 1), "gc_freeze": Estimate(0.01, -0.1, 0.1, 0.9, 1, 1)}
     config, removals = removed(monkeypatch, how=BATON, seen=seen)
     assert config == {**WINNER, "gc_freeze": "off"}
-    assert ablate.Removal("gc_freeze", seen["gc_freeze"], False) in removals
+    assert Removal("gc_freeze", seen["gc_freeze"], False) in removals
     assert {each.knob for each in removals if each.needed} == {"batch_size", "amp"}
 
 
@@ -206,7 +211,11 @@ def compared(patch: pytest.MonkeyPatch, faster: Mapping[str, float]) -> list[set
     asked: list[set[str]] = []
 
     def contribution(
-        bench: Any, reduced: Mapping[str, Value], winner: Mapping[str, Value], detectable: float
+        bench: Any,
+        reduced: Mapping[str, Value],
+        winner: Mapping[str, Value],
+        detectable: float,
+        fewest: int = 1,
     ) -> Estimate:
         asked.append({name for name in seen if reduced[name] != winner[name]})
         ratio = sum(math.log(faster.get(name, 1.0)) for name in asked[-1])
@@ -301,3 +310,35 @@ def test_what_is_measured_while_threads_collapse_tells_no_contribution() -> None
     )
     assert config == {"num_threads": 2, "gc_freeze": "off"}
     assert [each.knob for each in removals] == ["gc_freeze"]
+
+
+def test_one_look_does_not_say_that_what_was_clearly_seen_to_gain_brings_nothing() -> None:
+    """Looks of a few seconds differ by a fifth on two CPUs that threads and workers share."""
+    clearly = Estimate(0.26, 0.15, 0.37, 0.9, 12, 1)
+
+    def taken_out(seen: dict[str, Estimate], how: str, *told: list[float]) -> tuple[bool, int]:
+        left = list(told)
+        base: dict[str, Value] = {"num_workers": 4, "gc_freeze": "off"}
+        winner: dict[str, Value] = {"num_workers": 1, "gc_freeze": "on"}
+        session = SimpleNamespace(alive=True, first_step=lambda: 0.1, kill=lambda: None)
+        arena = SimpleNamespace(
+            knobs=KNOBS, how=lambda *configs, **options: how, may_switch=lambda *configs: True,
+            start=lambda *of: session, settled=lambda config: {}, warm_up=lambda *of, **options: None,
+            window_steps=lambda config, fresh=False: (32, 128), step_s=0.01, sigma=0.01, quad_s=0.1,
+            clock=lambda: 0.0, at_once=False,
+            switched=lambda *of, swapped: SimpleNamespace(log_ratios=left.pop(0)),
+            quads=lambda *of: (left.pop(0), ([], []), ({}, {})),
+        )  # fmt: skip
+        config, _ = ablate.removals(
+            cast(Arena, arena), Configuration(winner), a_space(Configuration(base)), detectable=0.02,
+            level=0.99, number=0, deadline=math.inf, seen=seen, known={"num_workers": clearly},
+        )  # fmt: skip
+        return config["gc_freeze"] == "off", len(left)
+
+    nothing, gains, seen = [-0.12, -0.11, -0.1, -0.11], [0.26, 0.25, 0.27, 0.26], {"gc_freeze": clearly}
+    assert taken_out({}, LIVE, nothing, gains) == (True, 1)
+    assert taken_out(seen, LIVE, nothing, gains, gains * 2) == (False, 0)
+    assert taken_out(seen, LIVE, nothing, nothing, gains * 2) == (True, 1)
+    slower, faster = [-2.0], [0.3]
+    assert taken_out({}, WINDOWS, slower, faster) == (True, 1)
+    assert taken_out(seen, WINDOWS, slower, slower, faster * 2) == (True, 1)
