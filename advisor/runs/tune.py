@@ -209,6 +209,7 @@ class _Tuning:
         self.stopped_by = "converged" if self.outcome.verdict == "change" else "budget"
 
     def _search_and_confirm(self) -> None:
+        self.elsewhere.prepare_early()
         try:
             known = known_window(self.bench.arena, self.bench.baseline.slots)
             nominee = self.search.run(self.bench.baseline.session, known)

@@ -154,9 +154,9 @@ def test_pairs_that_were_lost_with_a_node_are_measured_again_and_count_once(tmp_
     first = engine(tmp_path / "whole", 2)
     whole = run(tmp_path, first)
     line = first.lines["b"]
-    assert line.asked[-1] == "RunInstances", "the last that it is asked are pairs"
+    pairs_at = [at for at, what in zip(line.asked_at, line.asked, strict=True) if what == "RunInstances"]
     (tmp_path / "cut").mkdir()
-    others = engine(tmp_path / "cut", 2, b=line.asked_at[-1] + 1.0)
+    others = engine(tmp_path / "cut", 2, b=pairs_at[-1] + 1.0)
     found = run(tmp_path, others)
     assert changes(found) == changes(whole)
     assert any("on b is left out: lost" in line for line in found.said)
@@ -173,6 +173,24 @@ def test_numbers_are_compared_on_another_node_beside_the_search(tmp_path: Path) 
     reduced = next(when for when, said in said_at(found) if said.startswith("taking "))
     assert first < reduced, "what they are held against does not depend on the nominee"
     assert found.result.recommendation.numerics == "identical"
+
+
+def test_numbers_of_the_program_as_it_is_are_there_before_anything_is_found_where_benches_are_many(
+    tmp_path: Path,
+) -> None:
+    line = run_of(tmp_path, 5).lines["e"]
+    asked = [what for what in line.asked if what.startswith("Run")]
+    assert asked[0] == "RunLearning"
+
+
+def test_what_was_found_is_confirmed_before_the_rest_is_tried_where_benches_are_several(
+    tmp_path: Path,
+) -> None:
+    found = run(tmp_path, engine(tmp_path, 4))
+    told = [said for _, said in said_at(found)]
+    confirmed = next(place for place, said in enumerate(told) if said.startswith("confirmed: "))
+    assert any(said.startswith("trial ") for said in told[confirmed:])
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
 
 
 def test_numbers_are_compared_here_anew_where_that_node_is_lost(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ class Measuring:
         paused: A gain was found that is to be confirmed before the search goes on.
         stands: Score of what was confirmed so far.
         adopted: Is told of each incumbent.
-        likely: Is told what is nominated unless something better is found, while benches may be idle.
+        likely: Is told what is nominated unless something better is found, and its score, while benches may
+            be idle.
         crew: All benches; a look goes to any of them where several are taken at once.
         limits: Deadlines of processes; that of compiling follows what is left.
     """
@@ -124,7 +125,7 @@ class Measuring:
     begin_by: Callable[[Configuration, float], float] = lambda config, score: math.inf
     earliest: float = field(init=False)
     adopted: Callable[[Configuration], None] = lambda config: None
-    likely: Callable[[Configuration], None] = lambda config: None
+    likely: Callable[[Configuration, float], None] = lambda config, score: None
     paused: bool = False
     stands: float = 0.0
     known: KnownGains = field(init=False)
@@ -144,6 +145,7 @@ class Measuring:
     _too_long: list[NotTried] = field(default_factory=list)
     _waits: dict[Configuration, float | None] = field(default_factory=dict)
     _unseen: dict[str, list[Value]] = field(default_factory=dict)  # knobs that wait, with values if not all
+    _screened: bool = False  # what promises a gain was looked at, and confirmed before the rest
     _proposals: list[Proposal] = field(default_factory=list)  # made ahead of their turn
 
     def __post_init__(self) -> None:

@@ -11,21 +11,20 @@ from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
 from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import STILL_WAITS, Curve
-from advisor.tuners.search.doubt import doubt, together
 from advisor.tuners.search.eligible import is_of_space
+from advisor.tuners.search.finals import Finals
 from advisor.tuners.search.measuring import LARGE, BudgetSpent
 from advisor.tuners.search.ordering import INTERACTING, PAIRS, serves_data, telling
 from advisor.tuners.search.race import WORTH
-from advisor.tuners.search.waves import FRUITLESS, InWaves
+from advisor.tuners.search.waves import FRUITLESS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried
 
-FINALISTS = 4
 PROMPT = 0.2  # of the seconds of a verdict, in which a look at what promises a gain goes before it
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 
 
-class Search(InWaves):
+class Search(Finals):
     """Finds a configuration worth confirming."""
 
     def run(self, session: Running | None, baseline: Window | None = None) -> Configuration:
@@ -145,9 +144,7 @@ class Search(InWaves):
     def _explore(self) -> None:
         self._start_from_findings(self._expectations.order(self.incumbent))
         if self.crew.size > 1:
-            self._screen_at_once(list(self.space.choices), hopeful=True)
-            self._follow_the_wait()
-            self._screen_at_once(list(self.space.choices), hopeful=False)
+            self._screen_in_waves()
         else:
             self._screen_in_turn()
         if self.paused:
@@ -157,6 +154,17 @@ class Search(InWaves):
         self._try_pairs()
         self._take_out_the_doubtful()
         self._refine()
+
+    def _screen_in_waves(self) -> None:
+        """What promises a gain, in waves; then the rest, unless what was found is confirmed first."""
+        screened, self._screened = self._screened, False
+        if not screened:
+            self._screen_at_once(list(self.space.choices), hopeful=True)
+            self._follow_the_wait()
+            if self._is_confirmed_first(self.incumbent, self.score):
+                self._screened = self.paused = True
+                return
+        self._screen_at_once(list(self.space.choices), hopeful=False)
 
     def _screen_in_turn(self) -> None:
         """One knob after the other, whose best value takes the incumbent's place before the next."""
@@ -221,57 +229,6 @@ class Search(InWaves):
         if len(config.changed(self.incumbent)) > 1 and self.space.check(config) is None:
             self._try(config)
 
-    def _race_the_best(self) -> None:
-        """The best of many noisy scores owes part of it to luck: those near it meet it on fresh data."""
-        if self.incumbent == self.space.present:
-            return
-        near = sorted(
-            (config for config in self._nominees if self.score - self._doubt(config) < self._seen[config]),
-            key=lambda config: (self._seen[config], config.key),
-        )
-        finalists = near[::-1][:FINALISTS]
-        self.likely(self.incumbent)
-        if self.crew.size > 1:
-            self._meet_at_once([config for config in finalists if config != self.incumbent])
-            return
-        for config in finalists:
-            if config != self.incumbent:
-                self._meet(config)
-
-    def _meet(self, config: Configuration) -> None:
-        """Race a configuration against the incumbent once more; by both looks together it takes its place."""
-        before = self._before_meeting(config)
-        score = self._measure(config, "search", again=True)
-        if score is None:
-            return
-        gain = together(before, (score - self.score, self._pairs.get(config, 0)))
-        self._seen[config] = self.score + gain
-        if gain > WORTH:
-            self._adopt(self.score + gain, config)
-
-    def _meet_at_once(self, configs: Sequence[Configuration]) -> None:
-        """The same of several against one incumbent, whose place the best of them takes."""
-        before, start = {config: self._before_meeting(config) for config in configs}, self.incumbent
-        scores: dict[Configuration, float | None] = {}
-        base = self.score
-        best: tuple[float, Configuration] | None = None
-        try:
-            self._measure_all(configs, "search", scores, again=True)
-        finally:  # the budget may end in between; who met counts
-            for config, score in scores.items():
-                if score is None or self.incumbent != start:
-                    continue
-                gain = together(before[config], (score - base, self._pairs.get(config, 0)))
-                self._seen[config] = base + gain
-                if gain > WORTH and (best is None or base + gain > best[0]):
-                    best = base + gain, config
-            if best is not None:
-                self._adopt(*best)
-
-    def _before_meeting(self, config: Configuration) -> tuple[float, int]:
-        """Its gain over the incumbent by what is known, and of how many pairs."""
-        return self._seen[config] - self.score, self._pairs.get(config, 0)
-
     def _take_out_the_doubtful(self) -> None:
         """Look once without each change that came in by no more than noise: beside later ones it may cost."""
         steps = [*self._before, (self.score, self.incumbent)]
@@ -282,9 +239,6 @@ class Search(InWaves):
             without = self.space.complete(self.space.without(self.incumbent, next(iter(names))))
             if self._is_new(without) and self._is_allowed(without):
                 self._try(without)
-
-    def _doubt(self, config: Configuration) -> float:
-        return doubt(self._pairs.get(config, 0))
 
     def _follow_the_wait(self) -> None:
         """Go on to larger numbers of what serves data where the incumbent, whose step got shorter, waits."""
@@ -382,7 +336,7 @@ class Search(InWaves):
             if not proposals:
                 return
             fruitless += sum(each.repeats for each in proposals)
-            self.likely(self.incumbent)
+            self.likely(self.incumbent, self.score)
             if len(proposals) == 1:
                 gained = self._try(proposals[0].config, proposals[0])
             else:

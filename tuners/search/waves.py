@@ -4,23 +4,25 @@ What gained is put together and has to prove itself in one more look; else it co
 count by their place in the wave, never by who was done first.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
-from advisor.tuners.benches.crew import Came, Task
-from advisor.tuners.benches.messages import Answer, Raced, RunRace
+from advisor.tuners.benches.crew import FEW, Came, Task
+from advisor.tuners.benches.messages import RunRace
 from advisor.tuners.comparing.ways import LIVE, SWITCHED
 from advisor.tuners.knob import Value
 from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import Curve
-from advisor.tuners.search.measuring import BudgetSpent, Looked, Measuring
+from advisor.tuners.search.looked import both_looks, looked
+from advisor.tuners.search.measuring import LARGE, BudgetSpent, Looked, Measuring
 from advisor.tuners.search.ordering import INTERACTING, gain_without, serves_data
-from advisor.tuners.search.race import WORTH, is_unclear, of_looks
+from advisor.tuners.search.race import WORTH, is_unclear
 from advisor.tuners.search.record import Stage, TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
+SOON = 0.05  # log ratio of what several benches confirm at once: they measure it while the last look is taken
 FRUITLESS = 6  # joint proposals in a row that change nothing: converged
 PER_BENCH = 2  # looks of a wave: of one each, all would wait for the longest
 BESIDE_LOST = Failure("not_applied", "it was measured beside a setting that declined")
@@ -148,7 +150,7 @@ class InWaves(Measuring):
         came = self.crew.run([*tasks, *(self._task(records[place], lost, 1) for place in again)], second)
         self.crew.forget(ahead)
         for place, more in zip(again, came[len(records) :], strict=True):
-            came[place] = _both(came[place], more)
+            came[place] = both_looks(came[place], more)
         return came[: len(records)]
 
     def _is_unclear(self, record: TrialRecord, came: Came[Looked]) -> bool:
@@ -178,7 +180,7 @@ class InWaves(Measuring):
                 raise
 
         asked = self._asked_race(record.number, self.incumbent, record.config, look)
-        return Task(here, asked, partial(_looked, record))
+        return Task(here, asked, partial(looked, record))
 
     def _asked_race(
         self, number: int, incumbent: Configuration, config: Configuration, look: int | None
@@ -278,37 +280,51 @@ class InWaves(Measuring):
             if better and self.incumbent == start:
                 self._adopt(*better[0])
         if len(better) > 1 and self.incumbent == better[0][1]:
-            self._put_together(start, [config for _, config in better[1:]])
+            self._put_together(start, better[1:], score)
         return bool(better)
 
-    def _put_together(self, start: Configuration, others: Sequence[Configuration]) -> None:
+    def _put_together(
+        self, start: Configuration, others: Sequence[tuple[float, Configuration]], base: float
+    ) -> None:
         """Add to the incumbent what others changed of ``start``: all at once, else what still gains alone.
 
-        What two of them set differently stays as the better one has it.
+        What two of them set differently stays as the better one has it. ``base`` is the score of ``start``.
         """
-        joint = self.incumbent
+        joint, hoped = self.incumbent, self.score
         beside: list[Configuration] = []
-        for other in others:
+        for gained, other in others:
             mine = joint.changed(start)
             more = {name: value for name, value in other.changed(start).items() if name not in mine}
             if not more:
                 continue
             candidate = self.space.complete(joint.with_(more))
             if self._may_be_tried(candidate):
-                joint = candidate
+                joint, hoped = candidate, hoped + gained - base
                 beside.append(self.space.complete(self.incumbent.with_(more)))
         if joint == self.incumbent:
             return
-        ahead = self._ask_ahead(joint)
+        ahead: list[int] = []
+        if self._is_confirmed_first(joint, hoped):
+            self.likely(joint, hoped)
+        else:
+            ahead = self._ask_ahead(joint)
         alone, score = self.incumbent, self._measure(joint, "search")
         if self.incumbent != alone:  # part of it declined
             return
         if score is not None and score > self.score + self._gain_needed(joint):
             self._adopt(score, joint)
             return
-        self.crew.forget(ahead)
+        if ahead:
+            self.crew.forget(ahead)
+        else:
+            self.likely(self.incumbent, self.score)
         if len(beside) > 1:
             self._try_all([each for each in beside if self._may_be_tried(each)])
+
+    def _is_confirmed_first(self, config: Configuration, score: float) -> bool:
+        """Whether a configuration with that score is confirmed before the search goes on."""
+        enough = LARGE if self.crew.size <= FEW else SOON
+        return score - self.stands >= enough and math.isfinite(self.verdict_s(config, score))
 
     def _may_be_tried(self, config: Configuration) -> bool:
         """Whether nothing speaks against a configuration, and it was not seen yet."""
@@ -376,25 +392,3 @@ class InWaves(Measuring):
             best[name] = max(gained, best.get(name, score))
             for_data = serves_data(self.arena.knobs[name])
             curve.told(config[name], better=better, waits=self._waits.get(config) if for_data else None)
-
-
-def _looked(record: TrialRecord, answer: Answer) -> Looked:
-    """What a race on another node gave; its record is filled in."""
-    if not isinstance(answer, Raced):
-        raise AssertionError("a race is answered by what came of it")
-    record.process = "shared" if answer.process == "shared" else "own"
-    record.slots += answer.slots
-    record.marks += [mark for mark in answer.marks if mark not in record.marks]
-    record.outcome, record.startup_s = answer.outcome, answer.startup_s
-    record.applied, record.refused = list(answer.applied), dict(answer.refused)
-    record.log = answer.log
-    return Looked(answer.estimate, answer.input_wait, answer.pairs, answer.log_ratios)
-
-
-def _both(first: Came[Looked], second: Came[Looked]) -> Came[Looked]:
-    """What two looks at one configuration say together."""
-    if first.value is None or second.value is None:
-        return first if first.value is None else second
-    one, other = first.value, second.value
-    estimate = of_looks([one.log_ratios, other.log_ratios])
-    return replace(second, value=replace(other, estimate=estimate, pairs=one.pairs + other.pairs))

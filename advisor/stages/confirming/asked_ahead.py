@@ -25,9 +25,16 @@ class AskedAhead:
     _for: Configuration | None = None
     _keys: list[int] = field(default_factory=list)
 
-    def expect(self, nominee: Configuration) -> None:
-        """From now on this one is the likely nominee; what was asked for another one is not begun."""
+    def expect(self, nominee: Configuration, score: float) -> None:
+        """From now on this one is the likely nominee; what was asked for another one is not begun.
+
+        Args:
+            nominee: It.
+            score: Log ratio of it, as far as that is known.
+        """
         if self.crew.size == 1 or nominee == self._for:
             return
         self.crew.forget(self._keys)
-        self._for, self._keys = nominee, self.confirmation().ask_ahead(nominee)
+        confirmation = self.confirmation()
+        confirmation.gain = score
+        self._for, self._keys = nominee, confirmation.ask_ahead(nominee)

@@ -249,6 +249,8 @@ class Confirmation:
         pairs.where += self.trials.measured.where.get(winner, ())
         if numbers is not None:
             pairs.options = numbers.options
+        if pairs.waves is not None:
+            pairs.waves.enough = costs.enough(self.gain)
         return pairs, self.bench.crew.size - 1 - (numbers is None and self._learns_elsewhere(winner))
 
     def _learns_elsewhere(self, winner: Configuration) -> bool:

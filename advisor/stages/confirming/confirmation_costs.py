@@ -11,13 +11,15 @@ from advisor.stages.confirming.confirmation_plan import instance_quads
 from advisor.stages.confirming.longer_run import steps_more, usual_steps
 from advisor.stages.confirming.numerics import learning_steps
 from advisor.stages.confirming.pair_numerics import told_by_pairs
+from advisor.tuners.comparing.affordable import fewest_pairs
 from advisor.tuners.comparing.duel import Arena
 from advisor.tuners.comparing.gate import SEEDS
-from advisor.tuners.comparing.looks import MIN_INSTANCES
+from advisor.tuners.comparing.looks import LOOKS, MIN_INSTANCES
 from advisor.tuners.comparing.same_process import PROOFS, switchable
 from advisor.tuners.comparing.ways import BATON, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.search.costs import END_S, Costs
+from advisor.tuners.search.measuring import LARGE
 
 WARM_COMPILE = 0.15  # of the time that it takes with an empty cache: 2 of 22 s and 5 of 71 s were seen
 SLACK = 1.03  # pairs take a little more than was expected of them, and what is begun must come to its end
@@ -25,6 +27,7 @@ FRESH_RUNS = 3 + len(SEEDS)  # of the numbers: the baseline twice, other seeds, 
 GROWS = 1.1  # times the budget that is needed: some of what comes before takes a share of it
 ANSWERING = 2  # processes that answer: the program as it is, which does it twice, and the change
 ANSWERING_SCRIPTS = 3  # whose requests go on and come once in a process; 4 where they are others in each
+ON_TWO_NODES = 4  # pairs, in both orders on each
 SCRIPTS = ("script", "module")
 
 
@@ -103,6 +106,12 @@ class ConfirmationCosts:
             return count * (starts * self._start_s + compile_s + 2 * warm_s + quads_s)
         starts = math.ceil(count * arena.starts(self.first, self.second) / 2)
         return starts * self._start_s + count * (warm_s + quads_s)
+
+    def enough(self, gain: float) -> int:
+        """Pairs, of two nodes, that probably confirm a log ratio; all that may be if it is not large."""
+        sigma = self._arena.sigma
+        pairs = fewest_pairs(math.expm1(gain), sigma, self.quads, self.how) if gain >= LARGE else None
+        return LOOKS[-1] if pairs is None else max(ON_TWO_NODES, pairs)
 
     @property
     def longer_s(self) -> float:

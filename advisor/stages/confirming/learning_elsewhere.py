@@ -20,6 +20,7 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import TrialFailed
 
+MANY = 5  # benches, of which one is not missed while values are looked at one by one
 AT_ONCE = 2  # runs of one question, whose processes may start together
 Run = tuple[Configuration, int, int, int]  # configuration, offset of the seed, nudge; which copy of the same
 Learnings = tuple[gate.Learning, ...] | None
@@ -58,6 +59,16 @@ class LearningElsewhere:
         """Begin with what such a candidate will be held against."""
         if self.expects(config):
             self._begin(self._reference)
+
+    def prepare_early(self) -> None:
+        """The same before anything is found, where benches are many and changes of the space may need it."""
+        present = self.space.present
+        others = {
+            name: next((value for value in values if value != present[name]), present[name])
+            for name, values in self.space.choices.items()
+        }
+        if self.bench.crew.size >= MANY:
+            self.prepare(self.space.complete(others))
 
     def begin(self, nominee: Configuration) -> None:
         """Begin with a nominee too, and with each of its changes alone."""

@@ -28,7 +28,9 @@ class NumericsCheck:
         changed, one_s = winner.changed(self.space.present), clock() - began
         kept_s = SINGLES_SHARE * bench.settings.budget_s
         affordable = clock() + len(changed) * one_s < bench.deadline - kept_s
-        if drift is not None or (len(changed) > 1 and affordable):
+        if whole.verdict == "identical" and len(changed) > 1:  # so none of them changes anything
+            found.verdicts.update(dict.fromkeys(changed, whole))
+        elif drift is not None or (len(changed) > 1 and affordable):
             self._each_alone(winner, found)
         if drift is not None and found.config == winner:  # none of them alone
             self._take_out(found, changed if whole is drift else self._comparable(winner), drift)

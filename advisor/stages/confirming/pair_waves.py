@@ -27,12 +27,14 @@ class PairWaves:
         asked: What is asked of a place; whether its process is to be held.
         here: Measures one in this process; ``None`` where it is too late. Told how many come with it.
         where: Each pair was measured that was handed out, after those of earlier parts.
+        enough: Pairs that probably confirm what is expected: others have time for something else.
     """
 
     crew: Crew
     asked: Callable[[int, bool], Instance]
     here: Callable[[Instance, int], Duel | None]
     where: list[Where] = field(default_factory=list)
+    enough: int = LOOKS[-1]
     _ready: dict[int, tuple[Duel | Failure, Where]] = field(default_factory=dict)
     _begun: Begun[Duels] | None = None
     _places: list[Sequence[int]] = field(default_factory=list)
@@ -44,11 +46,15 @@ class PairWaves:
             there: Pairs that were measured.
             benches: Others that have nothing else to do.
         """
-        self._begin(there, benches, free=True)
+        if there < LOOKS[-1]:
+            self._begin(there, benches, free=True)
 
     def ask_ahead(self, there: int, benches: int) -> list[int]:
         """Have them measure that wave once they have nothing else to do; as ``begin`` and ``Crew.ahead``."""
-        asked = [self._task(places, own=False).asked for places in chunks(there, wave_end(there, benches))]
+        if there >= LOOKS[-1]:
+            return []
+        wave = chunks(there, wave_end(there, benches, self.enough))
+        asked = [self._task(places, own=False).asked for places in wave]
         return self.crew.ahead([each for each in asked if each is not None])
 
     def has(self, place: int) -> bool:
@@ -80,7 +86,7 @@ class PairWaves:
 
     def _begin(self, there: int, benches: int, *, free: bool) -> Begun[Duels]:
         """Hand out a wave; unless this process is busy its first places are its own."""
-        end = wave_end(there, benches)
+        end = wave_end(there, benches, self.enough)
         self._places = chunks(there, end)
         tasks = [self._task(places, own=not free and places[0] == there) for places in self._places]
         self._begun = self.crew.begin(tasks)
@@ -113,12 +119,16 @@ class PairWaves:
         return Task(here, None if own else lambda key: RunInstances(key, tuple(instances)), _duels)
 
 
-def wave_end(there: int, benches: int) -> int:
-    """The look up to which pairs are measured at once: the last that takes no longer than the next one."""
+def wave_end(there: int, benches: int, enough: int) -> int:
+    """The look up to which pairs are measured at once: the last that takes no longer than the next one.
+
+    The first wave has as many as are ``enough``, in both orders.
+    """
     following = next(look for look in LOOKS if look > there)
     rounds = math.ceil(len(chunks(there, following)) / benches)
     room = there - there % 2 + 2 * rounds * benches
-    return max(look for look in LOOKS if look <= max(following, room))
+    wanted = enough + enough % 2 if there < enough else LOOKS[-1]
+    return max(look for look in LOOKS if look <= max(following, min(room, wanted)))
 
 
 def chunks(there: int, end: int) -> list[Sequence[int]]:

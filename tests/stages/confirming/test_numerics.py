@@ -104,6 +104,20 @@ def test_without_a_batch_one_run_judges_all(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.verdicts.keys() == {""} and found.verdicts[""].verdict == "identical"
 
 
+def test_where_the_whole_is_identical_no_change_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Mapping[str, Value]] = []
+    nominee = {**PRESENT, "mkldnn": "off", "channels_last": "on"}
+
+    def losses(config: Mapping[str, Value]) -> tuple[float, ...]:
+        ran.append(config)
+        return RIGHT
+
+    found = checked(monkeypatch, nominee, losses)
+    assert found.config == nominee and [config for config in ran if config != PRESENT] == [nominee]
+    told = {name: verdict.verdict for name, verdict in found.verdicts.items()}
+    assert told == {"": "identical", "mkldnn": "identical", "channels_last": "identical"}
+
+
 def test_what_acts_only_beside_a_change_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     nominee = {**PRESENT, "mkldnn": "off", "channels_last": "on"}
 

@@ -6,6 +6,7 @@ from advisor.stages.confirming.pair_waves import PairWaves, chunks, wave_end
 from advisor.tuners.benches.crew import Crew
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.instance import Instance
+from advisor.tuners.comparing.looks import LOOKS
 from advisor.tuners.comparing.pair_places import Where
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 
@@ -18,7 +19,23 @@ from advisor.tuners.supervision.failures import Failure, TrialFailed
 def test_a_wave_takes_no_longer_than_the_pairs_up_to_the_next_look(
     there: int, benches: int, end: int
 ) -> None:
-    assert wave_end(there, benches) == end
+    assert wave_end(there, benches, LOOKS[-1]) == end
+
+
+@pytest.mark.parametrize(
+    ("there", "benches", "enough", "end"),
+    [(0, 8, 4, 4), (0, 8, 3, 4), (0, 8, 5, 6), (0, 1, 4, 2), (2, 8, 4, 4), (4, 8, 4, 12), (4, 2, 4, 8)],
+)
+def test_the_first_wave_has_no_more_pairs_than_are_enough(
+    there: int, benches: int, enough: int, end: int
+) -> None:
+    assert wave_end(there, benches, enough) == end
+
+
+def test_after_the_last_look_no_pair_is_asked() -> None:
+    pairs, asked = waves()
+    pairs.begin(LOOKS[-1], 4)
+    assert pairs.ask_ahead(LOOKS[-1], 4) == [] and not asked
 
 
 def test_both_orders_of_roles_belong_to_one_node() -> None:
