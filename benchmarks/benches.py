@@ -1,10 +1,12 @@
 """What several benches bring, on paper: time to the verdict, and whether the answer is as good.
 
     python -m benchmarks.benches --programs 20
+    python -m benchmarks.benches --grids
     python -m benchmarks.benches --placebo 200 --benches 2
 
 Whole runs of ``tune`` over programs whose settings have known effects, drawn by chance, with further benches
-whose time runs beside the tuner's (``tests/replayed_benches.py``). *Of the best* is the speed of what is
+whose time runs beside the tuner's (``tests/replayed_benches.py``); or whose settings do what they did where
+``benchmarks/oracle.py`` measured them, with the noise seen then. *Of the best* is the speed of what is
 recommended over that of the best configuration of the searched values, by the known effects. In a placebo no
 setting does anything, but on each node every configuration seems to, by a spread of ``--node-effect``.
 """
@@ -17,13 +19,15 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from grid_programs import GridProgram, recorded
 from replayed_benches import ReplayedEngine
 from replayed_program import Effect, Program, where
 from replaying import replayed
@@ -48,7 +52,7 @@ class Row:
     That is when what is recommended was confirmed; where nothing is, the end.
     """
 
-    program: int
+    program: int | str
     benches: int
     startup_s: float
     seconds: float
@@ -97,17 +101,37 @@ def one_run(
     """Tune one program on so many benches."""
     known = effects_of(seed, placebo=placebo)
     programs = [program_of(known, node_effect, node, seed, startup_s) for node in range(benches)]
+    best = max(speed(config, known) for config in configurations())
+    return _run(seed, programs, startup_s, lambda config: speed(config, known) / best)
+
+
+def of_grid(grid: GridProgram, benches: int, startup_s: float, node_effect: float = 0.0) -> Row:
+    """Tune a recorded workload on so many benches."""
+    programs = [grid.program(node, startup_s, node_effect if node else 0.0) for node in range(benches)]
+    best = max(grid.speeds().values())
+    share = lambda config: grid.speed(config) / math.exp(best)  # noqa: E731
+    return _run(grid.grid.workload, programs, startup_s, share, grid.knobs)
+
+
+def _run(
+    name: int | str,
+    programs: Sequence[Program],
+    startup_s: float,
+    of_best: Callable[[Mapping[str, Value]], float],
+    knobs: Mapping[str, Sequence[Value] | None] | None = None,
+) -> Row:
+    """Tune what is a program on each node; ``of_best`` is what a configuration reaches."""
     with _own_folder() as folder:
         others = dict(zip(NAMES, programs[1:], strict=False))
         engine = ReplayedEngine(others, folder) if others else None
-        run = replayed(programs[0], folder, engine=engine, budget_s=BUDGET_S, keep_batch=True)
+        options = {} if knobs is None else {"knobs": knobs}
+        run = replayed(programs[0], folder, engine=engine, budget_s=BUDGET_S, keep_batch=True, **options)
     found = run.result.recommendation
-    best = max(speed(config, known) for config in configurations())
     confirmed = [each.confirmed_s for each in run.result.trials if each.config == found.config]
     return Row(
-        seed, benches, startup_s, run.launcher.now, max(filter(None, confirmed), default=run.launcher.now),
-        run.result.budget.trials, found.verdict,
-        speed(found.config, known) / best,
+        name, len(programs), startup_s, run.launcher.now,
+        max(filter(None, confirmed), default=run.launcher.now),
+        run.result.budget.trials, found.verdict, of_best(found.config),
     )  # fmt: skip
 
 
@@ -143,6 +167,7 @@ def main() -> None:
     """Run, print, and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--programs", type=int, default=0)
+    parser.add_argument("--grids", nargs="*", help="recorded workloads; all where none is named")
     parser.add_argument("--placebo", type=int, default=0)
     parser.add_argument("--benches", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--starts", type=float, nargs="+", default=[20.0])
@@ -156,6 +181,15 @@ def main() -> None:
         for benches in given.benches
     ]
     print("\n".join(table(rows)) if rows else "", flush=True)
+    grids = [GridProgram(grid) for grid in recorded()] if given.grids is not None else []
+    on_grids = [
+        of_grid(grid, benches, startup_s)
+        for grid in grids
+        if not given.grids or grid.grid.workload in given.grids
+        for startup_s in given.starts
+        for benches in given.benches
+    ]
+    print("\n".join(table(on_grids)) if on_grids else "", flush=True)
     placebos = [
         one_run(seed, benches, 2.0, given.node_effect, placebo=True)
         for seed in range(given.placebo)
@@ -166,7 +200,8 @@ def main() -> None:
         told = f"placebo, {benches} benches, nodes differ by {given.node_effect:g}"
         print(f"{told}: {len(false)} of {given.placebo}")
     before = json.loads(given.out.read_text()) if given.out.exists() else {}
-    new = {"runs": [asdict(row) for row in rows], "placebos": [asdict(row) for row in placebos]}
+    parts = {"runs": rows, "grids": on_grids, "placebos": placebos}
+    new = {name: [asdict(row) for row in part] for name, part in parts.items()}
     given.out.write_text(json.dumps({**before, **{k: v for k, v in new.items() if v}}, indent=1) + "\n")
 
 

@@ -90,6 +90,7 @@ def confirmed(
     refused: dict[str, str] | None = None,
     refused_later: dict[str, str] | None = None,
     measured: Measured | None = None,
+    stands: Mapping[str, Value] | None = None,
 ) -> Outcome:
     """What comes of compiling, or of a nominee, which takes ``gate_s`` in the gate's run and saves memory.
 
@@ -131,7 +132,9 @@ def confirmed(
     bench = a_bench(arena, a_baseline(run), settings, end=1000.0)
     log = quiet_log(measured)
     log.first_compile_s = compiled_s  # type: ignore[assignment, method-assign]
-    confirmation = Confirmation(bench, space, log, Batches(settings, log.progress), 1)
+    before = None if stands is None else Configuration(stands)
+    batches = Batches(settings, log.progress)
+    confirmation = Confirmation(bench, space, log, batches, 1, stands=before)
     return confirmation.decide(Configuration(nominee or COMPILED), reduced=measured is not None)
 
 

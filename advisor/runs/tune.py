@@ -28,7 +28,7 @@ from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_b
 from advisor.stages.benches import bench_uses, join_crew, open_crew
 from advisor.stages.closer_look import look_again, look_again_s, look_closely
 from advisor.stages.confirming.asked_ahead import AskedAhead
-from advisor.stages.confirming.confirmation import Confirmation
+from advisor.stages.confirming.confirmation import NOTHING_BETTER, Confirmation
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import reserve_s
 from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
@@ -218,7 +218,7 @@ class _Tuning:
         nominee = self._with_batch(nominee)
         found = None if self.before is None else self.before.recommendation
         if found is not None and found.verdict == "change" and nominee == found.config:
-            self.outcome.reason = "nothing better was found than what was confirmed before"
+            self.outcome.reason = NOTHING_BETTER
         else:
             self._take(self._decide(nominee))
             self._go_further(nominee)
@@ -289,7 +289,7 @@ class _Tuning:
         bench, search = self.bench, self.search
         return Confirmation(
             bench, self.space, self.trials, self.batches, search.next_number, search.score, search.known,
-            self.elsewhere,
+            self.elsewhere, self.outcome.config if self.outcome.verdict == "change" else None,
         )  # fmt: skip
 
     def _confirm(

@@ -52,10 +52,11 @@ class Came(Generic[T]):
 
 @dataclass
 class Begun(Generic[T]):
-    """Tasks that were handed to a crew, by key, and where those wait that nobody has begun with."""
+    """Tasks that were handed to a crew, by key; where those wait that nobody has begun with, and our own."""
 
     tasks: dict[int, Task[T]]
     queue: deque[int]
+    own: deque[int] = field(default_factory=deque)
 
 
 @dataclass(frozen=True)
@@ -160,21 +161,27 @@ class Crew:
         Raises:
             Interrupted: By ``waiting``, or by what this process measures.
         """
-        return self.finish(self.begin(tasks), then)
+        return self.finish(self.begin(tasks, here=True), then)
 
-    def begin(self, tasks: Sequence[Task[T]], node: str | None = None) -> "Begun[T]":
+    def begin(self, tasks: Sequence[Task[T]], node: str | None = None, *, here: bool = False) -> "Begun[T]":
         """Have other benches begin with tasks; what this process does meanwhile is its own.
 
         Args:
             tasks: What is to be measured.
             node: The only other one that is asked, when nothing else is to be done there. What is lost with
                 it is done in this process.
+            here: This process is free: where others could do all of them, the first one is left to it.
         """
         begun = Begun[T]({}, self._queue if node is None else deque())
         if node is not None and node in self.nodes[1:]:
             begun.queue = self._kept_for.setdefault(node, begun.queue)
         for task in tasks:
             self._add(begun, task)
+        ours = next((key for key in self._queue if key in begun.tasks), None)
+        free = here and all(task.asked is not None for task in tasks)
+        if free and ours is not None and len(self._queue) <= sum(bench.idle for bench in self.used):
+            self._queue.remove(ours)
+            begun.own.append(ours)
         self._begun_at = self.clock()
         self._send()
         return begun
@@ -238,7 +245,8 @@ class Crew:
             Interrupted: As of ``run``.
         """
         tasks, came = begun.tasks, dict[int, Came[T]]()
-        own = deque(key for key, task in tasks.items() if task.asked is None)
+        own = begun.own
+        own.extend(key for key, task in tasks.items() if task.asked is None)
 
         def keep(key: int, result: Came[T]) -> None:
             came[key] = result

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
+from advisor.tuners.search.at_once import AtOnce
 from advisor.tuners.search.doubt import doubt, together
 from advisor.tuners.search.race import WORTH
-from advisor.tuners.search.waves import InWaves
 from advisor.tuners.space.configuration import Configuration
 
 FINALISTS = 4
 
 
-class Finals(InWaves):
+class Finals(AtOnce):
     """Has those near the best meet it on fresh data, one after the other or at once."""
 
     def _race_the_best(self) -> None:

@@ -20,6 +20,7 @@ from advisor.tuners.search.waves import FRUITLESS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried
 
+SHORT = 0.25  # of a start, that a look takes which goes before a verdict
 PROMPT = 0.2  # of the seconds of a verdict, in which a look at what promises a gain goes before it
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 
@@ -156,15 +157,28 @@ class Search(Finals):
         self._refine()
 
     def _screen_in_waves(self) -> None:
-        """What promises a gain, in waves; then the rest, unless what was found is confirmed first."""
-        screened, self._screened = self._screened, False
+        """What promises a gain, in waves, and what takes a moment; then the rest.
+
+        What was found by then may be confirmed first.
+        """
+        names, screened, self._screened = list(self.space.choices), self._screened, False
+        short: list[str] = []
         if not screened:
-            self._screen_at_once(list(self.space.choices), hopeful=True)
+            self._screen_at_once(names, hopeful=True)
             self._follow_the_wait()
+            short = [name for name in names if self._is_short(name)]
+            self._screen_at_once(short, hopeful=False)
             if self._is_confirmed_first(self.incumbent, self.score):
                 self._screened = self.paused = True
                 return
-        self._screen_at_once(list(self.space.choices), hopeful=False)
+        self._screen_at_once([name for name in names if name not in short], hopeful=False)
+
+    def _is_short(self, name: str) -> bool:
+        """Whether each look at a knob takes but a part of the start of a process."""
+        start = self.incumbent
+        configs = [self.space.complete(start.with_({name: value})) for value in self._values(name, start)]
+        seconds = (self._expectations.seconds(start, config) for config in configs)
+        return all(each <= SHORT * self.startup_s for each in seconds)
 
     def _screen_in_turn(self) -> None:
         """One knob after the other, whose best value takes the incumbent's place before the next."""
@@ -211,11 +225,7 @@ class Search(Finals):
         """
         if self.score - self.stands < LARGE:
             return False
-        looks = [
-            self._expectations.seconds(self.incumbent, self.space.complete(self.incumbent.with_({name: of})))
-            for name, had in left.items() for of in self._values(name, self.incumbent) if of in had or not had
-        ]  # fmt: skip
-        rest_s = sum(looks) + FRUITLESS * max(looks, default=0.0)
+        rest_s, _ = self._rest_s(self.incumbent, left)
         return min(rest_s, self._until - self.clock()) > self.verdict_s(self.incumbent, self.score)
 
     def _start_from_findings(self, order: list[str]) -> None:

@@ -1,7 +1,7 @@
 """From a nominee to a verdict: reduced to what matters, its numbers checked, confirmed on fresh processes."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,8 +31,9 @@ from advisor.tuners.search.outcome_check import check_outcome
 from advisor.tuners.search.record import TrialRecord
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
-from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed, not_applied
+from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
 
+NOTHING_BETTER = "nothing better was found than what was confirmed before"
 NOT_LONGER = "interrupted before it was run for longer, where memory that only grows shows itself"
 ENOUGH = 2  # other benches, that measure pairs by themselves while this one runs the winner longer
 
@@ -48,6 +49,7 @@ class Confirmation:
         gain: Of the nominee by the search, a log ratio: its steps take so much less.
         known: Gains of single changes that the search saw clearly.
         elsewhere: Has another node run what numbers are judged by, where there is one.
+        stands: What was confirmed before, if anything was.
     """
 
     bench: MeasuredBench
@@ -58,6 +60,7 @@ class Confirmation:
     gain: float = 0.0
     known: KnownGains | None = None
     elsewhere: LearningElsewhere | None = None
+    stands: Configuration | None = None
 
     @cached_property
     def _compiling(self) -> Compiling:
@@ -89,6 +92,9 @@ class Confirmation:
                 winner = self._reducing(nominee).reduced(outcome)
             if not winner.changed(present):
                 outcome.reason = "taken out one by one, no change was worth more than can be told from noise"
+                return outcome
+            if winner == self.stands and winner != nominee:
+                outcome.reason = NOTHING_BETTER
                 return outcome
             winner = self._compiling.paid_back(winner, outcome)
             self._check_and_confirm(winner, outcome)
@@ -191,7 +197,7 @@ class Confirmation:
             self._confirm(winner, outcome, pairs, begun)
         except Drifted as drifted:
             if drifted.left.changed(present):
-                self._forget(outcome)
+                outcome.forget()
                 self._confirm(drifted.left, outcome)
         except TrialFailed as failed:
             declined = [name for name in winner.changed(present) if name in outcome.rejected]
@@ -205,26 +211,11 @@ class Confirmation:
     def _without(self, winner: Configuration, declined: Sequence[str], outcome: Outcome) -> Configuration:
         """The winner without what declined; what was measured with it holds for neither."""
         self.bench.progress.say(f"leaving out {', '.join(declined)}, which declined late")
-        self._forget(outcome)
+        outcome.forget()
         for name in declined:
             outcome.contributions.pop(name, None)
             winner = self.space.without(winner, name)
         return self.space.complete(winner)
-
-    def _forget(self, outcome: Outcome) -> None:
-        outcome.decision = outcome.cpu = outcome.time = outcome.longer = outcome.tails = None
-        outcome.unchanged_ms.clear()
-
-    def _refuse_declined(self, refused: Mapping[str, str], config: Configuration, outcome: Outcome) -> None:
-        """End the measurement of a configuration that does not hold: one of its changes declined.
-
-        Raises:
-            TrialFailed: ``not_applied``; ``rejected`` has them with their reasons.
-        """
-        declined = {name: why for name, why in refused.items() if name in config.changed(self.space.present)}
-        if declined:
-            outcome.rejected.update(declined)
-            raise not_applied(declined)
 
     def _begun(self, winner: Configuration, numbers: PairNumerics | None) -> FreshPairs | None:
         """Pairs that other benches measure while this one looks at the numbers, or runs the winner longer."""
@@ -366,7 +357,7 @@ class Confirmation:
         self.bench.progress.say(f"running {self._described(config)} for longer")
         try:
             outcome.longer = longer = self._lasting.run(config, steps, record.number, how)
-            self._refuse_declined(longer.refused, config, outcome)
+            outcome.refuse_declined(longer.refused, config.changed(self.space.present))
         except TrialFailed as failed:
             record.state, record.cause = "failed", failed.failure.cause
             record.message = f"{described} failed: {failed.failure.message}"
@@ -386,7 +377,8 @@ class Confirmation:
         outcome.unchanged_ms.append(1e3 * clock_ratios.steady_step_s(duel.first, duel.first_message))
         record.startup_s = duel.startup_s
         record.applied = list(duel.second_message.applied)
-        self._refuse_declined(duel.second_message.refused, record.config, outcome)
+        changed = record.config.changed(self.space.present)
+        outcome.refuse_declined(duel.second_message.refused, changed)
         if duel.second_outcome is not None:
             record.outcome = duel.second_outcome
             check_outcome(record)

@@ -1,6 +1,7 @@
 """What a confirmation came to."""
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +12,7 @@ from advisor.tuners.comparing import gate
 from advisor.tuners.comparing.looks import Decision
 from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.space.configuration import Configuration
+from advisor.tuners.supervision.failures import not_applied
 
 
 @dataclass
@@ -72,6 +74,26 @@ class Outcome:
         if self.decision is None:
             return bool(self.rejected and self.numerics)
         return self.decision.verdict == "confirmed"
+
+    def forget(self) -> None:
+        """Nothing that pairs have shown holds any more."""
+        self.decision = self.cpu = self.time = self.longer = self.tails = None
+        self.unchanged_ms.clear()
+
+    def refuse_declined(self, refused: Mapping[str, str], changed: Collection[str]) -> None:
+        """End the measurement of a configuration that does not hold: one of its changes declined.
+
+        Args:
+            refused: Settings that declined, with the reason.
+            changed: Those of the configuration.
+
+        Raises:
+            TrialFailed: ``not_applied``; ``rejected`` has them with their reasons.
+        """
+        declined = {name: why for name, why in refused.items() if name in changed}
+        if declined:
+            self.rejected.update(declined)
+            raise not_applied(declined)
 
     def remember(self, earlier: "Outcome") -> None:
         """What was rejected before, and is no part of this, is still told."""

@@ -10,6 +10,7 @@ from advisor.stages.confirming.outcome import Outcome
 from advisor.tuners.benches.crew import Task
 from advisor.tuners.benches.messages import Answer, Removed, RunRemoval
 from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.comparing.ways import LIVE, SWITCHED
 from advisor.tuners.search import ablate
 from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.search.removal import Removal, fewest_looks, judged
@@ -67,7 +68,7 @@ class Reducing:
         bench.progress.say(f"taking {len(unknown)} change{'s' * (len(unknown) > 1)} out")
         if bench.arena.settled(self.space.present) != bench.arena.settled(nominee):
             bench.baseline.end()
-        at_once = self._at_once(unknown) if bench.crew.size > 1 and len(unknown) > 1 else None
+        at_once = self._at_once(unknown) if self._is_for_all(unknown) else None
         winner, removals = at_once or self._in_turn(self.known)
         for removal in removals:
             outcome.contributions[removal.knob] = removal.contribution
@@ -120,10 +121,16 @@ class Reducing:
     def ask_ahead(self) -> list[int]:
         """Have idle benches begin with removals that are measured at once; as ``Crew.ahead``."""
         unknown = [name for name in self.leading if name not in self.known]
-        if len(self.leading) < 2 or len(unknown) < 2:
+        if len(self.leading) < 2 or not self._is_for_all(unknown):
             return []
         asked = [self._task(config).asked for config in self._outs(unknown).values()]
         return self.bench.crew.ahead([each for each in asked if each is not None])
+
+    def _is_for_all(self, unknown: Sequence[str]) -> bool:
+        """Whether several benches measure removals: not those for which a process here is switched."""
+        arena, several = self.bench.arena, self.bench.crew.size > 1 and len(unknown) > 1
+        ways = [arena.how(config, self.nominee, fresh=True) for config in self._outs(unknown).values()]
+        return several and any(how not in (LIVE, SWITCHED) for how in ways)
 
     def _outs(self, names: Sequence[str]) -> dict[str, Configuration]:
         """The nominee without each change, as far as anything is left of it."""

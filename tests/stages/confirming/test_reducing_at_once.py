@@ -11,6 +11,7 @@ from builders import a_loader, a_profile
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.reducing import Reducing
 from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.comparing.ways import BATON, LIVE
 from advisor.tuners.knobs import KNOBS
 from advisor.tuners.search.known_gains import KnownGains
 from advisor.tuners.space.configuration import Configuration
@@ -38,7 +39,7 @@ def kept(
         clock=lambda: 0.0,
         settings=SimpleNamespace(confidence=0.99),
         progress=SimpleNamespace(say=lambda text: None),
-        arena=SimpleNamespace(settled=lambda config: {}),
+        arena=SimpleNamespace(settled=lambda config: {}, how=lambda *configs, fresh: BATON),
         baseline=SimpleNamespace(detectable=detectable, startup_s=1.0, session=None),
         crew=SimpleNamespace(size=2, run=run),
     )
@@ -78,3 +79,21 @@ def test_what_removal_does_not_tell_stays_if_the_search_clearly_saw_it_gain(
 ) -> None:
     left = kept({"amp": (WIDE, cut_off), "channels_last": (CLEAR, False)}, seen)
     assert left["amp"] == ("bf16" if stays else "off")
+
+
+@pytest.mark.parametrize("how", [BATON, LIVE])
+def test_what_one_process_is_switched_for_is_not_asked_of_others(how: str) -> None:
+    asked: list[Any] = []
+    crew = SimpleNamespace(size=4, ahead=asked.extend)
+    arena = SimpleNamespace(how=lambda *configs, fresh: how)
+    bench: Any = SimpleNamespace(
+        arena=arena, crew=crew, settings=SimpleNamespace(confidence=0.99), clock=lambda: 0.0,
+        baseline=SimpleNamespace(detectable=0.02),
+    )  # fmt: skip
+    space = Space(BASE, BASE, {}, [], a_profile(loader=a_loader()))
+    names = ["amp", "channels_last", "gc_freeze"]
+    reducing = Reducing(
+        bench, space, NOMINEE, names, KnownGains(KNOBS, BASE), 7, 60.0, worth=lambda config: 0.0
+    )
+    reducing.ask_ahead()
+    assert len(asked) == (0 if how == LIVE else 3)

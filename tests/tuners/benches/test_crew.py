@@ -123,6 +123,14 @@ def test_what_only_this_process_can_do_is_not_sent() -> None:
     assert [each.node for each in came] == ["here", "n0", "here"] and done == [0, 2]
 
 
+def test_one_is_left_to_this_process_where_others_could_do_all() -> None:
+    crew, lines = crew_of(removed, removed)
+    ahead(crew, 7)
+    done: list[int] = []
+    assert [each.node for each in crew.run([task(0, done), task(1, done)])] == ["here", "n0"]
+    assert asked_at(lines[1]) == [7], "it has time for what is asked ahead"
+
+
 @pytest.mark.parametrize("cause", ["killed", "interference", "environment", "disk_full"])
 def test_what_tells_of_a_node_is_measured_by_another(cause: str) -> None:
     crew, _ = crew_of(failing(cause))
@@ -297,7 +305,8 @@ def test_what_was_asked_ahead_is_asked_again_where_it_was_lost() -> None:
     assert asked_at(line) == [7]
     line.receive = lambda timeout_s: lost("")  # type: ignore[method-assign]
     crew.listen()
-    assert [(each.node, each.value) for each in crew.run([task(7, done)])] == [("n1", 7.0)]
+    came = crew.run([task(7, done), task(9, done)])
+    assert [(each.node, each.value) for each in came] == [("n1", 7.0), ("here", 9.0)]
 
 
 def test_what_was_asked_ahead_and_is_likely_no_more_is_not_begun() -> None:
