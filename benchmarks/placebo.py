@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from advisor.tuners.comparing.looks import MIN_INSTANCES
 from benchmarks.conditions import conditions
 from benchmarks.record_series import neighbour
 
@@ -75,10 +76,10 @@ def summary(rows: list[dict[str, Any]], budget: str) -> dict[str, Any]:
 
 
 def counted(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """How many runs, confirmations of six pairs of processes and more, and recommendations."""
+    """How many runs, confirmations by as many pairs of processes as may confirm, and recommendations."""
     return {
         "runs": len(rows),
-        "reached_a_confirmation": sum(row["confirmed_over"] >= 6 for row in rows),
+        "reached_a_confirmation": sum(row["confirmed_over"] >= MIN_INSTANCES for row in rows),
         "recommended": sum(row["verdict"] == "change" for row in rows),
     }
 

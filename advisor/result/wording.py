@@ -21,6 +21,7 @@ UNDETERMINED = "not determined"
 WHY_UNDETERMINED = "too few comparable slots"
 BEYOND_BUDGET = "could not be confirmed"  # what the rest of a budget has no room for
 UNPAID = "compilation is not paid back"
+HOPELESS = "more processes would hardly show"  # of a confirmation that ended before its budget
 UNWEIGHED = "what compilation gives by itself was not measured, and it may not be paid back"
 DISTURBED = "other processes disturbed every trial"
 REJECTED = "tried, not recommended"  # begins the reason of what the verdict itself tells
@@ -265,6 +266,8 @@ def is_unfinished(result: ResultData) -> bool:
     """Whether the last confirmation needs more pairs: no look decided, or they are for it but not surely."""
     confirmed = [trial for trial in result.trials if trial.stage == "confirm" and trial.state != "failed"]
     if result.recommendation.verdict == "change" or not confirmed or is_blind(result.noise):
+        return False
+    if HOPELESS in result.recommendation.reason:
         return False
     ratio, least = confirmed[-1].against_baseline, 1 + result.min_gain
     if ratio is None or (ratio.instances < LOOKS[-1] and ratio.low <= least < ratio.high):

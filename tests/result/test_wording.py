@@ -271,6 +271,14 @@ def test_a_compilation_that_does_not_pay_needs_no_more_processes() -> None:
     assert not wording.is_unfinished(result)
 
 
+def test_a_confirmation_without_hope_was_not_ended_by_the_budget() -> None:
+    result = a_keep(trials=[a_trial(3, a_ratio(0.98, 0.8, 1.2, 4, 4), stage="confirm")])
+    assert wording.is_unfinished(result)
+    result.recommendation.reason = f"amp=bf16: no clear difference (0.8 to 1.2); {wording.HOPELESS} the 2.0 %"
+    assert "as the budget ended" not in wording.sentence(result)
+    assert not next_step(result).startswith("Run it again with --resume")
+
+
 def test_a_confirmation_that_ended_is_not_taken_up_again() -> None:
     result = a_keep(trials=[a_trial(3, a_ratio(1.0, 0.98, 1.02, 24, 6), stage="confirm")])
     assert not wording.is_unfinished(result)

@@ -193,6 +193,18 @@ def test_what_was_found_is_confirmed_before_the_rest_is_tried_where_benches_are_
     assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
 
 
+def test_what_takes_a_moment_is_looked_at_before_what_was_found_is_confirmed(tmp_path: Path) -> None:
+    """A second confirmation takes starts; looks in one process take none."""
+    effects = [Effect(where(num_threads=2), step=0.8), Effect(where(gc_freeze="freeze"), step=0.85)]
+    own = Program(effects, step_s=0.05, startup_s=STARTUP_S)
+    others = engine(tmp_path, 4)
+    others.programs = {name: replace(own, seed=place) for place, name in enumerate(others.programs)}
+    knobs: dict[str, list[int | str] | None] = {"num_threads": [1, 2], "gc_freeze": ["off", "freeze"]}
+    found = replayed(own, tmp_path, engine=others, budget_s=3600.0, keep_batch=True, knobs=knobs)
+    assert changes(found) == {"num_threads": 2, "gc_freeze": "freeze"}
+    assert sum(said.startswith("confirmed: ") for said in found.said) == 1
+
+
 def test_numbers_are_compared_here_anew_where_that_node_is_lost(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     line = run_of(tmp_path / "whole", 3).lines["c"]

@@ -56,7 +56,7 @@ def why(described: str, decision: Decision, min_gain: float, disturbed: Sequence
     if found.low > threshold:  # one look of several asks for more than the interval shows
         return f"{told}; the budget ended before there were enough processes to be sure"
     if decision.futile:
-        return f"{told}; more processes would hardly show the {wording.percent(min_gain)} that are asked for"
+        return f"{told}; {wording.HOPELESS} the {wording.percent(min_gain)} that are asked for"
     if found.instances < LOOKS[-1] and found.high > threshold:
         return f"{told}; the budget ended before the confirmation was complete"
     return f"{told}; not above the {wording.percent(min_gain)} that are asked for beyond noise"
