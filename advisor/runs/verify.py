@@ -61,7 +61,6 @@ class Programs(Arena):
     """
 
     patched: Launcher | None = None
-    fixed: Mapping[str, Value] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     loading: bool = False
 

@@ -176,7 +176,7 @@ class MeasuredBench(Bench):
             KNOBS, within_limits(profile, settings), named=settings.knobs, fixed=settings.fixed
         )
         self.baseline.profile, self.arena.present = profile, space.own
-        self.arena.fixed = frozenset(settings.fixed)
+        self.arena.fixed = dict(settings.fixed)
         self.arena.switches = [
             name for name, knob in KNOBS.items() if not knob.live and knob.fixed_in(profile) is None
         ]

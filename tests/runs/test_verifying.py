@@ -1,20 +1,23 @@
 """Two programs against each other: which is started, how they are compared, when a promise is kept."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from applied_builder import PROGRAM, a_change, a_result_for
-from builders import a_machine
+from builders import a_machine, a_profile
 from result_builder import a_ratio
 
 from advisor.base.errors import UsageError
+from advisor.base.settings import Settings, TargetRequest
 from advisor.patching.applying import make_patch
 from advisor.report.pages.apply_page import sentence
 from advisor.result.apply import Verification
 from advisor.result.document import Value
 from advisor.runs.verify import ORIGINAL, PATCHED, MemoryPrograms, Programs, judged, refuse_promise
 from advisor.runs.verify import PROGRAM as NAME
+from advisor.stages.bench import MeasuredBench
 from advisor.tuners.comparing.ways import BATON, WINDOWS
 from advisor.tuners.comparing.windows import queue_depth
 from advisor.tuners.knobs import KNOBS
@@ -66,6 +69,17 @@ def test_each_configuration_starts_its_own_program_with_its_own_environment() ->
     arena.start({NAME: PATCHED}, 0)
     assert one.started == [{"config": {"num_threads": 1}, "present": {}, "environment": {}, "seed_offset": 2}]
     assert other.started == [{"config": {"num_threads": 1}, "present": {}, "environment": {"A": "1"}}]
+
+
+def test_what_was_fixed_is_set_once_the_program_is_known_as_well() -> None:
+    arena, one, other = programs(fixed={"num_threads": 1})
+    baseline: Any = SimpleNamespace(profile=None, session=None)
+    settings = Settings(target=TargetRequest(kind="script", name="train.py"), fixed={"num_threads": 1})
+    there: Any = SimpleNamespace(settings=settings, baseline=baseline, arena=arena)
+    MeasuredBench.learn(there, a_profile())
+    arena.start({NAME: ORIGINAL}, 0)
+    arena.start({NAME: PATCHED}, 0)
+    assert [of.started[0]["config"] for of in (one, other)] == [{"num_threads": 1}] * 2
 
 
 def test_programs_take_turns_unless_workers_load_the_data_or_they_are_short() -> None:

@@ -91,7 +91,7 @@ class Arena(Ways):
         kept: Windows that a search may reuse.
         latest_start: By the clock; what would start later fails with ``OutOfTime``.
         more: How else a process of a configuration is to be started (``Launcher.start``).
-        fixed: Knobs that are set in all processes: what the program showed of them was not its own.
+        fixed: Values that are set in all processes: what the program showed of them was not its own.
     """
 
     timed: ClassVar[bool] = True  # what is compared is time, which other load falsifies
@@ -127,7 +127,7 @@ class Arena(Ways):
     latest_start: float = math.inf
     kept: KeptWindows = field(default_factory=KeptWindows)
     more: Callable[[Mapping[str, Value]], Mapping[str, Any]] = lambda config: {}
-    fixed: Collection[str] = ()
+    fixed: Mapping[str, Value] = field(default_factory=dict)
 
     def duel(
         self,

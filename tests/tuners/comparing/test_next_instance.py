@@ -153,7 +153,7 @@ def test_what_is_fixed_is_set_in_every_process_though_the_program_was_seen_with_
         return session.last.applied
 
     assert applied() == ()  # it is what the program does by itself
-    paper.fixed = ["gc_freeze"]
+    paper.fixed = {"gc_freeze": OFF["gc_freeze"]}
     assert applied() == ("gc_freeze",)
 
 
