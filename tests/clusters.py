@@ -97,12 +97,17 @@ def _path() -> str:
 
 
 def found(*words: str) -> psutil.Process:
-    """The one process of this network namespace whose command has all the words."""
-    (process,) = [
-        each for each in psutil.process_iter(["cmdline"])
+    """The one process of this network namespace whose command has all the words.
+
+    What a daemon forks has its command too, until it runs another program.
+    """
+    named = [
+        each for each in psutil.process_iter(["cmdline", "ppid"])
         if all(any(word in part for part in each.info["cmdline"] or ()) for word in words)
         and _network(each.pid) == _network(os.getpid())
     ]  # fmt: skip
+    pids = {each.pid for each in named}
+    (process,) = [each for each in named if each.info["ppid"] not in pids]
     return process
 
 
