@@ -14,8 +14,9 @@ Within a pair both read the same batches, so what is timed stays comparable. The
 first process are the baseline's run beside these. All this is never kinder than the gate
 (``tuners/comparing/gate.py``): fewer runs of the baseline allow less. What is not beyond doubt is left to it.
 
-Where settings of a loader come with others to which one process can switch, these others are judged by
-themselves in one process before, and the pairs tell whether all of them together are as they should be.
+Where changes of how batches are made come with others to which one process can switch, these others are
+judged by themselves in one process before, and the pairs tell whether all of them together are as they should
+be.
 """
 
 import math
@@ -53,7 +54,8 @@ class Kind:
     Attributes:
         semantics: Of that which may do most.
         draws: Some draw other random numbers by nature.
-        apart: Changes to be judged by themselves before, in one process; the others are a loader's settings.
+        apart: Changes to be judged by themselves before, in one process; the others change how batches
+            are made.
     """
 
     semantics: Semantics
@@ -73,8 +75,8 @@ def told_by_pairs(
 
     Returns:
         Their kind. ``None`` where one process can switch to it, where changes are of several kinds of which
-        some cannot be judged apart (a mistake in one that is exact could hide behind one that is not;
-        settings of a loader are of one kind), and where several ranks train.
+        some cannot be judged apart (a mistake in one that is exact could hide behind one that is not; none
+        in how batches are made is that small), and where several ranks train.
     """
     arena = bench.arena
     if (
@@ -91,7 +93,7 @@ def told_by_pairs(
     dropout = any(root.has_dropout for root in bench.profile.roots)
     live = bench.launcher.target.kind in ("script", "module")
     changed = [name for name, value in winner.items() if value != base[name]]
-    loading = [name for name in changed if arena.knobs[name].of_iterator]
+    loading = [name for name in changed if arena.knobs[name].loading]
     kinds = {
         (
             arena.knobs[name].meaning(winner),

@@ -165,19 +165,25 @@ def test_one_that_drifts_is_not_recommended(tmp_path: Path) -> None:
 
 
 FUSED, WORKERS = {"optimizer_implementation": "fused"}, {"num_workers": 2}
+CACHED = {"in_memory_cache": "memory"}
+IN_FRESH_PROCESSES = re.compile(r"comparing the numbers of the first \d+ steps")
 IN_ONE_PROCESS = re.compile(r"comparing the numbers of \d+ steps in one process")
 
 
-def of_two_kinds(folder: Path, *, fused: float = 0.0, workers: float = 0.0) -> Replay:
-    """A fused optimizer and workers, each half as fast again, and how far each falsifies losses."""
+def of_two_kinds(
+    folder: Path, *, fused: float = 0.0, other: float = 0.0, batches: dict[str, Any] = WORKERS
+) -> Replay:
+    """A fused optimizer and other ``batches``, each half as fast again, and how far each falsifies losses."""
     effects = [
         Effect(where(**FUSED), step=1 / 1.5, loss=fused),
-        Effect(where(**WORKERS), step=1 / 1.5, loss=workers),
+        Effect(where(**batches), step=1 / 1.5, loss=other),
     ]
     knobs: dict[str, list[Value] | None] = {
         "optimizer_implementation": ["default", "fused"],
         "num_workers": [0, 2],
+        "in_memory_cache": ["off", "memory"],
     }
+    knobs = {name: values for name, values in knobs.items() if name in FUSED or name in batches}
     return replayed(OnPaper(effects, startup_s=10.0), folder, knobs=knobs, budget_s=600.0)
 
 
@@ -197,12 +203,23 @@ def test_beside_workers_what_is_live_is_judged_in_one_process_and_pairs_tell_the
 
 
 @pytest.mark.usefixtures("own_folder")
+def test_items_that_are_kept_are_judged_so_beside_what_is_live_as_well(tmp_path: Path) -> None:
+    run = of_two_kinds(tmp_path, batches=CACHED)
+    assert run.result.recommendation.verdict == "change" and changed_by(run) == {*FUSED, *CACHED}
+    assert any(map(IN_ONE_PROCESS.fullmatch, run.said))
+    assert any("first steps of these processes" in line for line in run.said)
+    assert not any(map(IN_FRESH_PROCESSES.fullmatch, run.said))
+
+
+@pytest.mark.usefixtures("own_folder")
+@pytest.mark.parametrize("batches", [WORKERS, CACHED], ids=lambda each: next(iter(each)))
 @pytest.mark.parametrize(
-    ("wrong", "left"), [({"fused": 1e-4}, WORKERS), ({"fused": 0.2}, WORKERS), ({"workers": 0.2}, FUSED)]
+    ("wrong", "kept"), [({"fused": 1e-4}, "other"), ({"fused": 0.2}, "other"), ({"other": 0.2}, "fused")]
 )
 def test_of_two_kinds_the_one_that_drifts_is_left_out(
-    wrong: dict[str, float], left: dict[str, Value], tmp_path: Path
+    wrong: dict[str, float], kept: str, batches: dict[str, Any], tmp_path: Path
 ) -> None:
-    run = of_two_kinds(tmp_path, **wrong)
+    run = of_two_kinds(tmp_path, **wrong, batches=batches)
+    left = FUSED if kept == "fused" else batches
     assert run.result.recommendation.verdict == "change" and changed_by(run) == set(left)
     assert run.result.recommendation.numerics == "identical"
