@@ -9,7 +9,7 @@ PYTEST := $(TEST_ENV) $(BIN)/python -m pytest
 QUICK := not planted and not faults and not long and not browsers and not cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all long browsers cluster cluster-kills planted planted-record wording faults oracle check lint format types layers bench docs clean
+.PHONY: help install demo test test-all long browsers cluster cluster-kills cluster-study planted planted-record wording faults oracle check lint format types layers bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ cluster-kills: $(READY) ## every kill of `make cluster` in ROUNDS rounds, and ho
 	unshare --net sh -c '$(LOOPBACK) && failed=0 && for n in $$(seq $(ROUNDS)); do $(PYTEST) -q -rs -m cluster \
 	  -k "killed or loss" tests/tuners/benches || failed=$$((failed + 1)); done; \
 	  echo "$$failed of $(ROUNDS) rounds failed"; test $$failed = 0'
+
+STUDY ?= --cells loader/20/0.5
+cluster-study: $(READY) ## whole runs on two nodes of a real Ray and of a real SLURM (as root, 10 minutes)
+	unshare --net sh -c '$(LOOPBACK) && exec $(BIN)/python -m benchmarks.cluster_study $(STUDY)'
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
 	$(PYTEST) -q -m "planted or not planted" tests/planted tests/field
