@@ -8,7 +8,7 @@ from advisor.tuners.benches.crew import FEW
 from advisor.tuners.knob import Value
 from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import Curve
-from advisor.tuners.search.measuring import LARGE
+from advisor.tuners.search.measuring import NEARLY_LARGE
 from advisor.tuners.search.ordering import INTERACTING, serves_data
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.record import Stage
@@ -97,7 +97,7 @@ class AtOnce(InWaves):
 
         Where the rest of the search takes less than what a confirmation does at least, that comes first.
         """
-        enough = LARGE if self.crew.size <= FEW else SOON
+        enough = NEARLY_LARGE if self.crew.size <= FEW else SOON
         if score - self.stands < enough or not math.isfinite(self.verdict_s(config, score)):
             return False
         rest_s, longest_s = self._rest_s(config, {name: [] for name in self.space.choices})

@@ -42,6 +42,7 @@ OVERRUN = 1.25  # times the time left, that the last trial may take by its estim
 AT_LEAST = 2.0  # times the seconds of a look that was still compiling, that compiling is taken to need
 
 LARGE = math.log(1.3)  # log ratio that few fresh processes confirm
+NEARLY_LARGE = math.log(1.25)  # of a look, which may show somewhat less than there is
 
 StoppedBy = Literal["budget", "trials", "converged", "failures", "interrupted"]
 

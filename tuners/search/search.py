@@ -13,7 +13,7 @@ from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import STILL_WAITS, Curve
 from advisor.tuners.search.eligible import is_of_space
 from advisor.tuners.search.finals import Finals
-from advisor.tuners.search.measuring import LARGE, BudgetSpent
+from advisor.tuners.search.measuring import NEARLY_LARGE, BudgetSpent
 from advisor.tuners.search.ordering import INTERACTING, PAIRS, serves_data, telling
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.waves import FRUITLESS
@@ -223,7 +223,7 @@ class Search(Finals):
         Args:
             left: Knobs that were not looked at, some with the values that are left.
         """
-        if self.score - self.stands < LARGE:
+        if self.score - self.stands < NEARLY_LARGE:
             return False
         rest_s, _ = self._rest_s(self.incumbent, left)
         return min(rest_s, self._until - self.clock()) > self.verdict_s(self.incumbent, self.score)
