@@ -237,9 +237,15 @@ class Crew:
         del self._ahead[question(self._asked.pop(key).said)]
 
     def finish(
-        self, begun: "Begun[T]", then: Callable[[int, Came[T]], Task[T] | None] | None = None
+        self,
+        begun: "Begun[T]",
+        then: Callable[[int, Came[T]], Task[T] | None] | None = None,
+        until: float = math.inf,
     ) -> list[Came[T]]:
         """Do what is left of tasks, and give what came of each, by its place. ``then`` is as of ``run``.
+
+        Others are waited for ``until`` that time of the clock; what they have not answered by then comes
+        without a value.
 
         Raises:
             Interrupted: As of ``run``.
@@ -262,8 +268,10 @@ class Crew:
                     self._begun_at = self.clock()
                     self._send()
                     keep(key, self._here(tasks[key]))
+                elif self.clock() >= until:
+                    break
                 else:
-                    self._wait(tasks)
+                    self._wait(tasks, until)
                 for done in [each for each in self._answers if each in tasks]:
                     node, answer = self._answers.pop(done)
                     result = self._took(tasks[done], node, answer)
@@ -274,7 +282,7 @@ class Crew:
                         keep(done, result)
         finally:
             self.drop(begun)
-        return [came[key] for key in tasks]
+        return [came.get(key) or Came("") for key in tasks]
 
     def drop(self, begun: "Begun[T]") -> None:
         """Want nothing more of tasks; what comes of those that are being measured is not heard."""
@@ -337,10 +345,12 @@ class Crew:
         waits = any(key in queue for queue in self._kept_for.values())
         return key in self._at or key in self._answers or waits
 
-    def _wait(self, tasks: Mapping[int, Task[T]]) -> None:
-        """Until something came of these tasks, which others measure."""
+    def _wait(self, tasks: Mapping[int, Task[T]], until: float) -> None:
+        """Until something came of these tasks, which others measure, or that time of the clock."""
         began = self.clock()
         while self._at and not tasks.keys() & self._answers.keys() and not tasks.keys() & set(self._queue):
+            if self.clock() >= until:
+                break
             busy = [each for each in self.used if each.key is not None]
             for bench in busy:
                 self._hear(bench, TICK_S if bench is busy[0] else 0.0)

@@ -48,6 +48,11 @@ class FreshProcesses:
     disturbed: list[str] = field(default_factory=list)
     _taken_s: list[float] = field(default_factory=list)
 
+    @property
+    def end(self) -> float:
+        """Time of the clock at which all of it has ended."""
+        return self.bench.deadline + self.overrun_s
+
     def measure(
         self,
         index: int,
@@ -68,7 +73,7 @@ class FreshProcesses:
         Raises:
             TrialFailed: It failed by itself, or was cut off twice.
         """
-        end = self.bench.deadline + self.overrun_s
+        end = self.end
         last = end if clear or index < self.least else self.bench.deadline
 
         def late() -> bool:
@@ -128,7 +133,8 @@ class FreshPairs:
     def __post_init__(self) -> None:
         crew = self.processes.bench.crew
         if crew.size > 1:
-            self.waves = PairWaves(crew, self._asked, self._here, self.where)
+            until = self.processes.end - self.processes.after_s
+            self.waves = PairWaves(crew, self._asked, self._here, self.where, until=until)
 
     def begin(self, place: int) -> bool:
         """Start the processes of a pair while one of the program goes on in which nothing is timed.

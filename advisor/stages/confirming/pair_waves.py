@@ -28,6 +28,7 @@ class PairWaves:
         here: Measures one in this process; ``None`` where it is too late. Told how many come with it.
         where: Each pair was measured that was handed out, after those of earlier parts.
         enough: Pairs that probably confirm what is expected: others have time for something else.
+        until: Time of the clock up to which others are waited for.
     """
 
     crew: Crew
@@ -35,6 +36,7 @@ class PairWaves:
     here: Callable[[Instance, int], Duel | None]
     where: list[Where] = field(default_factory=list)
     enough: int = LOOKS[-1]
+    until: float = math.inf
     _ready: dict[int, tuple[Duel | Failure, Where]] = field(default_factory=dict)
     _begun: Begun[Duels] | None = None
     _places: list[Sequence[int]] = field(default_factory=list)
@@ -96,7 +98,7 @@ class PairWaves:
         begun = self._begun or self._begin(there, self.crew.size, free=False)
         self._begun = None
         end = self._places[-1][-1] + 1
-        for places, came in zip(self._places, self.crew.finish(begun), strict=True):
+        for places, came in zip(self._places, self.crew.finish(begun, until=self.until), strict=True):
             where = Where(came.node, end)
             for place, found in zip(places, self._found(came, len(places)), strict=False):
                 self._ready[place] = found, where

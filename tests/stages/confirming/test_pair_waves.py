@@ -1,9 +1,13 @@
 """Pairs on several nodes at once: which belong together, up to which look, and in which order they count."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from advisor.stages.confirming.pair_waves import PairWaves, chunks, wave_end
 from advisor.tuners.benches.crew import Crew
+from advisor.tuners.benches.messages import Opened, Pong, written
+from advisor.tuners.benches.remote import SILENT_S, RemoteBench
 from advisor.tuners.comparing.duel import Duel
 from advisor.tuners.comparing.instance import Instance
 from advisor.tuners.comparing.looks import LOOKS
@@ -43,6 +47,27 @@ def test_both_orders_of_roles_belong_to_one_node() -> None:
     assert [list(each) for each in chunks(3, 8)] == [[3], [4, 5], [6, 7]]
 
 
+OPENED = Opened("f", "a machine", "3.11", "sha256:1", 1.0, 0.01, 2.0)
+
+
+@dataclass
+class Measuring:
+    """A line to a node that is there, and measures on."""
+
+    node: str = "b"
+    now_s: float = 0.0
+
+    def send(self, line: str) -> None:
+        """It is heard."""
+
+    def receive(self, timeout_s: float) -> str:
+        self.now_s += timeout_s
+        return written(Pong())
+
+    def close(self) -> None:
+        """It ends."""
+
+
 def waves(late_from: int = 99, fails_at: int = -1) -> tuple[PairWaves, list[tuple[int, int, bool]]]:
     asked: list[tuple[int, int, bool]] = []
 
@@ -75,3 +100,14 @@ def test_a_failure_is_raised_at_its_place() -> None:
     assert of.next(0) is not None and of.next(1) is not None
     with pytest.raises(TrialFailed, match="it ended"):
         of.next(2)
+
+
+def test_pairs_of_a_node_that_had_not_ended_in_time_are_not_there() -> None:
+    of, asked = waves()
+    line = Measuring()
+    bench = RemoteBench(line, lambda: line.now_s)
+    bench.opened = OPENED
+    of.crew, of.until = Crew(lambda: line.now_s, others=[bench], node="a"), 60.0
+    of.begin(0, 1)
+    assert of.next(0) is None, "they were all to come from there"
+    assert 60.0 <= line.now_s < 60.0 + SILENT_S and not asked

@@ -131,6 +131,16 @@ def test_one_is_left_to_this_process_where_others_could_do_all() -> None:
     assert asked_at(lines[1]) == [7], "it has time for what is asked ahead"
 
 
+def test_others_are_waited_for_until_a_time_and_no_longer() -> None:
+    crew, lines = crew_of(removed, takes_s=ANY_TIME)
+    begun = crew.begin([task(0, []), task(1, [])])
+    came = crew.finish(begun, until=30.0)
+    assert [(each.node, each.value) for each in came] == [("", None), ("here", 1.0)]
+    assert 30.0 <= lines[0].now[0] < ANY_TIME
+    later = crew.run([task(2, [])])
+    assert [each.value for each in later] == [2.0], "what came too late is not taken for something else"
+
+
 @pytest.mark.parametrize("cause", ["killed", "interference", "environment", "disk_full"])
 def test_what_tells_of_a_node_is_measured_by_another(cause: str) -> None:
     crew, _ = crew_of(failing(cause))
