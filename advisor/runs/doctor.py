@@ -120,7 +120,9 @@ def _cpus(machine: Machine, torch: dict[str, Any]) -> Iterator[Check]:
             f"{threads} for {machine.cpus_allowed} CPUs",
             f"`export OMP_NUM_THREADS={machine.cpus_allowed}`: more threads than CPUs wait for each other",
         )
-    used = sum(psutil.cpu_percent(interval=LOAD_S, percpu=True)) / 100
+    shares = psutil.cpu_percent(interval=LOAD_S, percpu=True)
+    ours = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(shares))
+    used = sum(share for cpu, share in enumerate(shares) if cpu in ours) / 100
     if used > LOAD:
         yield Check(
             "other load",

@@ -3,7 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from advisor.profiles.events import Run
@@ -12,6 +13,8 @@ from advisor.tuners.trial.clocks import held_down
 from advisor.tuners.trial.messages import SlotMeasured
 
 CPU_STAT = Path("/sys/fs/cgroup/cpu.stat")
+ALLOWED = frozenset(os.sched_getaffinity(0))  # before a setting keeps this process to some of them
+RAN = (0, 1, 2, 7)  # user, nice, system, stolen: which fields of a CPU in /proc/stat
 FLAGGED_LIMIT = 10  # steps with evaluation or saves in them, before they are measured all the same
 
 
@@ -143,12 +146,30 @@ class SlotTask:
 
 
 def cpu_times() -> tuple[float, float]:
-    """CPU seconds used by this process tree and by the whole machine (user, nice, system, stolen)."""
+    """CPU seconds used by this process tree, and by all on the CPUs that it was allowed when it began.
+
+    Those are user, nice and system time, and what a hypervisor took. What others do on CPUs that are not
+    ours, as on a node of which a job has a part, is no load beside this process.
+    """
     ticks = os.sysconf("SC_CLK_TCK")
     with open("/proc/stat") as stat:
-        fields = [int(field) for field in stat.readline().split()[1:9]]
-    busy = fields[0] + fields[1] + fields[2] + fields[7]
+        busy = busy_ticks(takewhile(lambda line: line.startswith("cpu"), stat), ALLOWED)
     return sum(_cpu_ticks(pid) for pid in _tree(os.getpid())) / ticks, busy / ticks
+
+
+def busy_ticks(lines: Iterable[str], cpus: Collection[int]) -> int:
+    """Clock ticks in which something ran on these CPUs; on all, where the kernel does not tell of each.
+
+    Args:
+        lines: Of ``/proc/stat``, that of all CPUs together first.
+        cpus: Their numbers.
+    """
+    ran = {}
+    for line in lines:
+        name, *fields = line.split()
+        ran[name] = sum(int(fields[place]) for place in RAN)
+    own = [f"cpu{number}" for number in cpus]
+    return sum(ran[name] for name in own) if ran.keys() >= set(own) else ran["cpu"]
 
 
 def throttled_s() -> float:
