@@ -141,7 +141,7 @@ class SlotMeasured(Message, frozen=True):
         kept: Places in ``wall_ns`` of steps with a flag that was to be kept.
         loader_samples: That loaders gave.
         root_samples: That models were given.
-        other_cpu_s: CPU time of other processes on the machine.
+        other_cpu_s: CPU time of other processes on the CPUs that it may use.
         own_cpu_s: CPU time of the process and its descendants.
         throttled_s: In which the quota of the cgroup held it up.
         applied: Knobs that took effect.

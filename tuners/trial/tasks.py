@@ -107,7 +107,7 @@ def other_cpus(busy_s: float, seconds: float) -> float | None:
     """CPUs that other processes kept busy; ``None`` of a window in which the kernel's ticks tell no load.
 
     Args:
-        busy_s: CPU seconds of the whole machine, less those of this run: sums of ticks.
+        busy_s: CPU seconds of all on the CPUs that it may use, less those of this run: sums of ticks.
         seconds: In which they were counted.
     """
     if seconds < TICKS * TICK_S / OTHER_CPUS:
