@@ -70,6 +70,14 @@ def test_so_it_is_where_all_settings_are_tried(startup_s: float, step_s: float, 
     assert len(run.result.trials) > 3, "the search went on"
 
 
+def test_a_large_gain_is_confirmed_before_the_rest_where_another_verdict_fits(tmp_path: Path) -> None:
+    program = Program([Effect(where(malloc="libc-tuned"), step=1 / 1.4)], startup_s=20.0, step_s=0.5)
+    run = replayed(program, tmp_path, budget_s=600.0)
+    seconds, launches = run.verdict()
+    assert launches <= LAUNCHES["restart"] and seconds < 180
+    assert "time is left: trying what was not reached" in run.said
+
+
 def test_what_was_confirmed_outlives_an_interrupt_of_the_search_that_goes_on(tmp_path: Path) -> None:
     said = "time is left: trying what was not reached"
     program = Program([Effect(where(placebo="on"), step=1 / 1.5)], startup_s=20.0, step_s=0.5)

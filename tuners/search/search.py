@@ -21,6 +21,9 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried
 
 SHORT = 0.25  # of a start, that a look takes which goes before a verdict
+MORE_VERDICTS = (
+    3  # that fit into what is left: one at once, one of what is found after it, as much to find it
+)
 PROMPT = 0.2  # of the seconds of a verdict, in which a look at what promises a gain goes before it
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 
@@ -220,13 +223,19 @@ class Search(Finals):
     def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:
         """Whether so much was gained that it is confirmed first, since the rest takes longer than that.
 
+        The search of what is not confirmed ends early, so that confirming fits; where there is time for
+        another verdict after this one and for as much in between, that does not count.
+
         Args:
             left: Knobs that were not looked at, some with the values that are left.
         """
         if self.score - self.stands < NEARLY_LARGE:
             return False
         rest_s, _ = self._rest_s(self.incumbent, left)
-        return min(rest_s, self._until - self.clock()) > self.verdict_s(self.incumbent, self.score)
+        verdict_s, now = self.verdict_s(self.incumbent, self.score), self.clock()
+        if max(self.deadline, self.latest) - now < MORE_VERDICTS * verdict_s:
+            rest_s = min(rest_s, self._until - now)
+        return rest_s > verdict_s
 
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""
