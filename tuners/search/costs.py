@@ -20,6 +20,7 @@ DEAR = 3.0  # times a log ratio: the share of what is left, beyond which telling
 VERDICT_STARTS = 5  # of a verdict: a change taken out, answers compared, the first two pairs
 LONGER_S = 2.0  # of a quad; very long is twice that
 END_S = 0.3  # to end a process tree
+FRESH = ("spawn", "forkserver")  # workers that import, at the same time, what the program does
 WORKER_S = 0.1  # to fork and end a worker of a loader in a process that has torch; seen: 0.09 to 0.12
 
 
@@ -112,7 +113,9 @@ class Costs:
 
     def _switched_s(self, config: Mapping[str, Value]) -> float:
         steps_s = sum(self.arena.window_steps(config)) * self.arena.step_s
-        return WORKER_S * int(config.get("num_workers", 0)) + steps_s
+        workers = int(config.get("num_workers", 0))
+        fresh_s = self.startup_s if workers and config.get("multiprocessing_context") in FRESH else 0.0
+        return max(WORKER_S * workers, fresh_s) + steps_s
 
     def _compiles_anew(self, incumbent: Mapping[str, Value], config: Mapping[str, Value]) -> bool:
         return compiles(config) and any(

@@ -160,21 +160,30 @@ class Search(Finals):
         self._refine()
 
     def _screen_in_waves(self) -> None:
-        """What promises a gain, in waves, and what takes a moment; then the rest.
+        """What promises a gain that counts, in waves, and what takes a moment; then the rest.
 
         What was found by then may be confirmed first.
         """
         names, screened, self._screened = list(self.space.choices), self._screened, False
+        later, self._unseen = list(self._unseen), {}
         short: list[str] = []
         if not screened:
-            self._screen_at_once(names, hopeful=True)
+            later = [name for name in names if not self._is_promising(name) and not self._is_short(name)]
+            self._screen_at_once([name for name in names if name not in later], hopeful=True)
             self._follow_the_wait()
             short = [name for name in names if self._is_short(name)]
             self._screen_at_once(short, hopeful=False)
             if self._is_confirmed_first(self.incumbent, self.score):
+                self._unseen = {name: [] for name in later}
                 self._screened = self.paused = True
                 return
-        self._screen_at_once([name for name in names if name not in short], hopeful=False)
+        self._screen_at_once(later)
+        self._screen_at_once([name for name in names if name not in [*short, *later]], hopeful=False)
+
+    def _is_promising(self, name: str) -> bool:
+        """Whether something of a knob is expected to gain more than what counts as nothing."""
+        values = self._values(name, self.incumbent, hopeful=True)
+        return any(self._expectations.gain(name, value) > WORTH for value in values)
 
     def _is_short(self, name: str) -> bool:
         """Whether each look at a knob takes but a part of the start of a process."""

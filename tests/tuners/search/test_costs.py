@@ -59,6 +59,17 @@ def test_a_way_of_comparing_within_one_process_costs_no_start(monkeypatch: pytes
     assert quick == slow > 0
 
 
+@pytest.mark.parametrize(("context", "start_s"), [("fork", 0.4), ("forkserver", 30.0), ("spawn", 30.0)])
+def test_workers_that_are_started_anew_import_what_the_program_does(
+    context: str, start_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Arena, "how", lambda self, first, second, fresh=False: "switched")
+    known, config = costs(30.0), PRESENT.with_({"num_workers": 4, "multiprocessing_context": context})
+    steps_s = sum(known.arena.window_steps(config)) * known.arena.step_s
+    assert known.trial_s(config, config) >= start_s + steps_s
+    assert known.trial_s(PRESENT, config) - known.trial_s(PRESENT, PRESENT) == pytest.approx(start_s)
+
+
 def test_a_form_that_each_process_makes_costs_as_often_as_processes_start() -> None:
     known, served = costs(), Configuration({"quantization": "none", "runtime": "torch", "execution": "eager"})
     quick = known.trial_s(served, served.with_({"quantization": "int8_dynamic"}))

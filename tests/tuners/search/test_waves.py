@@ -59,13 +59,14 @@ def search_on(
     benches: int,
     speed: Speed,
     fails: Callable[[RunRace], NotMeasured | None] = lambda race: None,
+    choices: dict[str, list[Value]] = CHOICES,
     **given: Any,
 ) -> tuple[Search, list[ScriptedLine], Kept]:
     lines = [ScriptedLine(f"n{place}", speed, fails) for place in range(benches - 1)]
     crew = Crew(lambda: 0.0, others=[RemoteBench(line, lambda: 0.0) for line in lines])
     for bench in crew.others:
         bench.opened = Opened("f", "a machine", "3.11", "", 0.01, 0.01, 1.0)
-    search, _, kept = a_search(speed, CHOICES, crew=crew, **given)
+    search, _, kept = a_search(speed, choices, crew=crew, **given)
     return search, lines, kept
 
 
@@ -84,6 +85,23 @@ def test_what_gains_alone_is_adopted_together_after_one_more_look() -> None:
     assert sum(len(line.raced) for line in lines) > 3
     numbers = [trial.number for trial in kept.trials]
     assert numbers == sorted(set(numbers)) and len({trial.config for trial in kept.trials}) > 4
+
+
+def test_a_long_look_that_promises_next_to_nothing_waits_for_the_verdict() -> None:
+    choices: dict[str, list[Value]] = {
+        "optimizer_implementation": ["default", "fused"],
+        "num_interop_threads": [1, 2],
+        "malloc": ["libc", "libc-tuned"],
+    }
+    speed = product_of({("optimizer_implementation", "fused"): 1.5})
+    search, _, kept = search_on(
+        2, speed, choices=choices, startup_s=20.0, verdict_s=lambda config, score: 60.0
+    )
+    found = search.run(None)
+    tried = {name for trial in kept.trials for name in trial.config.changed(search.space.present)}
+    assert search.paused and tried == {"optimizer_implementation", "malloc"}
+    search.go_on(found, search.score, math.inf)
+    assert any(trial.config["num_interop_threads"] == 2 for trial in kept.trials)
 
 
 def test_what_does_not_go_together_comes_in_alone() -> None:
