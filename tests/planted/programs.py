@@ -19,6 +19,8 @@ FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such 
 LOOKS = (1, 2)  # on shared machines other load hides or feigns
 OPTIONS = ("--quiet", "--format", "json", "--budget", "30s", "--steps-planned", "1000")
 """Of ``advisor profile``. What comes once, such as a cold cache, is weighed against the planned steps."""
+LONGER = ("--budget", "60s")
+"""Of what is clean in bfloat16: where no unit computes in it, a step takes a second."""
 LIMIT_S = 240.0  # for one run
 OF_REQUESTS = frozenset({
     "calibration_is_validation", "cold_request", "gradients_in_inference", "int8_saturation",
@@ -33,7 +35,8 @@ SERVING = "serves_"  # begins the name of a clean program that answers requests
 def options_of(path: Path) -> tuple[str, ...]:
     """Options of ``advisor profile`` for a program."""
     serves = rule_of(path) in OF_REQUESTS or path.stem.startswith(SERVING)
-    return (*OPTIONS, "--objective", "latency") if serves else OPTIONS
+    options = (*OPTIONS, *LONGER) if path.stem in IN_BFLOAT16 else OPTIONS
+    return (*options, "--objective", "latency") if serves else options
 
 
 def rule_of(path: Path) -> str:
