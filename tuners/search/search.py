@@ -232,8 +232,9 @@ class Search(Finals):
     def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:
         """Whether so much was gained that it is confirmed first, since the rest takes longer than that.
 
-        The search of what is not confirmed ends early, so that confirming fits; where there is time for
-        another verdict after this one and for as much in between, that does not count.
+        The search of what is not confirmed ends early, so that confirming fits. That does not count where
+        there is time for another verdict after this one and for as much in between, unless something speaks
+        for what is left.
 
         Args:
             left: Knobs that were not looked at, some with the values that are left.
@@ -242,9 +243,15 @@ class Search(Finals):
             return False
         rest_s, _ = self._rest_s(self.incumbent, left)
         verdict_s, now = self.verdict_s(self.incumbent, self.score), self.clock()
-        if max(self.deadline, self.latest) - now < MORE_VERDICTS * verdict_s:
+        more_fit = max(self.deadline, self.latest) - now >= MORE_VERDICTS * verdict_s
+        if not more_fit or any(self._is_spoken_for(name, had) for name, had in left.items()):
             rest_s = min(rest_s, self._until - now)
         return rest_s > verdict_s
+
+    def _is_spoken_for(self, name: str, left: Sequence[Value]) -> bool:
+        """Whether the profile or a finding promises of a knob what could be confirmed; ``left`` of it."""
+        values = [each for each in self._values(name, self.incumbent) if each in left or not left]
+        return self._expectations.is_prompt(name, values, self.incumbent, math.inf)
 
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""

@@ -235,6 +235,23 @@ def test_a_quick_look_at_what_promises_a_gain_goes_before_the_verdict(
     assert any(config["mkldnn"] == "off" for config in arena.measured) is looked
 
 
+@pytest.mark.parametrize("found", [{}, {"execution": 0.3}])
+def test_a_finding_keeps_a_search_that_has_to_end_soon_from_a_verdict_before_it(
+    found: dict[str, float],
+) -> None:
+    """Behind it the rest waits, since another verdict fits: what usually gives something, not what is told."""
+    choices: dict[str, list[Value]] = {
+        "optimizer_implementation": ["default", "fused"], "execution": ["eager", "compile"],
+    }  # fmt: skip
+    search, _, _ = a_search(
+        lambda config: 2.0 if config["optimizer_implementation"] == "fused" else 1.0, choices,
+        priorities={"optimizer_implementation": 0.5, **found}, startup_s=5.0, clock=lambda: 0.0,
+        verdict_s=lambda config, score: 20.0, begin_by=lambda config, score: 5.0,
+    )  # fmt: skip
+    search.run(None)
+    assert search.incumbent["optimizer_implementation"] == "fused" and search.paused is not bool(found)
+
+
 def test_what_usually_gives_something_waits_for_the_verdict() -> None:
     """However quick a look is: neither a finding nor the profile speaks for it."""
     choices: dict[str, list[Value]] = {
