@@ -236,10 +236,10 @@ def test_a_quick_look_at_what_promises_a_gain_goes_before_the_verdict(
 
 
 @pytest.mark.parametrize("found", [{}, {"execution": 0.3}])
-def test_a_finding_keeps_a_search_that_has_to_end_soon_from_a_verdict_before_it(
+def test_what_a_finding_tells_does_not_wait_for_a_verdict_that_leaves_no_time(
     found: dict[str, float],
 ) -> None:
-    """Behind it the rest waits, since another verdict fits: what usually gives something, not what is told."""
+    """The search has to end soon, though another verdict would fit: what usually gives something waits."""
     choices: dict[str, list[Value]] = {
         "optimizer_implementation": ["default", "fused"], "execution": ["eager", "compile"],
     }  # fmt: skip
