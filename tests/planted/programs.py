@@ -17,10 +17,9 @@ IN_BFLOAT16 = frozenset({"bfloat16_transformer"})  # clean where bfloat16 is so 
 WITHOUT_UNITS = frozenset({"int8_saturation", "int8_without_vnni"})  # faults where no unit computes in 8 bits
 FIRST_SHARE = 0.9  # of the faults of kind waste or risk must be the first such finding
 LOOKS = (1, 2)  # on shared machines other load hides or feigns
-OPTIONS = ("--quiet", "--format", "json", "--budget", "30s", "--steps-planned", "1000")
+OPTIONS = ("--quiet", "--format", "json", "--steps-planned", "1000")
 """Of ``advisor profile``. What comes once, such as a cold cache, is weighed against the planned steps."""
-LONGER = ("--budget", "60s")
-"""Of what is clean in bfloat16: where no unit computes in it, a step takes a second."""
+BUDGET, LONGER = "30s", "60s"  # longer of what computes in bfloat16: without units a step takes a second
 LIMIT_S = 240.0  # for one run
 OF_REQUESTS = frozenset({
     "calibration_is_validation", "cold_request", "gradients_in_inference", "int8_saturation",
@@ -35,7 +34,7 @@ SERVING = "serves_"  # begins the name of a clean program that answers requests
 def options_of(path: Path) -> tuple[str, ...]:
     """Options of ``advisor profile`` for a program."""
     serves = rule_of(path) in OF_REQUESTS or path.stem.startswith(SERVING)
-    options = (*OPTIONS, *LONGER) if path.stem in IN_BFLOAT16 else OPTIONS
+    options = (*OPTIONS, "--budget", LONGER if path.stem in IN_BFLOAT16 else BUDGET)
     return (*options, "--objective", "latency") if serves else options
 
 
