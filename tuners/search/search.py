@@ -21,9 +21,7 @@ from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried
 
 SHORT = 0.25  # of a start, that a look takes which goes before a verdict
-MORE_VERDICTS = (
-    3  # that fit into what is left: one at once, one of what is found after it, as much to find it
-)
+MORE_VERDICTS = 3  # that fit into what is left: one at once, as much to find more, and one of that
 PROMPT = 0.2  # of the seconds of a verdict, in which a look at what promises a gain goes before it
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 
@@ -221,7 +219,7 @@ class Search(Finals):
 
     def _is_prompt(self, name: str, left: Sequence[Value]) -> bool:
         """Whether a look, and what a verdict takes more then, are a small part of it; ``left`` of a knob."""
-        values = [each for each in self._values(name, self.incumbent) if each in left or not left]
+        values = self._values_left(name, left)
         verdict_s = self.verdict_s(self.incumbent, self.score)
         limit_s = PROMPT * verdict_s
         if values:
@@ -250,8 +248,12 @@ class Search(Finals):
 
     def _is_spoken_for(self, name: str, left: Sequence[Value]) -> bool:
         """Whether the profile or a finding promises of a knob what could be confirmed; ``left`` of it."""
-        values = [each for each in self._values(name, self.incumbent) if each in left or not left]
+        values = self._values_left(name, left)
         return self._expectations.is_prompt(name, values, self.incumbent, math.inf)
+
+    def _values_left(self, name: str, left: Sequence[Value]) -> list[Value]:
+        """Values of a knob that may be looked at; of ``left`` alone where it is not empty."""
+        return [each for each in self._values(name, self.incumbent) if each in left or not left]
 
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""
