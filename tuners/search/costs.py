@@ -79,7 +79,8 @@ class Costs:
         Args:
             incumbent: What it is compared with; its window may be kept from an earlier trial.
             config: What is tried.
-            speed: Of it over the baseline's, as expected: its own windows take so much less.
+            speed: Of it over the baseline's, as expected: its own windows take so much less, and quads in
+                which only it and the incumbent take turns, which is nearly as fast.
         """
         arena = self.arena
         compile_s = self.compile_s if self._compiles_anew(incumbent, config) else 0.0
@@ -95,7 +96,7 @@ class Costs:
             return compile_s + making_s + 2 * self.launch_s + duel_quads(arena) * arena.quad_s
         if how == LIVE:
             quads = LONG_LIVE_QUADS if arena.quad_s > LONG_QUAD_S else LIVE_QUADS
-            return compile_s + quads * arena.quad_s
+            return compile_s + quads * arena.quad_s / speed
         seconds = compile_s + self._switched_s(config) / speed
         return seconds + (self._switched_s(incumbent) if is_short(arena, incumbent) else 0.0)
 

@@ -87,8 +87,9 @@ class Expectations:
                 gain = 0.0
             if name in self.doubted:
                 gain *= DOUBTED
+            gain = self._left(name, gain, waits)
             if waits is not None and serves_data(self.knobs[name]):
-                gain, share = min(gain, gain_without(waits)), min(share, waits)
+                share = min(share, waits)
             proven = self.proven(name, incumbent, waits)
             cheap = self.cheap(name, values, incumbent)
             seconds = max(LEAST_S, self._seconds(name, cheap, incumbent))
@@ -144,12 +145,20 @@ class Expectations:
         own = [self.knobs[name].expected(profile, value) for value in self.ordered(name, incumbent)]
         return found >= PROVEN and any(ratio is not None and math.log(ratio) >= PROVEN for ratio in own)
 
-    def is_prompt(self, name: str, values: Sequence[Value], incumbent: Configuration, limit_s: float) -> bool:
+    def is_prompt(
+        self,
+        name: str,
+        values: Sequence[Value],
+        incumbent: Configuration,
+        limit_s: float,
+        waits: float | None = None,
+    ) -> bool:
         """Whether a look at the first value takes so long at most, and promises what could be confirmed.
 
-        What is only usual promises nothing: the profile or a finding has to speak for it.
+        What is only usual promises nothing: the profile or a finding has to speak for it. ``waits`` is as of
+        ``order``.
         """
-        if not values or self.gain(name, values[0]) < self.least:
+        if not values or self._left(name, self.gain(name, values[0]), waits) < self.least:
             return False
         if not self.priorities.get(name) and self.knobs[name].expected(self.space.profile, values[0]) is None:
             return False
@@ -180,6 +189,10 @@ class Expectations:
             if all(other[each] == value for each, value in change.items()) and space.check(other) is None:
                 return other
         return config
+
+    def _left(self, name: str, gain: float, waits: float | None) -> float:
+        """Of a knob's gain, what there is where the incumbent waits for data so much of its step."""
+        return gain if waits is None or not serves_data(self.knobs[name]) else min(gain, gain_without(waits))
 
     def _is_idle(self, name: str, values: Sequence[Value], incumbent: Configuration) -> bool:
         """Whether a knob does nothing until what it follows is there."""

@@ -22,7 +22,7 @@ from advisor.tuners.space.space import NotTried
 
 SHORT = 0.25  # of a start, that a look takes which goes before a verdict
 MORE_VERDICTS = 3  # that fit into what is left: one at once, as much to find more, and one of that
-PROMPT = 0.2  # of the seconds of a verdict, in which a look at what promises a gain goes before it
+PROMPT = 0.3  # of the seconds of a verdict, in which a look at what promises a gain goes before it
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 
 
@@ -194,17 +194,17 @@ class Search(Finals):
         """One knob after the other, whose best value takes the incumbent's place before the next."""
         left, self._unseen = self._unseen or {name: [] for name in self.space.choices}, {}
         while left:  # what came in may have taken from others what they could give
-            waits = self._waits.get(self.incumbent)
+            waits = self._waits_now
             order = self._expectations.order(self.incumbent, waits, left)
             order = [name for name in order if name in left]
             name = order[0]
             proven = self._expectations.proven(name, self.incumbent, waits)
-            if not proven and self._is_worth_a_verdict(left):
+            if not proven and self.score - self.stands >= NEARLY_LARGE:
                 prompt = next((each for each in order if self._is_prompt(each, left[each])), None)
-                if prompt is None:
+                if prompt is None and self._is_worth_a_verdict(left):
                     self._unseen, self.paused = left, True
                     return
-                name = prompt
+                name = prompt or name
             had = left.pop(name)
             values = [
                 value for value in self._values(name, self.incumbent, hopeful=True) if value in had or not had
@@ -225,10 +225,10 @@ class Search(Finals):
         if values:
             config = self._expectations.beside(self.incumbent, {name: values[0]})
             limit_s -= max(0.0, self.verdict_s(config, self.score) - verdict_s)
-        return self._expectations.is_prompt(name, values, self.incumbent, limit_s)
+        return self._expectations.is_prompt(name, values, self.incumbent, limit_s, self._waits_now)
 
     def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:
-        """Whether so much was gained that it is confirmed first, since the rest takes longer than that.
+        """Whether a large gain is confirmed first, since the rest takes longer than that.
 
         The search of what is not confirmed ends early, so that confirming fits. That does not count where
         there is time for another verdict after this one and for as much in between, unless something speaks
@@ -237,8 +237,6 @@ class Search(Finals):
         Args:
             left: Knobs that were not looked at, some with the values that are left.
         """
-        if self.score - self.stands < NEARLY_LARGE:
-            return False
         rest_s, _ = self._rest_s(self.incumbent, left)
         verdict_s, now = self.verdict_s(self.incumbent, self.score), self.clock()
         more_fit = max(self.deadline, self.latest) - now >= MORE_VERDICTS * verdict_s
@@ -249,7 +247,12 @@ class Search(Finals):
     def _is_spoken_for(self, name: str, left: Sequence[Value]) -> bool:
         """Whether the profile or a finding promises of a knob what could be confirmed; ``left`` of it."""
         values = self._values_left(name, left)
-        return self._expectations.is_prompt(name, values, self.incumbent, math.inf)
+        return self._expectations.is_prompt(name, values, self.incumbent, math.inf, self._waits_now)
+
+    @property
+    def _waits_now(self) -> float | None:
+        """Share (0 to 1) of the incumbent's step that waits for data, where it was measured."""
+        return self._waits.get(self.incumbent)
 
     def _values_left(self, name: str, left: Sequence[Value]) -> list[Value]:
         """Values of a knob that may be looked at; of ``left`` alone where it is not empty."""
@@ -280,7 +283,7 @@ class Search(Finals):
     def _follow_the_wait(self) -> None:
         """Go on to larger numbers of what serves data where the incumbent, whose step got shorter, waits."""
         for name, value in self.incumbent.changed(self.space.present).items():
-            waits = self._waits.get(self.incumbent) or 0.0
+            waits = self._waits_now or 0.0
             if waits >= STILL_WAITS and isinstance(value, int) and serves_data(self.arena.knobs[name]):
                 larger = [each for each in self._values(name, self.incumbent) if isinstance(each, int)]
                 self._screen(name, sorted(each for each in larger if each > value))

@@ -24,7 +24,9 @@ def test_a_live_knob_costs_its_quads_however_long_a_start_takes() -> None:
     for step_s, quads in ((0.01, LIVE_QUADS), (1.0, LONG_LIVE_QUADS)):
         known = costs(60.0, step_s=step_s)
         expected = pytest.approx(quads * known.arena.quad_s)
-        assert known.trial_s(PRESENT, PRESENT.with_({"amp": "bf16"})) == expected
+        config = PRESENT.with_({"amp": "bf16"})
+        assert known.trial_s(PRESENT, config) == expected
+        assert known.trial_s(PRESENT, config, speed=2.0) == pytest.approx(quads / 2 * known.arena.quad_s)
 
 
 @pytest.mark.parametrize(("step_s", "quads"), [(0.01, DUEL_QUADS), (0.1, LONG_DUEL_QUADS)])

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from builders import a_loader, a_machine, a_profile, a_root, a_window, an_op, an_optimizer
 
 from advisor.profiles.facts.observed import HostFacts, MemoryUse
@@ -111,6 +112,20 @@ def test_what_only_serves_data_comes_after_all_that_can_gain_where_nothing_waits
     waiting, cured = (order(profile, priorities={"num_workers": 0.9}, waits=waits) for waits in (0.9, 0.0))
     assert waiting[0] == "num_workers"
     assert cured.index("num_workers") > cured.index("channels_last")
+
+
+@pytest.mark.parametrize(("waits", "prompt"), [(None, True), (0.9, True), (0.02, False)])
+def test_a_knob_that_only_serves_data_promises_no_more_than_what_still_waits(
+    waits: float | None, prompt: bool
+) -> None:
+    """Though a finding, made before workers came in, speaks for it."""
+    present = Configuration({name: values[0] for name, values in CHOICES.items()})
+    profile = a_program(500.0, 490.0, loader=a_loader(item_ms=15.0))
+    measured = Arena(None, KNOBS, present, step_s=0.5)  # type: ignore[arg-type]  # nothing is started
+    expectations = Expectations(
+        Space(present, present, CHOICES, [], profile), KNOBS, Costs(measured), {"num_workers": 0.9}, 0.05
+    )
+    assert expectations.is_prompt("num_workers", [4], present, 1e9, waits) is prompt
 
 
 def test_what_could_not_be_confirmed_counts_as_nothing_beside_what_could() -> None:

@@ -212,62 +212,6 @@ def test_a_single_finding_needs_no_trial_of_its_own() -> None:
     assert kept.trials[0].config == {"amp": "bf16", "optimizer_implementation": "default"}
 
 
-@pytest.mark.parametrize(
-    ("found", "verdict_s", "beside_s", "looked"),
-    [(0.05, 20.0, 20.0, True), (0.0, 20.0, 20.0, False), (0.05, 1.0, 1.0, False), (0.05, 20.0, 60.0, False)],
-)
-def test_a_quick_look_at_what_promises_a_gain_goes_before_the_verdict(
-    found: float, verdict_s: float, beside_s: float, looked: bool
-) -> None:
-    """Unless a verdict on both would take much longer."""
-    choices: dict[str, list[Value]] = {
-        "optimizer_implementation": ["default", "fused"], "execution": ["eager", "compile"],
-        "mkldnn": ["on", "off"],
-    }  # fmt: skip
-    search, arena, _ = a_search(
-        lambda config: 2.0 if config["optimizer_implementation"] == "fused" else 1.0, choices,
-        priorities={"mkldnn": found}, startup_s=5.0,
-        verdict_s=lambda config, score: beside_s if config["mkldnn"] == "off" else verdict_s,
-    )  # fmt: skip
-    search.run(None)
-    assert search.paused and search.incumbent["optimizer_implementation"] == "fused"
-    assert all(config["execution"] == "eager" for config in arena.measured)
-    assert any(config["mkldnn"] == "off" for config in arena.measured) is looked
-
-
-@pytest.mark.parametrize("found", [{}, {"execution": 0.3}])
-def test_what_a_finding_tells_does_not_wait_for_a_verdict_that_leaves_no_time(
-    found: dict[str, float],
-) -> None:
-    """The search has to end soon, though another verdict would fit: what usually gives something waits."""
-    choices: dict[str, list[Value]] = {
-        "optimizer_implementation": ["default", "fused"], "execution": ["eager", "compile"],
-    }  # fmt: skip
-    search, _, _ = a_search(
-        lambda config: 2.0 if config["optimizer_implementation"] == "fused" else 1.0, choices,
-        priorities={"optimizer_implementation": 0.5, **found}, startup_s=5.0, clock=lambda: 0.0,
-        verdict_s=lambda config, score: 20.0, begin_by=lambda config, score: 5.0,
-    )  # fmt: skip
-    search.run(None)
-    assert search.incumbent["optimizer_implementation"] == "fused" and search.paused is not bool(found)
-
-
-def test_what_usually_gives_something_waits_for_the_verdict() -> None:
-    """However quick a look is: neither a finding nor the profile speaks for it."""
-    choices: dict[str, list[Value]] = {
-        "optimizer_implementation": ["default", "fused"],
-        "num_threads": [1, 2],
-        "execution": ["eager", "compile"],
-    }
-    search, arena, _ = a_search(
-        lambda config: 2.0 if config["optimizer_implementation"] == "fused" else 1.0, choices,
-        priorities={"optimizer_implementation": 0.5}, verdict_s=lambda config, score: 20.0, startup_s=5.0,
-    )  # fmt: skip
-    search.run(None)
-    assert search.paused and search.incumbent["optimizer_implementation"] == "fused"
-    assert all(config["num_threads"] == 1 for config in arena.measured)
-
-
 def test_what_usually_gives_more_for_its_seconds_comes_first() -> None:
     choices: dict[str, list[Value]] = {
         "flush_denormal": ["off", "on"],
