@@ -8,6 +8,7 @@ from advisor.base.unit import Unit
 from advisor.profiles.hooks.model.requests import TRAINS
 from advisor.tuners.launching.children import started_in
 from advisor.tuners.launching.rank_group import Running
+from advisor.tuners.launching.stacks import own_calls
 from advisor.tuners.supervision.failures import IN_CHILDREN, WOULD_CHANGE, Failure
 from advisor.tuners.trial.loop import SERVES_ONLY
 from advisor.tuners.trial.messages import TrialOutcome
@@ -15,8 +16,9 @@ from advisor.tuners.trial.messages import TrialOutcome
 NEEDED_STEPS = 30  # for warm-up, a window of phases, and one comparison of the program with itself
 SAID_BYTES = 4000  # of the program's own last words
 SLOW_START = (
-    "a start may take half of `--budget`, and 60 s at least: give a longer one; a trained model takes "
-    "`--objective latency`, anything else a workload: `advisor init`"
+    "a start may take half of `--budget`, and 60 s at least, with all that comes before the first step: give "
+    "a longer one, or do less there; a trained model takes `--objective latency`, anything else a workload: "
+    "`advisor init`"
 )
 NO_REQUEST = "no request found: the program called no model, no `generate` and no pipeline of transformers"
 
@@ -58,9 +60,11 @@ def target_error(failure: Failure, session: Running | None, command: str = "tune
     if failure.cause == "timeout" and "start" in failure.message:
         started = "" if session is None else started_in(session.folder)
         meanwhile = f"; it started processes that may train: {started}" if started else ""
+        calls = "" if session is None else own_calls(session.folder)
+        was_at = f"; it was at {calls}" if calls else ""
         return TargetError(
             f"no training step found: optimizer.step() was not called ({failure.message}): its start takes "
-            f"longer, or it trains nothing{meanwhile}",
+            f"longer, or it trains nothing{meanwhile}{was_at}",
             hint=SLOW_START,
             code="slow_start",
         )

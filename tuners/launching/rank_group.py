@@ -24,6 +24,7 @@ from advisor.tuners.launching.session import (
     SessionEnded,
     answered,
 )
+from advisor.tuners.launching.stacks import last_stack
 from advisor.tuners.supervision.ended import Ended
 from advisor.tuners.supervision.failures import Failure, OutOfTime, TrialFailed
 from advisor.tuners.trial.look_messages import (
@@ -336,16 +337,6 @@ class RankGroup:
 def second_hand(failure: Failure) -> bool:
     """Whether a rank only says that another one is gone."""
     return failure.cause == "user_error" and bool(SECOND_HAND.search(failure.message))
-
-
-def last_stack(folder: Path) -> list[str]:
-    """Innermost place first: where the main thread of a rank was when it was asked."""
-    try:
-        text = (folder / "stacks.txt").read_text()
-    except OSError:
-        return []
-    main = text.rpartition("most recent call first")[2]
-    return [f"{file}:{line}" for file, line in re.findall(r'File "([^"]+)", line (\d+)', main)]
 
 
 def _hang(failure: Failure, stack: Sequence[str]) -> str:

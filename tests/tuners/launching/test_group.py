@@ -12,7 +12,7 @@ from supervised import MARK, marked, until
 
 from advisor.tuners.launching.launch import Launcher, places
 from advisor.tuners.launching.rank_answers import merged, together
-from advisor.tuners.launching.rank_group import RankGroup, last_stack, second_hand
+from advisor.tuners.launching.rank_group import RankGroup, second_hand
 from advisor.tuners.launching.session import Session
 from advisor.tuners.supervision.failures import Failure, TrialFailed
 from advisor.tuners.supervision.limits import Limits
@@ -298,13 +298,3 @@ def test_gradient_norms_that_differ_between_ranks_are_of_parts_and_left_out() ->
 )
 def test_what_a_rank_says_of_another_is_told_from_its_own_fault(failure: Failure, told: bool) -> None:
     assert second_hand(failure) is told
-
-
-def test_the_innermost_place_of_the_main_thread_comes_first(tmp_path: Path) -> None:
-    (tmp_path / "stacks.txt").write_text(
-        'Thread 0x1 (most recent call first):\n  File "/t/threading.py", line 3 in wait\n\n'
-        'Current thread 0x2 (most recent call first):\n  File "/u/train.py", line 14 in step\n'
-        '  File "/a/loop.py", line 9 in train\n'
-    )
-    assert last_stack(tmp_path) == ["/u/train.py:14", "/a/loop.py:9"]
-    assert last_stack(tmp_path / "none") == []
