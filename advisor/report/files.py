@@ -146,7 +146,11 @@ def _found(result: ResultData, *, everything: bool) -> list[str]:
     found = groups(result.findings, result)
     rows = [*found.opportunities, *found.diagnostics]
     lines = ["", "Found"] if rows else []
+    told: set[tuple[str, str, str]] = set()
     for row in rows:
+        if (row.rule, row.place, row.outcome) in told and not everything:
+            continue  # a symptom of the same line, of which nothing is said but what its cause says
+        told.add((row.cause_of, row.place, row.outcome))
         place = f" ({row.place})" if row.place and row.place not in row.title else ""
         lines.append(f"  {row.title}{place}: {row.outcome}")
     return lines + rest_lines(found, everything=everything, in_python=result.target.kind == "objects")

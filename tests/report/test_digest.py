@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from html_tree import controls
 from markdown_it import MarkdownIt
-from result_builder import a_harmless_twin, a_hostile_result, a_keep, a_profile_result, a_result, many_trials
+from result_builder import (
+    a_finding,
+    a_harmless_twin,
+    a_hostile_result,
+    a_keep,
+    a_profile_result,
+    a_result,
+    many_trials,
+)
 
 from advisor.report import files
 from advisor.result.header import Target
@@ -100,6 +108,23 @@ def test_the_text_tells_what_was_found_and_lists_the_rest_only_when_asked() -> N
     asked = files.render_text(result, 200, everything=True)
     assert "\nPassed (1):\n  optimizer_bound: 4.2 % of each step updates parameters\n" in asked
     assert "\nNot applicable (1): idle_device\n" in asked and "`--all`" not in asked
+
+
+@pytest.mark.parametrize(("symptoms_line", "told"), [(58, False), (60, True)], ids=["same", "another"])
+def test_a_symptom_of_the_line_of_its_cause_is_told_when_asked(symptoms_line: int, told: bool) -> None:
+    cause = a_finding(
+        "single_tensor_optimizer", title="21 % of each step updates parameters one by one",
+        location={"file": "train.py", "line": 58, "function": "main"}, explains="optimizer_bound",
+    )  # fmt: skip
+    symptom = a_finding(
+        "optimizer_bound", title="21 % of each step updates parameters",
+        location={"file": "train.py", "line": symptoms_line, "function": "main"},
+    )  # fmt: skip
+    result = a_result(findings=[cause, symptom])
+    line = f"  21 % of each step updates parameters (train.py:{symptoms_line}): not tested"
+    assert (line in files.render_text(result, 200).splitlines()) is told
+    assert line in files.render_text(result, 200, everything=True).splitlines()
+    assert "parameters one by one (train.py:58)" in files.render_text(result, 200)
 
 
 def test_in_python_the_rest_is_named_by_its_attribute() -> None:
