@@ -18,7 +18,8 @@ WHOLE = 2  # the generation that `gc.collect()` collects with all younger ones
 class Garbage:
     """Times every collection since the first step, by ``gc.callbacks``.
 
-    One that a line asks for, by ``gc.collect()``, is told from those that Python begins by itself.
+    One that a line asks for, by ``gc.collect()``, is told from those that Python begins by itself. What runs
+    between two steps of the program is ours, and its collections do not count, as its time does not.
     """
 
     def __init__(self, clock: Clock, scope: Scope) -> None:
@@ -49,7 +50,7 @@ class Garbage:
         }
 
     def _called(self, phase: str, info: dict[str, int]) -> None:
-        if not self._scope.here() or self._clock.first_tick_ns is None:
+        if not self._scope.here() or self._clock.first_tick_ns is None or self._clock.between_steps:
             self._began_ns = None
         elif phase == "start":
             self._began_ns = perf_counter_ns()

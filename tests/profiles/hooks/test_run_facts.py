@@ -170,6 +170,17 @@ def test_collections_are_counted_since_the_first_step() -> None:
     assert len(gc.callbacks) == callbacks
 
 
+def test_collections_between_two_steps_are_ours() -> None:
+    with watching() as taps:
+        program = Program()
+        program.step()
+        before = taps.run_facts().gc_collections
+        taps.clock.between_steps = True
+        gc.collect()
+        taps.clock.between_steps = False
+        assert taps.run_facts().gc_collections == before
+
+
 def test_anomaly_detection_is_found_where_it_was_switched_on() -> None:
     with watching() as taps:
         program = Program()

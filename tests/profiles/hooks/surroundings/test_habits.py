@@ -1,5 +1,6 @@
 """A program that moves, catches SIGTERM or follows the clock is noted with its lines."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -44,6 +45,16 @@ def test_what_the_clock_decides_is_found(line: str, found: str) -> None:
 )
 def test_speed_that_is_printed_is_no_schedule(line: str) -> None:
     assert clock_bound(LOOP.format(line=line)) == []
+
+
+def test_a_file_that_imports_no_clock_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ast, "parse", lambda source: pytest.fail("parsed"))
+    assert clock_bound("import os, numpy\ntimes = 3  # of some time\nwhile time(1) < 2: pass\n") == []
+
+
+@pytest.mark.parametrize("line", ["import os, time", "from time import sleep, time", "import a; import time"])
+def test_every_way_of_importing_a_clock_is_seen(line: str) -> None:
+    assert clock_bound(f"{line}\nwhile time.time() < 9: step()\n") == [("end", 2)]
 
 
 PROGRAM = """
