@@ -58,6 +58,7 @@ def looked_at(session: LookedAt, command: Message) -> Message:
         case Probe():
             return Probed()
         case Inspect():
+            session.steps_ns(command.sampled, limit_s=command.limit_s / 2)
             return Inspected(len(session.steps_ns(command.steps, limit_s=command.limit_s)))
         case Record():
             return recorded(session, command)

@@ -11,6 +11,7 @@ WATCHED_S = 2.0  # at least; half of it where earlier steps count
 GROWING = (80, 4.0)  # steps that show a growth of memory, where they take no more than these seconds
 INSPECTED = (2, 12)  # steps at least and at most
 INSPECTED_S = 1.5  # in which hot lines are sampled often enough
+SAMPLED_S = 0.6  # at least: 120 samples
 RECORDED_S = 0.2  # beyond the least steps, of a shared process
 LONG_S = 0.1  # from here on a step is long: one of them is a block of a replay
 WINDOWS = (2, 3)  # tried, of long steps and of others
@@ -26,6 +27,7 @@ class LookPlan:
         watched_s: Seconds of them at least.
         epochs: Whether the ends of epochs are waited for.
         inspected: Steps looked at closely.
+        sampled: Steps before them in which hot lines alone are met, where those are too short to meet any.
         recorded: Steps of the timed window of torch.profiler, at most.
         windows: Timed windows, at most.
         one_thread: Steps timed with one thread.
@@ -37,6 +39,7 @@ class LookPlan:
     watched_s: float
     epochs: bool
     inspected: int
+    sampled: int
     recorded: int
     windows: int
     one_thread: int
@@ -69,11 +72,13 @@ def look_plan(step_s: float, *, earlier: int = 0) -> LookPlan:
         effort = Effort(block_s=0.06, rounds=(3, 5), sizes=(2, 3), extra_s=1.0)
     else:
         effort = Effort()
+    inspected = max(fewest, min(most, math.ceil(INSPECTED_S / step_s)))
     return LookPlan(
         watched=watched,
         watched_s=WATCHED_S / 2 if shared else WATCHED_S,
         epochs=not shared,
-        inspected=max(fewest, min(most, math.ceil(INSPECTED_S / step_s))),
+        inspected=inspected,
+        sampled=max(0, math.ceil(SAMPLED_S / step_s) - inspected),
         recorded=max(LEAST_STEPS, math.ceil(RECORDED_S / step_s)) if shared or long else MOST_STEPS,
         windows=WINDOWS[0] if long else WINDOWS[1],
         one_thread=THREAD_STEPS[0] if long else THREAD_STEPS[1],

@@ -142,6 +142,14 @@ class Watch:
         for tap in reversed(self._taps):
             tap.remove()
 
+    def sample(self, on: bool) -> None:
+        """Begin or end meeting hot lines alone, at a step border; ``inspect`` may follow and goes on."""
+        self._clock.ask(on)
+        if on:
+            self._sampler.start()
+        else:
+            self._sampler.stop()
+
     def inspect(self, on: bool, *, steps: int = 0) -> None:
         """Begin or end looking closely, at a cost that would falsify times.
 

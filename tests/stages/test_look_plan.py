@@ -4,7 +4,7 @@ import pytest
 
 from advisor.advice.advise import CLEAN_STEPS
 from advisor.rules import memory_growth
-from advisor.stages.look_plan import LookPlan, look_plan
+from advisor.stages.look_plan import SAMPLED_S, LookPlan, look_plan
 from advisor.tuners.comparing.replay import PARTS
 
 EARLIER = 11  # steps of a baseline whose steps are long
@@ -41,9 +41,17 @@ def test_few_long_steps_are_watched_and_recorded_where_earlier_ones_count(step_s
     assert plan.effort.block_s == 0.0 and not plan.epochs and "forward_only" not in plan.parts
 
 
+@pytest.mark.parametrize("step_s", [0.0005, 0.002, 0.02, 0.04, 0.5])
+@pytest.mark.parametrize("earlier", [0, EARLIER])
+def test_hot_lines_are_sampled_for_long_enough_whatever_a_step_takes(step_s: float, earlier: int) -> None:
+    plan = look_plan(step_s, earlier=earlier)
+    assert (plan.sampled + plan.inspected) * step_s >= SAMPLED_S
+    assert plan.sampled == 0 or plan.sampled * step_s <= SAMPLED_S
+
+
 def test_longer_steps_never_take_more_of_them() -> None:
     plans = [look_plan(step_s, earlier=EARLIER) for step_s in (0.02, 0.05, 0.2, 1.0, 5.0)]
-    for name in ("watched", "inspected", "recorded", "windows", "one_thread"):
+    for name in ("watched", "inspected", "sampled", "recorded", "windows", "one_thread"):
         counts = [getattr(plan, name) for plan in plans]
         assert counts == sorted(counts, reverse=True), name
 

@@ -162,7 +162,8 @@ class RankGroup:
         if isinstance(command, LONE):
             return self.workers[0].ask(command, answer, wait_s)
         if isinstance(command, Observe | Inspect):
-            command = replace(command, steps=self._steps(command), limit_s=wait_s, exact=True)
+            sampled = {"sampled": self._sampled(command)} if isinstance(command, Inspect) else {}
+            command = replace(command, steps=self._steps(command), limit_s=wait_s, exact=True, **sampled)
         for number, session in enumerate(self.workers):
             if isinstance(command, Record) and number:
                 command = replace(command, path=str(Path(session.spec.folder) / Path(command.path).name))
@@ -184,6 +185,12 @@ class RankGroup:
                 steps = max(steps, math.ceil(command.seconds / self._step_s))
             steps = max(1, min(steps, int(command.limit_s / self._step_s)))
         return steps
+
+    def _sampled(self, command: Inspect) -> int:
+        """Steps in which hot lines alone are met; ranks that take equally many have no clock to end them."""
+        if not self._step_s:
+            return 0
+        return min(command.sampled, int(command.limit_s / 2 / self._step_s))
 
     def settle(self, present: Mapping[str, int | str]) -> None:
         """Tell every rank the program's own settings."""

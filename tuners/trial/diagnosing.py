@@ -31,7 +31,9 @@ def carry_out(command: Message, watch: Watch, clock: Clock, channel: Channel) ->
         case Observe():
             return Observation(watch, command.seconds, command.steps, command.limit_s, exact=command.exact)
         case Inspect():
-            return Inspection(watch, clock, command.steps, command.limit_s, exact=command.exact)
+            return Inspection(
+                watch, clock, command.steps, command.limit_s, sampled=command.sampled, exact=command.exact
+            )
         case Record():
             return Recording(
                 clock,

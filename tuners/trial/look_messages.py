@@ -19,11 +19,15 @@ class Observe(Message, frozen=True):
 
 
 class Inspect(Message, frozen=True):
-    """Look closely at ``steps`` steps, ``limit_s`` at most unless ``exact``; answered by ``Inspected``."""
+    """Look closely at ``steps`` steps, ``limit_s`` at most unless ``exact``; answered by ``Inspected``.
+
+    In ``sampled`` steps before them only hot lines are met.
+    """
 
     steps: int
     limit_s: float
     exact: bool = False
+    sampled: int = 0
 
 
 class Record(Message, frozen=True):

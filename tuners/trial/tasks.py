@@ -119,12 +119,29 @@ class Inspection:
     """Looks closely at a few steps, at a cost that would falsify times: blocking calls, hot lines, tables.
 
     Where the function mode that it needs can come and go, values are then followed through a few more steps.
+
+    Args:
+        watch: Holds the taps.
+        clock: Of the run.
+        steps: To look at.
+        limit_s: Seconds at most, unless ``exact``; half of them for what comes before.
+        sampled: Steps before, in which hot lines alone are met: a few short ones meet next to none.
+        exact: All of the steps, however long they take.
     """
 
     def __init__(
-        self, watch: Watch, clock: Clock, steps: int, limit_s: float, *, exact: bool = False
+        self,
+        watch: Watch,
+        clock: Clock,
+        steps: int,
+        limit_s: float,
+        *,
+        sampled: int = 0,
+        exact: bool = False,
     ) -> None:
         self._exact = exact
+        self._sampled = sampled
+        self._looking = False
         self._watch = watch
         self._clock = clock
         self._left = steps
@@ -132,21 +149,30 @@ class Inspection:
         self._following = 0
 
     def begin(self) -> None:
-        """Put the costly taps in place."""
-        self._watch.inspect(True)
-        self._looking = True
+        """Put the costly taps in place, or first the one for hot lines alone."""
         self._began = time.perf_counter()
         self._count = 0
+        if self._sampled:
+            self._watch.sample(True)
+        else:
+            self._look()
 
     def take(self, step: Step) -> bool:
         """Count the step."""
+        if self._sampled:
+            self._sampled -= 1
+            if self._is_late(self._limit_s / 2):
+                self._sampled = 0
+            if not self._sampled:
+                self._look()
+            return False
         if self._following:
             self._following -= 1
             if self._following:
                 self._watch.lineage.next_step()
             return not self._following
         self._count += 1
-        late = not self._exact and time.perf_counter() - self._began > self._limit_s
+        late = self._is_late(self._limit_s)
         if self._count < self._left and not late:
             return False
         self._end_look()
@@ -158,9 +184,18 @@ class Inspection:
 
     def finish(self) -> Inspected:
         """Take all of it away again; what was seen is in the facts."""
+        if self._sampled:
+            self._watch.sample(False)
         self._end_look()
         self._watch.lineage.stop()
         return Inspected(self._count)
+
+    def _is_late(self, limit_s: float) -> bool:
+        return not self._exact and time.perf_counter() - self._began > limit_s
+
+    def _look(self) -> None:
+        self._watch.inspect(True)
+        self._looking = True
 
     def _end_look(self) -> None:
         if self._looking:

@@ -73,6 +73,7 @@ STAGES = {
     "_replay": "replayed",
 }
 INSPECT_S, RATES_S = 10.0, 4.0
+SAMPLED_SHARE = 0.1  # of all steps of a launch, in which hot lines alone are met
 AGREEING = 0.05  # difference of the normal steps before and after a window, in logarithms
 BRIEF_WARMUP = 3  # steps of a program that is started again
 LAUNCHES = 8  # of a program that ends before the diagnosis does
@@ -252,7 +253,10 @@ class Diagnosis:
         session = self._live()
         session.ask(Probe(), Probed, 60.0)
         limit = min(INSPECT_S, max(1.0, (self.deadline - self.clock()) / 6))
-        session.ask(Inspect(self._plan.inspected, limit), Inspected, limit + 120.0)
+        sampled = self._plan.sampled
+        if self.arena.max_steps is not None:
+            sampled = min(sampled, int(self.arena.max_steps * SAMPLED_SHARE))
+        session.ask(Inspect(self._plan.inspected, limit, sampled=sampled), Inspected, limit + 120.0)
         return inspected(profile, session.facts().profile)
 
     def _record(self, profile: Profile) -> Profile:

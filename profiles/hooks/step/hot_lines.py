@@ -15,6 +15,7 @@ from advisor.profiles.hooks.user_lines import place_of, user_frame
 INTERVAL_S = 0.005
 SWITCH_S = 0.0001  # or most samples fall on calls that release the interpreter by themselves
 SHOWN = 3  # lines per phase
+LEAST = 3  # samples of a line: one that was met once may be any
 MOST = 0.5  # of a line's samples, that must have met a call for it to be named
 BY_ENGINE = "backward"  # one call of the program's starts it, with a frame of ours around it
 OUTSIDE = "other"  # what StepPhases calls the time that no phase covers
@@ -85,7 +86,8 @@ class Sampler:
         shown: list[HotSpot] = []
         for phase in sorted(totals):
             lines = [(place, n, inner) for (each, place, inner), n in self._counts.items() if each == phase]
-            met = [(place, n, inner) for place, n, inner in sorted(lines, key=lambda one: -one[1]) if place]
+            ordered = sorted(lines, key=lambda one: -one[1])
+            met = [(place, n, inner) for place, n, inner in ordered if place and n >= LEAST]
             shown += [
                 HotSpot(phase, place, n / totals[phase], inner, self._call(phase, place, inner))
                 for place, n, inner in met[:SHOWN]

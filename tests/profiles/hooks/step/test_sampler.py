@@ -4,6 +4,7 @@ import random
 import sys
 import threading
 import time
+from _thread import get_ident
 
 import torch
 from taps import watching
@@ -11,7 +12,7 @@ from taps import watching
 from advisor.profiles.events import Run
 from advisor.profiles.facts.observed import HotSpot
 from advisor.profiles.hooks.step.clock import Clock
-from advisor.profiles.hooks.step.hot_lines import SHOWN, Sampler
+from advisor.profiles.hooks.step.hot_lines import LEAST, SHOWN, Sampler
 from advisor.profiles.hooks.watch import Watch
 
 
@@ -87,6 +88,17 @@ def test_few_lines_of_a_phase_are_told_with_shares_of_all_its_samples() -> None:
     sampler.stop()
     shares = [spot.share for spot in sampler.hotspots()]
     assert len(shares) == SHOWN and shares == sorted(shares, reverse=True) and sum(shares) < 1
+
+
+def test_a_line_that_was_met_once_or_twice_is_not_told() -> None:
+    sampler = Sampler(a_clock(), interval_s=1.0)
+    sampler.start()
+    for taken in range(1, LEAST + 1):
+        assert sampler.hotspots() == () and sampler.samples == taken - 1
+        sampler._sampled = get_ident()
+        sampler._take()
+    sampler.stop()
+    assert [spot.share for spot in sampler.hotspots()] == [1.0]
 
 
 def test_a_stopped_sampler_leaves_nothing_behind() -> None:
