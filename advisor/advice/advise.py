@@ -105,13 +105,14 @@ def summary(findings: Iterable[Finding], profile: Profile) -> str:
         return f"{percent(share)} of the host's step computes or launches; no event of a device was recorded"
     if share < COMPUTE_BOUND and device is not None:
         return _spent_otherwise(device)
+    headroom = next((f for f in fired if f.kind is Kind.HEADROOM and f.ceiling is not None), None)
     if share < COMPUTE_BOUND:
-        return "Nothing found that wastes more than a few percent"
+        nothing = "Nothing found that wastes more than a few percent"
+        return nothing if headroom is None else f"{nothing}; {headroom.title}"
     if device is not None and step_ms and device.total_ms < COMPUTE_BOUND * step_ms:
         device_ms, host_ms = three_digits(device.total_ms), three_digits(step_ms)
         works = f"the device works for {device_ms} ms of the host's {host_ms} ms"
         return f"{works}, and computes {percent(device.share('computing'))} of that"
-    headroom = next((f for f in fired if f.kind is Kind.HEADROOM and f.ceiling is not None), None)
     computes = f"{percent(share)} of the step computes"
     return f"{computes}: the run is compute-bound" if headroom is None else f"{computes}; {headroom.title}"
 

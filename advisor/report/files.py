@@ -15,7 +15,7 @@ from advisor.report.lines import wrapped
 from advisor.report.next_step import next_step
 from advisor.report.noise import disturbances
 from advisor.report.pages import artefacts_page, latency_page, strategies_page
-from advisor.report.pages.findings_page import groups, rest_lines
+from advisor.report.pages.findings_page import groups, rest_lines, told_once
 from advisor.report.pages.page import change_row, page
 from advisor.report.pages.profile_page import profile_page
 from advisor.report.rendering import asset, rendered, templates
@@ -146,11 +146,7 @@ def _found(result: ResultData, *, everything: bool) -> list[str]:
     found = groups(result.findings, result)
     rows = [*found.opportunities, *found.diagnostics]
     lines = ["", "Found"] if rows else []
-    told: set[tuple[str, str, str]] = set()
-    for row in rows:
-        if (row.rule, row.place, row.outcome) in told and not everything:
-            continue  # a symptom of the same line, of which nothing is said but what its cause says
-        told.add((row.cause_of, row.place, row.outcome))
+    for row in rows if everything else told_once(rows):
         place = f" ({row.place})" if row.place and row.place not in row.title else ""
         lines.append(f"  {row.title}{place}: {row.outcome}")
     return lines + rest_lines(found, everything=everything, in_python=result.target.kind == "objects")

@@ -8,7 +8,7 @@ from advisor.report.lines import wrapped
 from advisor.report.next_step import tune_command
 from advisor.report.pages import latency_page
 from advisor.report.pages.collectives_page import collective_lines
-from advisor.report.pages.findings_page import FindingRow, finding_row, groups, rest_lines
+from advisor.report.pages.findings_page import FindingRow, finding_row, groups, rest_lines, told_once
 from advisor.report.pages.kernels_page import kernels_part
 from advisor.report.pages.profile_page import tiles
 from advisor.result import wording
@@ -40,7 +40,7 @@ def render_profile(result: ProfileData, width: int, *, everything: bool = False)
     for part in (figures, device, host, kernels, ranks, exchanges):
         lines += ["", *part] if part else []
     fired = [finding_row(f) for f in result.findings if f.state in ("opportunity", "diagnostic")]
-    for number, row in enumerate(fired, 1):
+    for number, row in enumerate(fired if everything else told_once(fired), 1):
         lines += ["", *_finding(number, row)]
     if not fired:
         lines += ["", "No rule found anything to change."]

@@ -15,9 +15,12 @@ def test_the_summary_is_the_first_finding_that_matters() -> None:
     assert summary(findings, a_profile()) == "b"
 
 
-def test_headroom_and_low_severities_do_not_make_the_summary() -> None:
-    findings = advise(a_profile(), {"a": a_rule("a", 0.05), "b": a_rule("b", 0.4, kind=Kind.HEADROOM)})
-    assert summary(findings, a_profile()) == "Nothing found that wastes more than a few percent"
+def test_headroom_stands_behind_that_nothing_is_wasted_and_low_severities_nowhere() -> None:
+    rules = {"a": a_rule("a", 0.05), "b": a_rule("b", 0.4, kind=Kind.HEADROOM), "c": a_rule("c", 0.05)}
+    nothing = "Nothing found that wastes more than a few percent"
+    assert summary(advise(a_profile(), rules), a_profile()) == f"{nothing}; b"
+    del rules["b"]
+    assert summary(advise(a_profile(), rules), a_profile()) == nothing
 
 
 def test_a_run_that_computes_nine_tenths_of_its_step_is_called_compute_bound() -> None:

@@ -75,6 +75,18 @@ def groups(findings: Sequence[Finding], result: ResultData | None = None) -> Fin
     )
 
 
+def told_once(rows: Sequence[FindingRow]) -> list[FindingRow]:
+    """Without symptoms of the line of their cause that came to the same: all is said with the cause."""
+    told: set[tuple[str, str, str]] = set()
+    kept = []
+    for row in rows:
+        if (row.rule, row.place, row.outcome) not in told:
+            kept.append(row)
+        if row.place:
+            told.add((row.cause_of, row.place, row.outcome))
+    return kept
+
+
 def rest_lines(found: FindingGroups, *, everything: bool, in_python: bool) -> list[str]:
     """What rules said that found nothing, as text: how many there are, or each of them.
 
