@@ -14,6 +14,10 @@ THRESHOLD = 0.10  # of the step; TraceML warns at 10 %, and at 20 % again
 LOOP_MS = 0.1  # per step of Python loop and schedule around the parts; more matters only beyond it
 LEAST_MET = 0.1  # of the samples in no part, for a line to be named; set by experiment
 BY_ENGINE = ("backward", "optimizer")  # a line that starts these is not where the rest of the time is
+BY_HAND = (
+    "Where {place} updates the parameters, let an optimizer do it, such as "
+    "`torch.optim.SGD(..., fused=True)`: it updates all of them in one operator."
+)
 NEEDED = 0.5  # relative error of the ceiling: part of such code is needed, so medium begins at 20 %
 
 
@@ -68,6 +72,7 @@ class UnattributedTime(Rule):
                 by_hand=profile.loader is None and not _of_model(profile, hottest) and not _clears(hottest),
                 serves=profile.serves,
                 of_loss=_of_loss(profile, hottest),
+                updates=not profile.optimizers and _writes(hottest),
             ),
             location=hottest.location if hottest is not None else None,
             evidence={
@@ -92,6 +97,11 @@ def _hottest(profile: Profile) -> HotSpot | None:
 def _clears(hottest: HotSpot | None) -> bool:
     """Whether the line clears gradients, which is no batch."""
     return hottest is not None and hottest.call.endswith("zero_grad")
+
+
+def _writes(hottest: HotSpot | None) -> bool:
+    """Whether the line changes a tensor in place, as an update by hand does."""
+    return hottest is not None and hottest.call.endswith("_")
 
 
 def _named(hottest: HotSpot | None) -> str:
@@ -120,7 +130,15 @@ def _of_model(profile: Profile, hottest: HotSpot | None) -> bool:
     )
 
 
-def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool, of_loss: bool, by_hand: bool) -> str:
+def _advice(
+    hottest: HotSpot | None,
+    stays: bool,
+    *,
+    serves: bool,
+    of_loss: bool,
+    by_hand: bool,
+    updates: bool,
+) -> str:
     if hottest is not None and serves:
         return f"Move what {_place(hottest)} does in front of the first request, or make it cheaper."
     if hottest is None:
@@ -128,6 +146,8 @@ def _advice(hottest: HotSpot | None, stays: bool, *, serves: bool, of_loss: bool
     known = instead_of(hottest.call, _place(hottest)) if hottest.call else None
     if known is not None:
         return known
+    if updates:
+        return BY_HAND.format(place=_place(hottest))
     inside = f" in `{hottest.location.function}`" if hottest.location.function else ""
     if of_loss:
         return (

@@ -1,7 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
-from builders import a_loader, a_profile, a_root, a_served_profile
+from builders import a_loader, a_profile, a_root, a_served_profile, an_optimizer
 
 from advisor.advice.finding import Finding, Severity, State
 from advisor.profiles.facts.observed import HotSpot, LineCalls, Location, RankFacts
@@ -43,6 +43,14 @@ def test_what_the_loss_may_need_is_not_sent_out_of_the_loop() -> None:
         advice = check(3.0, METRICS, line_calls=lines).advice
         assert advice.startswith("Unless the loss needs what train.py:33 in `accuracy` computes")
         assert "workers" not in advice
+
+
+def test_an_update_by_hand_is_sent_to_an_optimizer() -> None:
+    by_hand = replace(METRICS, call="param.data.add_")
+    advice = check(3.0, by_hand, loader=None, optimizers=()).advice
+    assert advice.startswith("Where train.py:33 updates the parameters, let an optimizer do it")
+    assert "optimizer" not in check(3.0, by_hand, optimizers=(an_optimizer(),)).advice
+    assert "optimizer" not in check(3.0, METRICS, loader=None, optimizers=()).advice
 
 
 def test_without_a_loader_there_are_no_workers_to_send_it_to() -> None:
