@@ -5,7 +5,10 @@ from typing import Any
 
 from advisor.profiles.facts.profile import StepPhases
 
-PHASES = ("input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging")
+PHASES = (
+    "input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging",
+    "evaluation", "save",
+)  # fmt: skip
 
 
 def phases_of(wall_ns: Sequence[int], phases_ns: Mapping[str, int]) -> StepPhases:

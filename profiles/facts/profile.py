@@ -46,7 +46,8 @@ class StepPhases:
 
     Each part is self time: a forward that runs inside ``optimizer.step()`` counts as forward.
     ``other`` is what no part covers, for a loop without a DataLoader also its data. ``steps`` is how many
-    clean steps these are means of; with ``all_flagged`` none was clean and all were taken.
+    clean steps these are means of; with ``all_flagged`` none was clean and all were taken, so ``evaluation``
+    and ``save`` may be in them.
     """
 
     step_ms: float
@@ -58,6 +59,8 @@ class StepPhases:
     communication_ms: float = 0.0
     sync_ms: float = 0.0
     logging_ms: float = 0.0
+    evaluation_ms: float = 0.0
+    save_ms: float = 0.0
     other_ms: float = 0.0
     steps: int = 0
     all_flagged: bool = False

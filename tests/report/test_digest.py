@@ -8,6 +8,7 @@ import pytest
 from html_tree import controls
 from markdown_it import MarkdownIt
 from result_builder import (
+    a_ceiling,
     a_finding,
     a_harmless_twin,
     a_hostile_result,
@@ -110,15 +111,21 @@ def test_the_text_tells_what_was_found_and_lists_the_rest_only_when_asked() -> N
     assert "\nNot applicable (1): idle_device\n" in asked and "`--all`" not in asked
 
 
-@pytest.mark.parametrize(("symptoms_line", "told"), [(58, False), (60, True)], ids=["same", "another"])
-def test_a_symptom_of_the_line_of_its_cause_is_told_when_asked(symptoms_line: int, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("symptoms_line", "ceiling", "told"),
+    [(58, None, False), (60, None, True), (58, a_ceiling(0.4, 0.3, 0.5), True)],
+    ids=["same line and gain", "another line", "another gain"],
+)
+def test_a_symptom_of_the_line_and_gain_of_its_cause_is_told_when_asked(
+    symptoms_line: int, ceiling: Any, told: bool
+) -> None:
     cause = a_finding(
         "single_tensor_optimizer", title="21 % of each step updates parameters one by one",
         location={"file": "train.py", "line": 58, "function": "main"}, explains="optimizer_bound",
     )  # fmt: skip
     symptom = a_finding(
         "optimizer_bound", title="21 % of each step updates parameters",
-        location={"file": "train.py", "line": symptoms_line, "function": "main"},
+        location={"file": "train.py", "line": symptoms_line, "function": "main"}, ceiling=ceiling,
     )  # fmt: skip
     result = a_result(findings=[cause, symptom])
     line = f"  21 % of each step updates parameters (train.py:{symptoms_line}): not tested"

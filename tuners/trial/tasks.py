@@ -19,7 +19,7 @@ from advisor.profiles.hooks.surroundings.company import company, cpu_seconds
 from advisor.profiles.hooks.watch import Watch
 from advisor.tuners.trial.look_messages import Inspected, Observed, Recorded
 from advisor.tuners.trial.messages import Message
-from advisor.tuners.trial.slot import cpu_times
+from advisor.tuners.trial.slot import FLAGGED_LIMIT, cpu_times
 
 MOST_STEPS = 20_000  # of one observation
 
@@ -43,7 +43,8 @@ class Observation:
     Args:
         watch: Its memory watch covers the same steps.
         seconds: How long at least, once ``steps`` clean ones were seen.
-        steps: Clean steps at least.
+        steps: Clean steps at least; of a program without any, such as one that evaluates after each, all
+            count once a clean one was waited for.
         limit_s: How long at most.
         exact: Take just ``steps`` steps, clean or not: ranks that wait for each other take equally many.
     """
@@ -76,7 +77,8 @@ class Observation:
         if self._exact:
             return len(self._steps) >= self._least
         spent = time.perf_counter() - self._began
-        enough = self._clean >= self._least and spent >= self._seconds
+        waited = not self._clean and len(self._steps) >= self._least + FLAGGED_LIMIT
+        enough = (waited or self._clean >= self._least) and spent >= self._seconds
         return enough or spent >= self._limit_s or len(self._steps) >= MOST_STEPS
 
     def finish(self) -> Observed:

@@ -28,6 +28,8 @@ PHASES = {
     "communication": (WARN, "stripes"),
     "sync": (BAD, "dots"),
     "logging": (BAD, "stripes"),
+    "evaluation": (GOOD, "stripes"),
+    "save": (GOOD, "dots"),
     "other": (MUTED, "dots"),
 }
 SAME = {

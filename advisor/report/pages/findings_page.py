@@ -76,14 +76,14 @@ def groups(findings: Sequence[Finding], result: ResultData | None = None) -> Fin
 
 
 def told_once(rows: Sequence[FindingRow]) -> list[FindingRow]:
-    """Without symptoms of the line of their cause that came to the same: all is said with the cause."""
-    told: set[tuple[str, str, str]] = set()
+    """Without symptoms of their cause's line and gain that came to the same: all is said with the cause."""
+    told: set[tuple[str, ...]] = set()
     kept = []
     for row in rows:
-        if (row.rule, row.place, row.outcome) not in told:
+        if (row.rule, row.place, row.gain, row.outcome) not in told:
             kept.append(row)
         if row.place:
-            told.add((row.cause_of, row.place, row.outcome))
+            told.add((row.cause_of, row.place, row.gain, row.outcome))
     return kept
 
 

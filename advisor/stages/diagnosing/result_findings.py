@@ -20,8 +20,10 @@ from advisor.result.on_device import Collective, Kernel, Product
 from advisor.stages.diagnosing.process_habits import habits_told
 
 PARTS = (
-    "input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging", "other",
+    "input_wait", "transfer", "forward", "backward", "optimizer", "communication", "sync", "logging",
+    "evaluation", "save", "other",
 )  # fmt: skip
+UNUSUAL = ("logging", "evaluation", "save")  # parts that are told only where they take time
 DEVICE_PARTS = ("computing", "exposed_communication", "exposed_copies", "idle", "total")
 MOST_OPERATORS = 40
 LONGEST_NAME = 300  # of a kernel: templates of C++ take thousands of characters
@@ -150,7 +152,7 @@ def phases_ms(profile: Profile) -> dict[str, float]:
     if phases is None:
         return {}
     times = {part: float(getattr(phases, f"{part}_ms")) for part in PARTS}
-    return {part: spent for part, spent in times.items() if spent or part != "logging"}
+    return {part: spent for part, spent in times.items() if spent or part not in UNUSUAL}
 
 
 def epoch_s(profile: Profile, step_s: float | None = None) -> float | None:
