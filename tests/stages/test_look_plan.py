@@ -45,8 +45,9 @@ def test_few_long_steps_are_watched_and_recorded_where_earlier_ones_count(step_s
 @pytest.mark.parametrize("earlier", [0, EARLIER])
 def test_hot_lines_are_sampled_for_long_enough_whatever_a_step_takes(step_s: float, earlier: int) -> None:
     plan = look_plan(step_s, earlier=earlier)
-    assert (plan.sampled + plan.inspected) * step_s >= SAMPLED_S
-    assert plan.sampled == 0 or plan.sampled * step_s <= SAMPLED_S
+    least_s = SAMPLED_S / 2 if earlier else SAMPLED_S
+    assert (plan.sampled + plan.inspected) * step_s >= least_s
+    assert plan.sampled == 0 or plan.sampled * step_s <= least_s
 
 
 def test_longer_steps_never_take_more_of_them() -> None:
