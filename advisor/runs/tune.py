@@ -8,6 +8,7 @@ import math
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 from advisor.advice.advise import advise
 from advisor.advice.finding import Finding
@@ -236,7 +237,9 @@ class _Tuning:
         program, by itself and at the same level: what was confirmed stands unless something better is.
         """
         bench = self.bench
-        deadline = bench.deadline - self._reserve_s
+        look_s = look_again_s(bench, starts=True)
+        deadline = bench.deadline - self._reserve_s(look_s)
+        self.search.begin_by = partial(self.reach.begin_by, after_s=look_s)
         while bench.clock() + bench.baseline.startup_s < deadline:
             best = self.outcome
             if not best.refused and self.search.stopped_by != "budget":
@@ -261,14 +264,13 @@ class _Tuning:
             self.search.paused = False
             self._with_batch(self.outcome.config)
 
-    @property
-    def _reserve_s(self) -> float:
-        """Seconds of a further confirmation, a short one, and of what follows it."""
+    def _reserve_s(self, look_s: float) -> float:
+        """Seconds of a further confirmation, a short one, and of the look at what it recommends."""
         bench, best = self.bench, self.outcome
         needed_s = reserve_s(bench.arena, bench.baseline, bench.settings)
         config = best.config if best.verdict == "change" else self.search.incumbent
         costs = ConfirmationCosts(bench, self.space.present, config, math.exp(best.gain))
-        return min(needed_s, costs.least_s() + BESIDE_S)
+        return min(needed_s, costs.least_s() + look_s)
 
     def _decide(self, nominee: Configuration) -> Outcome:
         """What a confirmation says of a nominee, or of what it grew from where no time is left for itself."""

@@ -98,17 +98,20 @@ class Reach:
             return math.inf
         return self._costs(config, score).least_s()
 
-    def begin_by(self, config: Configuration, score: float) -> float:
-        """Time of the clock by which confirming has to begin; args as of ``verdict_s``.
+    def begin_by(self, config: Configuration, score: float, after_s: float = 0.0) -> float:
+        """Time of the clock by which confirming has to begin; other args as of ``verdict_s``.
 
         Infinite where the rest of the budget cannot confirm it.
+
+        Args:
+            after_s: Seconds that are left to what follows the verdict.
         """
         if not self.bench.arena.timed:
             return self.bench.deadline
         costs = self._costs(config, score)
         if not self._fits(costs, score):
             return math.inf
-        return self.bench.deadline - costs.takes_s(self._pairs(costs, score) or MOST)
+        return self.bench.deadline - after_s - costs.takes_s(self._pairs(costs, score) or MOST)
 
     def within(self, found: Iterable[tuple[float, Configuration]]) -> tuple[float, Configuration] | None:
         """The first of scores and configurations that the rest of the budget may confirm."""

@@ -187,6 +187,18 @@ def test_once_nothing_waits_what_a_step_computes_is_looked_at_before_more_of_the
     assert run.launcher.now < 1.2 * 180.0
 
 
+@pytest.mark.parametrize(("item_s", "seed"), [(0.005, 0), (0.005, 4), (0.0075, 7)])
+def test_what_a_finding_names_is_added_though_a_noisy_verdict_took_much_of_the_budget(
+    item_s: float, seed: int, tmp_path: Path
+) -> None:
+    """What would only be told beside the verdict, such as other batches, does not keep the time for it."""
+    program = replace(photos(item_s), noise=0.15, between=0.03, seed=seed)
+    run = replayed(program, tmp_path, budget_s=180.0)
+    found = run.result.recommendation
+    assert {"num_workers", "optimizer_implementation"} <= {change.knob for change in found.changes}
+    assert run.launcher.now <= 1.1 * 180.0
+
+
 def test_workers_follow_a_step_that_got_shorter_and_waits_again(tmp_path: Path) -> None:
     run = replayed(photos(0.02), tmp_path, budget_s=180.0)
     fused = {"optimizer_implementation": "fused"}
