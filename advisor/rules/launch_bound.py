@@ -14,7 +14,7 @@ LAUNCH_SHARE = 0.03  # of the step; TensorFlow's profiler
 SHORT_KERNELS = 0.5  # of all kernels shorter than their launch; Holistic Trace Analysis counts them
 UPDATE_SHARE = 0.10  # of the step, from where its form is worth a change, as for `optimizer_bound`
 DISPATCH_SHARE = 0.30  # of the step, on a CPU; set by experiment
-BY_ENGINE = ("backward", "optimizer")  # whose operators no line of the program calls itself
+NOT_BY_LINES = ("backward", "optimizer", "loader")  # operators that no line of the step calls itself
 MOST = 0.5  # of the operators called, for a line or the update to be where to begin
 
 
@@ -25,7 +25,8 @@ class LaunchBound(Rule):
     whatever its size. With many small operators a GPU stands still between two kernels, and a CPU spends the
     step on calls. Give each call more to do with a larger batch, update all parameters at once with
     `fused=True`, or let `torch.compile(model, mode="reduce-overhead")` replay all launches at once. A launch
-    queue that is full means the opposite, that the host is ahead, and passes.
+    queue that is full means the opposite, that the host is ahead, and passes. Operators that make a batch do
+    not count: they are the matter of the loader.
     """
 
     family = Family.COMPUTE
@@ -103,10 +104,10 @@ def _updates_much(profile: Profile, least: float = UPDATE_SHARE) -> bool:
 
 
 def _calling_most(window: Window) -> Location | None:
-    """The line that calls most operators, beside those that start backward or the update."""
+    """The line that calls most operators, beside those that start backward, the update, or making a batch."""
     calls: Counter[Location] = Counter()
     for op in window.ops:
-        if op.location is not None and op.phase not in BY_ENGINE:
+        if op.location is not None and op.phase not in NOT_BY_LINES:
             calls[op.location] += round(op.calls)
     place, most = calls.most_common(1)[0] if calls else (None, 0)
     return place if most >= MOST * window.dispatches else None

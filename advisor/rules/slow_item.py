@@ -131,7 +131,7 @@ def _advice(fed: Feeding, loader: LoaderFacts, before: str) -> str:
             f"as items wait and do not compute.{before} Or a{once}"
         )
     if 0 < (loader.item_ms or 0.0) <= TINY_MS and not loader.iterable and not loader.shapes_vary:
-        return at_once(loader)
+        return _transformed(fed, loader) if loader.transformed else at_once(loader)
     if (loader.batch_tensors or 0) >= MANY_FIELDS:
         return _of_fields(loader)
     what = f"the work of `{line.function}`" if line is not None and line.function else "the work"
@@ -163,6 +163,19 @@ def at_once(loader: LoaderFacts) -> str:
     return (
         "Fetch a batch with one index: `def __getitems__(self, indices): return self.x[indices], "
         "self.y[indices]`, with `DataLoader(..., collate_fn=torch.utils.data.default_convert)`."
+    )
+
+
+def _transformed(fed: Feeding, loader: LoaderFacts) -> str:
+    """Where each item goes through a function of the dataset's, which is most of what it takes."""
+    advice = (
+        f"Unless the `transform` of `{loader.dataset_type}` is random, apply it to all items once, before "
+        "training, and take each batch from the result with one index"
+    )
+    return advice + (
+        "."
+        if loader.num_workers
+        else f"; else make batches in `DataLoader(..., num_workers={_hiding(fed)})`."
     )
 
 

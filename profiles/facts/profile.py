@@ -107,8 +107,9 @@ class LoaderFacts:
     ``draw_ms`` is the time per step in which the main process draws the
     numbers of items, where a sampler is the program's own, and ``draw_line`` where. ``first_draw_ms`` is
     what the first numbers of an epoch take; ``sampler_type`` is what draws them, at ``sampler_line`` where
-    it is the program's own. ``batch_tensors`` counts the tensors of the first batch. ``fixed`` is why its
-    iterator cannot be made anew within an epoch; ``None`` where it can.
+    it is the program's own. ``batch_tensors`` counts the tensors of the first batch. ``transformed`` is
+    whether the dataset passes each item through its ``transform``, as those of torchvision do. ``fixed`` is
+    why its iterator cannot be made anew within an epoch; ``None`` where it can.
     """
 
     dataset: int = 0
@@ -158,6 +159,7 @@ class LoaderFacts:
     batch_tensors: int | None = None
     sampler_type: str = ""
     sampler_line: Location | None = None
+    transformed: bool = False
 
     @property
     def item_cpu_ms(self) -> float | None:

@@ -262,7 +262,8 @@ class Window:
     the share that recording added to a step. ``residual`` is the share of a clean step by which the
     corrected times miss it: a claim from this window smaller than twice that is not made.
     ``compute_ms`` sums self times of all operators in forward, backward and optimizer.
-    ``dispatches`` counts operators called from Python or autograd directly, per step. ``recompute_ms``
+    ``dispatches`` counts operators called from Python or autograd directly, per step, without those that
+    make its batch. ``recompute_ms``
     is forward work repeated inside backward (activation checkpointing), ``cast_ms`` the time of dtype
     conversions, ``zero_ms`` that of clearing gradients by writing zeros. ``corrected_step_ms`` is the
     recorded step without what was taken off for the profiler. ``loader`` is the class of the iterator that

@@ -91,7 +91,7 @@ def window_of_calls(trace: Trace, calls: Calls | None, clean_step_ms: float | No
         corrected_step_ms=_corrected_step_ms(calls),
         events_per_step=(int(within.sum()) + len(calls.kernels)) / calls.steps.count,
         compute_ms=calls.per_step_ms(float(calls.spent_self_us[computing].sum())),
-        dispatches=int((calls.top & within).sum()) / calls.steps.count,
+        dispatches=int((calls.top & within & (calls.phase != LOADER)).sum()) / calls.steps.count,
         with_shapes=any(signature.shapes for signature in calls.signatures.distinct),
         with_stacks=bool(trace.of("python_function").any()),
         ops=tuple(_costs(calls, ops)),

@@ -63,6 +63,20 @@ def test_items_of_microseconds_are_taken_with_one_index(dataset: str, how: str) 
     assert how in finding.advice and "offline" not in finding.advice and "workers" not in finding.advice
 
 
+@pytest.mark.parametrize(
+    ("workers", "how"), [(0, "else make batches in `DataLoader(..., num_workers=4)`"), (2, "")]
+)
+def test_items_of_microseconds_that_are_transformed_are_transformed_once(workers: int, how: str) -> None:
+    """An index of many rows would leave the transform out."""
+    loader = a_slow_loader(
+        item_ms=0.09, collate_ms=0.1, batch_size=256, dataset_type="MNIST", transformed=True,
+        num_workers=workers,
+    )  # fmt: skip
+    advice = check(loader).advice
+    assert "Unless the `transform` of `MNIST` is random" in advice and how in advice
+    assert "__getitems__" not in advice
+
+
 def test_every_worker_makes_its_share_of_the_batches() -> None:
     assert check(a_slow_loader(item_ms=0.7, num_workers=4)).state is State.PASSED
     assert check(a_slow_loader(item_ms=0.8, num_workers=4)).fired

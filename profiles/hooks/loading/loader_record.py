@@ -326,7 +326,18 @@ def loader_settings(asked: dict[str, Any], location: Location | None) -> dict[st
         "shuffle": bool(asked.get("shuffle", False)),
         "drop_last": bool(asked.get("drop_last", False)),
         "location": location,
+        "transformed": is_transformed(asked["dataset"]),
     }
+
+
+def is_transformed(dataset: Any) -> bool:
+    """Whether a dataset, or the one that it is a part of (``Subset``), has a ``transform`` for its items."""
+    while dataset is not None:
+        own = vars(dataset) if hasattr(dataset, "__dict__") else {}
+        if callable(own.get("transform")) or callable(own.get("transforms")):
+            return True
+        dataset = own.get("dataset")
+    return False
 
 
 def dataset_length(dataset: Any) -> int | None:

@@ -7,7 +7,7 @@ from types import FrameType
 
 from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours, place_of
 
-SAID = re.compile(r"(^|_)(e?val|evaluat|valid|test|score|visuali[sz])", re.IGNORECASE)
+SAID = re.compile(r"(^|_)(e?val(?!ue)|test|score|visuali[sz])", re.IGNORECASE)  # a `get_value` learns
 
 
 def judges(frame: FrameType | None = None) -> bool:

@@ -64,6 +64,15 @@ def test_dispatches_are_operators_that_python_or_a_node_calls(tmp_path: Path) ->
     assert window.dispatches == 3  # select, linear and tanh, but not the addmm inside
 
 
+def test_operators_that_make_the_batch_are_not_the_steps_own(tmp_path: Path) -> None:
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    batches = iter(DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=8))
+    window = recorded(a_recording(tmp_path, lambda: next(batches)[0].tanh()))
+    assert any(op.phase == "loader" and op.calls >= 8 for op in window.ops) and window.dispatches == 1
+
+
 @pytest.mark.parametrize(
     ("adam", "single"), [({}, True), ({"foreach": True}, False), ({"fused": True}, False)]
 )

@@ -41,12 +41,16 @@ def frame_of(folder: Path, name: str, text: str) -> FrameType:
     return frame
 
 
-@pytest.mark.parametrize("name", ["evaluate", "val_epoch", "run_validation", "testEpoch", "visualize"])
+@pytest.mark.parametrize(
+    "name", ["evaluate", "val_epoch", "run_validation", "testEpoch", "visualize", "k_eval"]
+)
 def test_names_tell_an_evaluation(tmp_path: Path, name: str) -> None:
     assert judges(frame_of(tmp_path, name, f"def {name}():\n    yield\n"))
 
 
-@pytest.mark.parametrize("name", ["play", "rollout", "interval", "latest", "retrieval", "contest"])
+@pytest.mark.parametrize(
+    "name", ["play", "rollout", "interval", "latest", "retrieval", "contest", "get_value", "act_and_values"]
+)
 def test_other_names_tell_none(tmp_path: Path, name: str) -> None:
     assert not judges(frame_of(tmp_path, name, f"def {name}():\n    yield\n"))
 
