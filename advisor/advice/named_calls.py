@@ -15,6 +15,11 @@ ASKS = re.compile(
     r"check_output|Popen|memory_info|cpu_percent|virtual_memory)$"
 )
 COLLECTS = re.compile(r"(^|\.)(deepcopy|state_dict)$")
+DISTRIBUTIONS = re.compile(
+    r"(^|\.)(Bernoulli|Beta|Categorical|Dirichlet|Independent|LogNormal|Mixture\w+|MultivariateNormal|Normal|"
+    r"OneHotCategorical)$|\.log_prob$"
+)
+PLAYS = re.compile(r"(^|\.)envs?\.step$")
 
 
 def instead_of(call: str, place: str) -> str | None:
@@ -47,6 +52,17 @@ def instead_of(call: str, place: str) -> str | None:
             ASKS,
             "Ask with `{call}` at {place} once before the loop, every few hundred steps, or in a thread: "
             "nothing is computed while the step waits for the answer.",
+        ),
+        (
+            DISTRIBUTIONS,
+            "Leave out what torch.distributions checks of each argument and value at {place}: "
+            "`torch.distributions.Distribution.set_default_validate_args(False)` after the imports; wrong "
+            "values are then not noticed.",
+        ),
+        (
+            PLAYS,
+            "Play several games at once with `{call}` at {place}; and in processes, which cost time to talk "
+            "to, where a step of one takes a millisecond and more: `gymnasium.vector.AsyncVectorEnv`.",
         ),
         (COLLECTS, "Call `{call}` at {place} less often, or write into one copy: `old.copy_(new)`."),
     ):

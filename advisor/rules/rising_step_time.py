@@ -3,7 +3,7 @@
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent, three_digits
 from advisor.profiles.derived.disturbance import disturbances
-from advisor.profiles.derived.trends import Trend, grower, trends
+from advisor.profiles.derived.trends import Trend, grower, sample_times, trend, trends
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import Profile
 
@@ -22,7 +22,7 @@ class RisingStepTime(Rule):
     is why it is rarely looked for. The finding names the part of the step that rises, and the line met most
     in it. Do in each step only what is new, and take away again what was added. A rise beside other programs
     may be theirs: it is told only where hooks, files, threads or a variable of the program grow, too; memory
-    also grows by what an allocator keeps.
+    also grows by what an allocator keeps. Where a step takes more samples than before, a sample counts.
     """
 
     family = Family.HOST
@@ -43,6 +43,11 @@ class RisingStepTime(Rule):
         rising = found.get("step")
         if rising is None:
             return self.passed("the time of a step does not rise steadily")
+        of_samples = sample_times(growth)
+        if of_samples is not None:
+            slower = trend(of_samples)
+            if slower is None or slower.last - slower.first < RISE * slower.first:
+                return self.passed("steps take more samples than before, and a sample takes no longer")
         rise = rising.last - rising.first
         if rise < RISE * rising.first:
             return self.passed(f"steps became {percent(rise / rising.first)} slower in {rising.steps} steps")

@@ -1,13 +1,18 @@
 """Some steps take much longer than most."""
 
+import math
+from statistics import pstdev
+
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent
-from advisor.profiles.derived.trends import trends
+from advisor.profiles.derived.trends import sample_times, trends
+from advisor.profiles.facts.growing import Growth
 from advisor.profiles.facts.profile import Profile
 
 OUTLIERS = 10  # more steps than this beyond 3 sigma (SageMaker Debugger)
 SPREAD = 1.5  # slow end (p95) over median; set by experiment
 BUSY, STARVED = 0.70, 0.10  # device use at its 95th and 5th percentile (SageMaker Debugger)
+BY_SAMPLES = 0.5  # of the spread of steps, in logarithms, that samples have at most; set by experiment
 FEWEST = 10  # steps, below which a slow end says nothing
 ERROR = 0.4  # relative: a mean over few slow steps; medium begins at mean / median = 1.2
 
@@ -46,6 +51,8 @@ class UnstableSteps(Rule):
             return self.not_applicable(f"{series.steps} steps", f"needs {FEWEST}")
         if "step" in trends(profile):
             return self.passed("steps become slower steadily, not now and then")
+        if _go_with_samples(profile.growth):
+            return self.passed("steps take as long as they have samples, which are not equally many")
         device = window.device if window is not None else None
         swings = (
             device is not None
@@ -73,6 +80,16 @@ class UnstableSteps(Rule):
                 "flags": dict(series.outlier_flags),
             },
         )
+
+
+def _go_with_samples(growth: Growth | None) -> bool:
+    """Whether slow steps are those that have more samples: the time of a sample differs much less."""
+    of_samples = sample_times(growth)
+    if growth is None or of_samples is None:
+        return False
+    of_steps = next(each for each in growth.readings if each.kind == "step")
+    spreads = [pstdev(map(math.log, each.values)) for each in (of_samples, of_steps)]
+    return spreads[0] <= BY_SAMPLES * spreads[1]
 
 
 def _advice(flag: str, count: int) -> str:

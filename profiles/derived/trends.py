@@ -2,10 +2,10 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from advisor.profiles.facts.growing import GrowingVariable, Readings
+from advisor.profiles.facts.growing import GrowingVariable, Growth, Readings
 from advisor.profiles.facts.profile import Profile
 
 FEWEST = 6  # readings, of which all may rise by chance once in 720
@@ -63,6 +63,18 @@ def trends(profile: Profile) -> dict[str, Trend]:
     growth = profile.growth
     found = [trend(each) for each in growth.readings] if growth is not None else []
     return {each.kind: each for each in found if each is not None}
+
+
+def sample_times(growth: Growth | None) -> Readings | None:
+    """Milliseconds of a sample; ``None`` where steps take equally many, or it is not known how many."""
+    read = {each.kind: each for each in growth.readings} if growth is not None else {}
+    step, samples = read.get("step"), read.get("samples")
+    if step is None or samples is None or samples.steps != step.steps or not all(samples.values):
+        return None
+    if len(set(samples.values)) == 1:
+        return None
+    times = tuple(ms / count for ms, count in zip(step.values, samples.values, strict=True))
+    return replace(step, kind="sample", values=times)
 
 
 def grower(profile: Profile, per_step: float, holds: Sequence[str] = ()) -> GrowingVariable | None:

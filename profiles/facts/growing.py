@@ -9,10 +9,10 @@ from advisor.profiles.facts.observed import Location
 class Readings:
     """One quantity, read at the ends of blocks of steps.
 
-    ``kind`` is ``step`` or a part of it, in median milliseconds of the clean steps of a block;
-    ``open_files``, ``threads``, ``children`` or ``hooks`` (of modules and parameters), a count; ``memory``,
-    ``mapped``, ``shared_memory`` (of the whole machine) or ``written``, in bytes. ``limit`` is the value that
-    ends the run.
+    ``kind`` is ``step`` or a part of it, in median milliseconds of the clean steps of a block; ``samples`` of
+    these; ``open_files``, ``threads``, ``children`` or ``hooks`` (of modules and parameters), a count;
+    ``memory``, ``mapped``, ``shared_memory`` (of the whole machine) or ``written``, in bytes. ``limit`` is
+    the value that ends the run.
     """
 
     kind: str

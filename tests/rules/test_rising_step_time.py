@@ -72,6 +72,14 @@ def test_steps_of_several_sizes_are_not_compared() -> None:
     assert RisingStepTime().check(a_profile()).state is State.NOT_APPLICABLE
 
 
+@pytest.mark.parametrize(("samples", "state"), [(0.05, State.PASSED), (0.01, State.OPPORTUNITY)])
+def test_steps_that_take_more_samples_are_no_slower(samples: float, state: State) -> None:
+    """A step of a game that lasts longer and longer, as it is learnt."""
+    took = read("samples", lambda step: round(20 * (5 + samples * step)))
+    finding = RisingStepTime().check(a_growing_profile(*RISING, took))
+    assert finding.state is state
+
+
 def test_steps_that_rise_are_not_called_unstable() -> None:
     series = StepSeries(steps=400, median_ms=15, mean_ms=17, p5_ms=6, p95_ms=29, outliers=30)
     findings = {each.rule: each for each in advise(a_growing_profile(*RISING, series=series), RULES)}

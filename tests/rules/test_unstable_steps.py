@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from builders import a_device, a_profile, a_window
+from growing_profiles import a_growing_profile, read
 
 from advisor.advice.finding import Finding, Kind, Severity, State
 from advisor.profiles.facts.observed import StepSeries
@@ -61,3 +62,15 @@ def test_a_device_that_swings_between_busy_and_idle_counts() -> None:
 
 def test_too_few_steps_say_nothing() -> None:
     assert check(20.0, 3, steps=9, p95_ms=40.0).state is State.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("short", "state"), [(20, State.PASSED), (80, State.OPPORTUNITY), (100, State.OPPORTUNITY)]
+)
+def test_steps_that_have_more_samples_may_take_longer(short: int, state: State) -> None:
+    """One in four is of a long game."""
+    took = read("step", lambda step: 20.0 if step % 4 == 0 else 4.0)
+    samples = read("samples", lambda step: 100 if step % 4 == 0 else short)
+    series = StepSeries(steps=200, median_ms=4.0, mean_ms=8.0, p5_ms=4.0, p95_ms=20.0, outliers=50)
+    profile = a_growing_profile(took, samples, series=series)
+    assert UnstableSteps().check(profile).state is state

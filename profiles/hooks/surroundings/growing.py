@@ -74,7 +74,7 @@ class GrowthWatch:
         known = limits(blocks[-1][2])
         timed = [(at, times) for at, times, _ in blocks if times]
         counted = [(at, counts) for at, _, counts in blocks]
-        readings = [_readings(kind, timed, None) for kind in ("step", *PARTS)]
+        readings = [_readings(kind, timed, None) for kind in ("step", "samples", *PARTS)]
         readings += [_readings(kind, counted, known.get(kind)) for kind in counted[-1][1]]
         return Growth(
             tuple(_brief(each) for each in readings if len(each.steps) >= 3),
@@ -89,6 +89,7 @@ class GrowthWatch:
             phases = [step.phases_ns for step in clean]
             times = {part: statistics.median(each.get(part, 0) for each in phases) / 1e6 for part in PARTS}
             times["step"] = statistics.median(step.wall_ns for step in clean) / 1e6
+            times["samples"] = statistics.median(step.loader_samples or step.root_samples for step in clean)
         counts = read_resources()
         counts["hooks"] = float(count_hooks(self._modules()))
         first = self._closed <= SETTLING or not self._blocks

@@ -157,3 +157,20 @@ def test_handlers_of_a_logger_that_pile_up_are_named_with_the_line_that_adds_the
         logger.handlers.clear()
     (found,) = [each for each in growth.variables if "of_this_test" in each.name]
     assert found.name == "logging.getLogger('of_this_test').handlers" and found.per_step == pytest.approx(1.0)
+
+
+def test_the_samples_of_a_step_are_read_beside_its_time() -> None:
+    """Each step takes one more."""
+    with watching() as watch:
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step in range(100):
+            watch.growth._next = float("-inf")
+            model(torch.ones(2 + step, 4)).sum().backward()
+            optimizer.step()
+        growth = watch.growth.facts()
+    assert growth is not None
+    samples, steps = (next(r for r in growth.readings if r.kind == kind) for kind in ("samples", "step"))
+    assert samples.steps == steps.steps and samples.values[-1] - samples.values[0] == pytest.approx(
+        samples.steps[-1] - samples.steps[0], abs=2
+    )
