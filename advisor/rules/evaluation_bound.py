@@ -3,7 +3,7 @@
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import TIMELINE_ERROR, Family, Rule, percent
 from advisor.profiles.facts.profile import Profile
-from advisor.rules.rollout_bound import is_rollout
+from advisor.rules.rollout_bound import is_learnt_from
 
 THRESHOLD = 0.10  # of the run's time; set by experiment
 TARGET = 0.05  # of the run's time, which the advised interval leads to
@@ -27,8 +27,8 @@ class EvaluationBound(Rule):
         run = profile.run
         if run is None or not run.wall_s:
             return self.not_applicable("time of the run", "no steps were recorded")
-        if is_rollout(run):
-            return self.passed("0.0 % of the run evaluates: what runs without gradients is a rollout")
+        if is_learnt_from(run):
+            return self.passed("0.0 % of the run evaluates: updates learn from what runs without gradients")
         if run.evaluation_every is None and (run.evaluations or run.evaluation_s > 0):
             return self.not_applicable(
                 f"seen once: {run.evaluation_s:.2g} s of evaluation", "a share needs two evaluations"

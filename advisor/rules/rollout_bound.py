@@ -25,7 +25,8 @@ class RolloutBound(Rule):
     kind = Kind.WASTE
     on_traces = "forwards without gradients: a trace does not tell them from training"
     threshold = (
-        "forwards in training mode without gradients, 10 % of the run and every 50 steps (by experiment)"
+        "forwards in training mode without gradients, 10 % of the run, every 50 steps or of 8 rows at most "
+        "(by experiment)"
     )
     explains = ("unattributed_time", "unstable_steps", "launch_bound")
 
@@ -66,11 +67,16 @@ class RolloutBound(Rule):
 
 
 def is_rollout(run: RunFacts) -> bool:
-    """Whether forwards without gradients are what updates learn from, rather than an evaluation."""
-    return (
-        run.evaluation_in_training_mode is True
-        and not run.evaluation_judges
-        and run.evaluation_every is not None
-        and run.evaluation_every <= OFTEN
-        and (run.evaluation_forwards or 0) >= FORWARDS
+    """Whether updates learn from what is played without gradients, rather than from targets alone."""
+    return is_learnt_from(run) and (run.evaluation_forwards or 0) >= FORWARDS
+
+
+def is_learnt_from(run: RunFacts) -> bool:
+    """Whether updates learn from forwards without gradients: a policy that plays, targets, a teacher.
+
+    An evaluation comes less often, or for many samples at once.
+    """
+    often = run.evaluation_every is not None and (
+        run.evaluation_every <= OFTEN or 0 < (run.evaluation_rows or 0) <= FEW_ROWS
     )
+    return run.evaluation_in_training_mode is True and not run.evaluation_judges and often

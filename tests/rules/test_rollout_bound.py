@@ -36,16 +36,22 @@ def test_a_short_rollout_passes() -> None:
     assert check(evaluation_s=5.0).state is State.PASSED
 
 
+def test_single_states_are_played_however_many_updates_follow() -> None:
+    assert check(evaluation_every=320.0, evaluation_forwards=2049.0).fired
+
+
 def test_an_evaluation_is_none() -> None:
     for other in (
-        {"evaluation_in_training_mode": False}, {"evaluation_every": 500.0}, {"evaluation_forwards": 1.0},
-        {"evaluation_judges": True},
+        {"evaluation_in_training_mode": False}, {"evaluation_every": 500.0, "evaluation_rows": 64.0},
+        {"evaluation_forwards": 1.0}, {"evaluation_judges": True},
     ):  # fmt: skip
         assert check(**other).title == "0 rollouts without gradients between updates"
 
 
 def test_nobody_says_that_a_rollout_should_come_less_often() -> None:
-    assert EvaluationBound().check(a_profile(run=RunFacts(**PLAYS))).state is State.PASSED
+    for facts in ({}, {"evaluation_every": 320.0}, {"evaluation_forwards": 3.0, "evaluation_rows": 256.0}):
+        run = RunFacts(**{**PLAYS, **facts})  # the last are targets
+        assert EvaluationBound().check(a_profile(run=run)).state is State.PASSED
     assert (
         EvaluationBound()
         .check(a_profile(run=RunFacts(**{**PLAYS, "evaluation_in_training_mode": False})))

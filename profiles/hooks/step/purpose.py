@@ -8,26 +8,44 @@ from types import FrameType
 from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours, place_of
 
 SAID = re.compile(r"(^|_)(e?val(?!ue)|test|score|visuali[sz])", re.IGNORECASE)  # a `get_value` learns
+SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 
 
 def judges(frame: FrameType | None = None) -> bool:
     """Whether lines of the program that are running only look at the model, and nothing is learnt from them.
 
-    They do where a function is named after it, or where an ``if`` lets them run every so many turns only, by
-    the remainder of a count. A policy that plays does so between all updates.
+    They do where a function is named after it, where the innermost line names what it works with so
+    (``x_test``), or where an ``if`` lets them run every so many turns only, by the remainder of a count. A
+    policy that plays does so between all updates.
 
     Args:
         frame: The innermost; the caller without one.
     """
-    frame = frame or sys._getframe(1)
+    frame, innermost = frame or sys._getframe(1), True
     while frame is not None:
         code = frame.f_code
-        if not (is_ours(frame) or code.co_filename.startswith(LIBRARIES)) and (
-            SAID.search(code.co_name) or in_turns(_source(code.co_filename), place_of(frame).line)
-        ):
-            return True
+        if not (is_ours(frame) or code.co_filename.startswith(LIBRARIES)):
+            source, line = _source(code.co_filename), place_of(frame).line
+            if SAID.search(code.co_name) or in_turns(source, line) or (innermost and names_it(source, line)):
+                return True
+            innermost = False
         frame = frame.f_back
     return False
+
+
+def names_it(source: str, line: int) -> bool:
+    """Whether the simple statement at a line works with something that is named after an evaluation."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return any(
+        SAID.search(name)
+        for node in ast.walk(tree)
+        if isinstance(node, SIMPLE) and node.lineno <= line <= (node.end_lineno or 0)
+        for part in ast.walk(node)
+        for name in (getattr(part, "id", ""), getattr(part, "attr", ""))
+    )
 
 
 def in_turns(source: str, line: int) -> bool:

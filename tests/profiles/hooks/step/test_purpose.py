@@ -4,7 +4,7 @@ from types import FrameType
 
 import pytest
 
-from advisor.profiles.hooks.step.purpose import in_turns, judges
+from advisor.profiles.hooks.step.purpose import in_turns, judges, names_it
 
 LOOP = """
 for step in range(9):
@@ -25,6 +25,20 @@ def test_what_runs_by_the_remainder_of_a_count_runs_in_turns(line: int, said: bo
 
 def test_what_is_no_program_runs_in_no_turns() -> None:
     assert not in_turns("for (;;)", 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("out = model(x_test)", True), ("val_loss = f(\n    model(x), y)", True),
+        ("return self.val_set", True),
+        ("next_value = critic(x)", False), ("target = model(batch.next_states)", False),
+        ("for x in test_set: play(x)", False), ("(", False),
+    ],
+)  # fmt: skip
+def test_a_line_that_names_what_it_works_with_so_tells_it(statement: str, said: bool) -> None:
+    line = 1 + statement.count("\n")
+    assert names_it(f"{statement}\n", line) is said
 
 
 def frame_of(folder: Path, name: str, text: str) -> FrameType:
