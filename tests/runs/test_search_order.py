@@ -133,6 +133,17 @@ def test_what_was_not_reached_is_tried_on_top_of_what_was_confirmed(tmp_path: Pa
     assert found.config == {"num_workers": 2, "malloc": "libc-tuned"}
 
 
+def test_changes_that_lose_alone_and_gain_together_are_recommended_together(tmp_path: Path) -> None:
+    effects = [
+        Effect(where(num_workers=2, malloc="libc"), step=1.3),
+        Effect(where(num_workers=0, malloc="libc-tuned"), step=1.2),
+        Effect(where(num_workers=2, malloc="libc-tuned"), step=0.7),
+    ]
+    knobs: dict[str, list[Value] | None] = {"num_workers": [0, 2], "malloc": ["libc", "libc-tuned"]}
+    run = replayed(Program(effects), tmp_path, knobs=knobs, budget_s=600.0)
+    assert run.result.recommendation.config == {"num_workers": 2, "malloc": "libc-tuned"}
+
+
 def photos(item_s: float) -> Program:
     """Steps of 0.3 s or more: photos that wait, an update that could be fused, and computing."""
     update_s, rest_s, start_s = 0.075, 0.1, 3.5

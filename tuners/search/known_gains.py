@@ -43,9 +43,17 @@ class KnownGains:
             self._found.setdefault((name, incumbent[name]), (config, _taken_back(estimate)))
 
     def seen(self, winner: Configuration) -> dict[str, Estimate]:
-        """What each change of a winner gave where it was looked at alone, clear or not, by knob."""
+        """What each change of a winner gave where it was looked at alone, clear or not, by knob.
+
+        Not of changes that gave clearly more together than that: what each brings then was not seen.
+        """
         changed = [each for each in winner.changed(self.present).items() if each in self._found]
-        return {name: self._found[name, value][1] for name, value in changed}
+        alone = {name: self._found[name, value][1] for name, value in changed}
+        for group, gave in self.joint(winner).items():
+            members = alone.keys() & group
+            if gave.estimate > CLEAR + sum(alone[name].estimate for name in members):
+                alone = {name: each for name, each in alone.items() if name not in members}
+        return alone
 
     def joint(self, winner: Configuration) -> dict[frozenset[str], Estimate]:
         """What changes of a winner that came in together gave then, by their knobs."""

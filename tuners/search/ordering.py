@@ -36,7 +36,7 @@ INTERACTING = (
 
 PAIRS = (
     ("batch_size", "amp"), ("batch_size", "num_workers"), ("amp", "channels_last"), ("execution", "amp"),
-    ("runtime", "quantization"),
+    ("runtime", "quantization"), ("num_workers", "num_threads"),
 )  # fmt: skip
 # whose gain may need both (measurement.md, section 5)
 

@@ -88,3 +88,19 @@ def test_what_changes_gave_together_is_told_of_a_winner_that_has_them_all() -> N
     pair = {frozenset(("num_workers", "malloc")): a_gain(0.7)}
     assert known.joint(both) == known.joint(both.with_({"batch_size": 64})) == pair
     assert known.joint(WORKERS) == {} and known.joint(both.with_({"num_workers": 4})) == {}
+
+
+@pytest.mark.parametrize(("together", "alone"), [(0.3, set()), (-0.35, {"num_workers", "malloc"})])
+def test_what_changes_give_alone_tells_nothing_where_they_need_each_other(
+    together: float, alone: set[str]
+) -> None:
+    known, tuned = KnownGains(KNOBS, PRESENT), PRESENT.with_({"malloc": "libc-tuned"})
+    both = WORKERS.with_({"malloc": "libc-tuned"})
+    for config, gain in ((WORKERS, -0.3), (tuned, -0.1), (both, together)):
+        known.note(PRESENT, config, a_gain(gain))
+    assert known.seen(both).keys() == alone
+    half = KnownGains(KNOBS, PRESENT)  # the other was never seen alone
+    half.note(PRESENT, WORKERS, a_gain(-0.3))
+    half.note(PRESENT, both, a_gain(together))
+    assert half.seen(both).keys() == alone - {"malloc"}
+    assert known.seen(WORKERS).keys() == {"num_workers"}
