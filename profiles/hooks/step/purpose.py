@@ -35,13 +35,9 @@ def judges(frame: FrameType | None = None) -> bool:
 
 def names_it(source: str, line: int) -> bool:
     """Whether the simple statement at a line works with something that is named after an evaluation."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return False
     return any(
         SAID.search(name)
-        for node in ast.walk(tree)
+        for node in _nodes(source)
         if isinstance(node, SIMPLE) and node.lineno <= line <= (node.end_lineno or 0)
         for part in ast.walk(node)
         for name in (getattr(part, "id", ""), getattr(part, "attr", ""))
@@ -50,16 +46,20 @@ def names_it(source: str, line: int) -> bool:
 
 def in_turns(source: str, line: int) -> bool:
     """Whether the line is in the body of an ``if`` that tests the remainder of a division."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return False
     return any(
         isinstance(node, ast.If)
         and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
         and any(map(_is_remainder, ast.walk(node.test)))
-        for node in ast.walk(tree)
+        for node in _nodes(source)
     )
+
+
+def _nodes(source: str) -> list[ast.AST]:
+    """Of its syntax tree; none of what is no program."""
+    try:
+        return list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return []
 
 
 def _is_remainder(node: ast.AST) -> bool:
