@@ -23,6 +23,7 @@ OWN_ARGUMENTS = (
 )  # fmt: skip
 MOST_EPOCHS = 1000  # whose waits are kept
 MOST_COMPARED = 3  # epochs between which is looked whether the dataset was changed
+NESTED = 8  # datasets around one another; one may lead back to itself
 
 
 class LoaderRecord:
@@ -332,7 +333,7 @@ def loader_settings(asked: dict[str, Any], location: Location | None) -> dict[st
 
 def is_transformed(dataset: Any) -> bool:
     """Whether a dataset, or the one that it is a part of (``Subset``), has a ``transform`` for its items."""
-    while dataset is not None:
+    for _ in range(NESTED):
         own = vars(dataset) if hasattr(dataset, "__dict__") else {}
         if callable(own.get("transform")) or callable(own.get("transforms")):
             return True

@@ -8,6 +8,10 @@ from types import FrameType
 from advisor.profiles.hooks.user_lines import LIBRARIES, is_ours, place_of
 
 SAID = re.compile(r"(^|_)(e?val(?!ue)|test|score|visuali[sz])", re.IGNORECASE)  # a `get_value` learns
+NAMED = re.compile(  # variables: `state_val` may be a value, and `scores` may be learnt from
+    r"^(eval|test)|^val_|^valid(ation)?_(?!mask|ind|idx|len)|_(eval|test|valid(ation)?)(_|s?$)|^[xy]_val$",
+    re.IGNORECASE,
+)
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 
 
@@ -36,7 +40,7 @@ def judges(frame: FrameType | None = None) -> bool:
 def names_it(source: str, line: int) -> bool:
     """Whether the simple statement at a line works with something that is named after an evaluation."""
     return any(
-        SAID.search(name)
+        NAMED.search(name)
         for node in _nodes(source)
         if isinstance(node, SIMPLE) and node.lineno <= line <= (node.end_lineno or 0)
         for part in ast.walk(node)

@@ -22,3 +22,9 @@ def test_a_dataset_that_transforms_its_items_is_told(
     assert is_transformed(images) is transformed
     assert is_transformed(Subset(images, [0])) is transformed
     assert not is_transformed([1, 2])
+
+
+def test_datasets_that_hold_each_other_are_left() -> None:
+    one, other = Images(), Images()
+    vars(one)["dataset"], vars(other)["dataset"] = other, one
+    assert not is_transformed(one)

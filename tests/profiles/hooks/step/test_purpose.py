@@ -32,6 +32,9 @@ def test_what_is_no_program_runs_in_no_turns() -> None:
     [
         ("out = model(x_test)", True), ("val_loss = f(\n    model(x), y)", True),
         ("return self.val_set", True),
+        ("X_val = model(x)", True), ("out = model(images_test)", True), ("f(valid_loader)", True),
+        ("state_val = self.critic(state)", False), ("next_q_vals = target(x)", False),
+        ("scores = reward(x)", False), ("q = model(x[valid_mask])", False),
         ("next_value = critic(x)", False), ("target = model(batch.next_states)", False),
         ("for x in test_set: play(x)", False), ("(", False),
     ],
