@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 from launched_commands import Owner, a_program, failure_of, launched, sessions_of, sessions_of_ranks, silent
-from supervised import until
+from supervised import marked, until
 
 from advisor.tuners.launching.exec_launch import ExecLaunch
 from advisor.tuners.launching.meeting import NO_RANK_HERE, VARIABLE, DistantChannel, Meeting
@@ -33,7 +33,7 @@ from advisor.tuners.trial.spec import Guard, Target, TrialSpec
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl"),
-    pytest.mark.usefixtures("no_process_remains"),
+    pytest.mark.usefixtures("caretakers_have_ended"),
 ]
 
 BOTH = """
@@ -41,6 +41,13 @@ export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$ADVISOR_PORT  # --master-
 RANK=1 LOCAL_WORLD_SIZE=1 env -u ADVISOR_ARMING {more} env -0 > asked && mv asked far
 RANK=0 LOCAL_WORLD_SIZE=1 python train.py
 """
+
+
+@pytest.fixture
+def caretakers_have_ended(no_process_remains: str) -> Iterator[None]:
+    """Who looks after a rank takes its folder away, and has a last moment of its own after that."""
+    yield
+    until(lambda: not marked(no_process_remains))
 
 
 def two_machines(folder: Path, more: str = "") -> tuple[str, ...]:
