@@ -17,6 +17,7 @@ from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running, end
 from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.costs import DEAR, LONGER_S, Costs
+from advisor.tuners.search.measuring import NEARLY_LARGE
 from advisor.tuners.search.race import duel_quads
 from advisor.tuners.search.removal import Removal, fewest_looks, judged
 from advisor.tuners.space.configuration import Configuration
@@ -27,6 +28,7 @@ LIVE_LOOKS = (4, 8, 16)  # quads in one process at which a contribution may be c
 SWITCHED_LOOKS = (1, 2, 4)  # the same of pairs of windows
 APART_LOOKS = (1, 2, 3)  # pairs of processes, where a change needs its own
 LONG_LIVE_LOOKS = (2, 4, 8)  # of long quads
+MORE_SWITCHED = 8  # pairs of windows, where a change seems to bring much and is not clear after those
 HOPEFUL = 0.5  # of what these looks probably tell, below which they are a waste: estimates err
 ENDED = "the program ended before one comparison"
 
@@ -271,11 +273,15 @@ class _Bench:
     ) -> Estimate:
         """How much faster the winner is than the reduced one; looks until that is clear.
 
-        That it is not faster, so many looks at least have to say.
+        That it is not faster, so many looks at least have to say. Windows in one process differ by how
+        workers happen to come: of what seems to be faster by much there are more.
         """
         how = self._how(reduced, winner)
         instances: list[list[float]] = [[]]
         looks, self.cut_off = self._looks(how), False
+        usual = looks[-1]
+        if how == SWITCHED:
+            looks = (*looks, MORE_SWITCHED)
         for taken, (stop, after) in enumerate(pairwise((*looks, 0)), start=1):
             if how == LIVE:
                 instances[0] += self._live(reduced, winner, stop - len(instances[0]))
@@ -289,6 +295,8 @@ class _Bench:
             estimate = moderated(instances, self._level, how)
             hopeless = estimate.high < detectable or (len(instances) > 1 and estimate.estimate < detectable)
             if estimate.low > 0 or (hopeless and taken >= fewest):
+                break
+            if stop >= usual and estimate.estimate < NEARLY_LARGE:
                 break
             if after and not self.affords(reduced, winner, after - stop):
                 self.cut_off = True

@@ -342,3 +342,7 @@ def test_one_look_does_not_say_that_what_was_clearly_seen_to_gain_brings_nothing
     slower, faster = [-2.0], [0.3]
     assert taken_out({}, WINDOWS, slower, faster) == (True, 1)
     assert taken_out(seen, WINDOWS, slower, slower, faster * 2) == (True, 1)
+    much, more, little = [0.75], [0.35], [0.15]
+    assert taken_out({}, WINDOWS, much, more, more, much, *4 * [[0.5]]) == (False, 0)
+    assert taken_out({}, WINDOWS, much, more, [-0.3], much, *4 * [[0.01]]) == (True, 0)
+    assert taken_out({}, WINDOWS, little, [0.0], [0.0], little, *4 * [[0.5]]) == (True, 4)
