@@ -19,7 +19,6 @@ from advisor.profiles.facts.machine import read_machine
 from advisor.profiles.facts.profile import Profile
 from advisor.report.artefacts import keep_artefacts
 from advisor.report.files import write_report
-from advisor.result import wording
 from advisor.result.document import ResultData
 from advisor.rules import RULES
 from advisor.stages import assemble
@@ -28,11 +27,10 @@ from advisor.stages.batch_size import Batches
 from advisor.stages.bench import Launching, MeasuredBench, failures_told, open_bench, run_unchanged
 from advisor.stages.benches import bench_uses, join_crew, open_crew
 from advisor.stages.closer_look import look_again, look_again_s, look_closely
-from advisor.stages.confirming.asked_ahead import AskedAhead
-from advisor.stages.confirming.confirmation import NOTHING_BETTER, Confirmation
+from advisor.stages.confirming.confirmation import NOTHING_BETTER
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import reserve_s
-from advisor.stages.confirming.learning_elsewhere import LearningElsewhere
+from advisor.stages.confirming.deciding import Deciding
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
 from advisor.stages.decidable import decidable_space
@@ -158,15 +156,18 @@ class _Tuning:
     after: Profile | None = None
     batch_asked: bool = False
     stopped_by: StoppedBy = "converged"
-    outcome: Outcome = field(init=False)
-    elsewhere: LearningElsewhere = field(init=False)
+    deciding: Deciding = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outcome = Outcome(self.space.present, reason="interrupted before the confirmation was through")
         self.batches.trials, self.trials.kept = self.trials.trials, self._save_partial
-        self.elsewhere = LearningElsewhere(self.bench, self.space)
-        self.search.adopted = self.elsewhere.prepare
-        self.search.likely = AskedAhead(self.bench.crew, self._confirmation).expect
+        self.deciding = Deciding(
+            self.bench, self.space, self.trials, self.batches, self.search, self.reach, self._save_partial
+        )
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is recommended so far."""
+        return self.deciding.outcome
 
     def run(self) -> ResultData:
         """Try, confirm, and look again; what is known is assembled at the end, however it ends."""
@@ -206,11 +207,11 @@ class _Tuning:
     def _go_on(self, held: Configuration) -> None:
         """Go on with the confirmation that an earlier part of the study left open."""
         self.bench.progress.say("going on with the confirmation that was left open")
-        self._take(self._confirm(held, reduced=True))
+        self.deciding.take(self.deciding.confirm(held, reduced=True))
         self.stopped_by = "converged" if self.outcome.verdict == "change" else "budget"
 
     def _search_and_confirm(self) -> None:
-        self.elsewhere.prepare_early()
+        self.deciding.elsewhere.prepare_early()
         try:
             known = known_window(self.bench.arena, self.bench.baseline.slots)
             nominee = self.search.run(self.bench.baseline.session, known)
@@ -221,14 +222,8 @@ class _Tuning:
         if found is not None and found.verdict == "change" and nominee == found.config:
             self.outcome.reason = NOTHING_BETTER
         else:
-            self._take(self._decide(nominee))
+            self.deciding.take(self.deciding.decide(nominee))
             self._go_further(nominee)
-
-    def _take(self, outcome: Outcome) -> None:
-        """From now on this is what is known, however the run ends."""
-        self.outcome = outcome
-        if outcome.verdict == "change":
-            self._save_partial()
 
     def _go_further(self, nominee: Configuration) -> None:
         """While the budget lasts, look for more on top of what was confirmed, or for something else.
@@ -256,10 +251,10 @@ class _Tuning:
             more = self.search.score - best.gain
             if nominee == best.config or more <= math.log1p(bench.settings.min_gain):
                 return
-            outcome = self._decide(nominee)
+            outcome = self.deciding.decide(nominee)
             if outcome.verdict == "change" and outcome.gain > best.gain:
                 outcome.remember(best)
-                self._take(outcome)
+                self.deciding.take(outcome)
         if not self.batch_asked:  # no time is left for it either, which is told
             self.search.paused = False
             self._with_batch(self.outcome.config)
@@ -271,42 +266,6 @@ class _Tuning:
         config = best.config if best.verdict == "change" else self.search.incumbent
         costs = ConfirmationCosts(bench, self.space.present, config, math.exp(best.gain))
         return min(needed_s, costs.least_s() + look_s)
-
-    def _decide(self, nominee: Configuration) -> Outcome:
-        """What a confirmation says of a nominee, or of what it grew from where no time is left for itself."""
-        present, score = self.space.present, self.search.score
-        beyond = self.reach.beyond(nominee, score) if nominee.changed(present) else None
-        outcome = self._confirm(nominee) if beyond is None else beyond.outcome(present)
-        if outcome.decision is not None or wording.BEYOND_BUDGET not in outcome.reason:
-            return outcome
-        instead = self.reach.within(self.search.earlier())
-        if instead is None:
-            return outcome
-        self.bench.progress.say("no time is left to confirm the best: taking what it grew from")
-        smaller = self._confirm(instead[1], score=instead[0])
-        smaller.reason = smaller.reason or outcome.reason
-        return smaller
-
-    def _confirmation(self) -> Confirmation:
-        bench, search = self.bench, self.search
-        return Confirmation(
-            bench, self.space, self.trials, self.batches, search.next_number, search.score, search.known,
-            self.elsewhere, self.outcome.config if self.outcome.verdict == "change" else None,
-        )  # fmt: skip
-
-    def _confirm(
-        self, nominee: Configuration, *, reduced: bool = False, score: float | None = None
-    ) -> Outcome:
-        confirmation = self._confirmation()
-        confirmation.gain = confirmation.gain if score is None else score
-        try:
-            outcome = confirmation.decide(nominee, reduced=reduced)
-        finally:
-            self.search.next_number = confirmation.next_number
-        if outcome.interrupted:  # what its pairs have confirmed stands
-            self._take(max(self.outcome, outcome, key=lambda each: each.gain))
-            raise Interrupted
-        return outcome
 
     def _with_batch(self, nominee: Configuration) -> Configuration:
         """The nominee with a larger batch, if goodput speaks for it, and what helps beside that batch."""

@@ -17,6 +17,7 @@ from advisor.tuners.search.removal import Removal, fewest_looks, judged
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
+NEEDLESS = "taking it out costs less than can be told from noise"  # why a change goes
 ENOUGH = math.log(1.05)  # that a change brings, however little the baseline could tell from noise
 
 
@@ -73,7 +74,7 @@ class Reducing:
         for removal in removals:
             outcome.contributions[removal.knob] = removal.contribution
             if not removal.needed:
-                outcome.rejected[removal.knob] = "taking it out costs less than can be told from noise"
+                outcome.rejected[removal.knob] = NEEDLESS
         return winner
 
     def _in_turn(self, known: Mapping[str, Estimate]) -> tuple[Configuration, list[Removal]]:

@@ -1,0 +1,59 @@
+"""What a removal could not tell: the pairs of processes decide, of what is left and of the whole."""
+
+from pathlib import Path
+
+import pytest
+from replayed_program import Effect, Program, where
+from replaying import Replay, replayed
+
+from advisor.stages.confirming.reducing import Reducing
+from advisor.tuners.comparing.measure import Estimate
+from advisor.tuners.knob import Value
+from advisor.tuners.search import ablate
+from advisor.tuners.search.removal import Removal
+
+ALL_OF_IT = "what is left is not as fast without"
+
+
+@pytest.fixture(autouse=True)
+def _removals_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change is taken out, with what that seemed to cost."""
+
+    def judged(knob: str, removal: Estimate, *of: object, **cut_off: bool) -> Removal:
+        return Removal(knob, removal, False)
+
+    monkeypatch.setattr(ablate, "judged", judged)
+    monkeypatch.setattr(Reducing, "known", {})
+    monkeypatch.setattr(Reducing, "seen", {})
+
+
+def tuned(folder: Path, *, workers: float, malloc: float, both: float, budget_s: float = 600.0) -> Replay:
+    """Tune a program whose steps take so many times as long with workers, an allocator, and both."""
+    effects = [
+        Effect(where(num_workers=2, malloc="libc"), step=workers),
+        Effect(where(num_workers=0, malloc="libc-tuned"), step=malloc),
+        Effect(where(num_workers=2, malloc="libc-tuned"), step=both),
+    ]
+    knobs: dict[str, list[Value] | None] = {"num_workers": [0, 2], "malloc": ["libc", "libc-tuned"]}
+    return replayed(Program(effects), folder, knobs=knobs, budget_s=budget_s)
+
+
+def test_the_whole_is_confirmed_where_what_is_left_gains_nothing(tmp_path: Path) -> None:
+    run = tuned(tmp_path, workers=1.3, malloc=1.2, both=0.7)
+    assert any(each.startswith(ALL_OF_IT) for each in run.said)
+    found = run.result.recommendation
+    assert found.config == {"num_workers": 2, "malloc": "libc-tuned"}
+    told = [each.contribution for each in found.changes]
+    assert any(each is not None and each.estimate > 1.5 for each in told)
+
+
+def test_the_whole_takes_the_place_of_what_is_confirmed_and_less(tmp_path: Path) -> None:
+    run = tuned(tmp_path, workers=0.8, malloc=0.7, both=0.5)
+    assert any(each.startswith(ALL_OF_IT) for each in run.said)
+    assert run.result.recommendation.config == {"num_workers": 2, "malloc": "libc-tuned"}
+
+
+def test_what_seemed_to_cost_little_stays_out(tmp_path: Path) -> None:
+    run = tuned(tmp_path, workers=0.7, malloc=0.93, both=0.64)
+    assert not any(each.startswith(ALL_OF_IT) for each in run.said)
+    assert run.result.recommendation.config == {"num_workers": 2, "malloc": "libc"}
