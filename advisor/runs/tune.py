@@ -30,10 +30,10 @@ from advisor.stages.closer_look import look_again, look_again_s, look_closely
 from advisor.stages.confirming.confirmation import NOTHING_BETTER
 from advisor.stages.confirming.confirmation_costs import ConfirmationCosts
 from advisor.stages.confirming.confirmation_plan import reserve_s
-from advisor.stages.confirming.deciding import Deciding
 from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.standing import open_confirmation, standing
 from advisor.stages.decidable import decidable_space
+from advisor.stages.deciding import Deciding
 from advisor.stages.first_line import first_line, limit_of
 from advisor.stages.launching import Caller, open_launcher, side_effects
 from advisor.stages.reach import Reach

@@ -21,6 +21,7 @@ from advisor.tuners.comparing.affordable import (
 )
 from advisor.tuners.comparing.ways import LIVE, WINDOWS
 from advisor.tuners.search.costs import Costs
+from advisor.tuners.search.measuring import NEARLY_LARGE
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.space.configuration import Configuration
 
@@ -88,7 +89,7 @@ class Reach:
         return f"{told}; {suggested_budget(self.before_s + needed_s / CONFIRMED_SHARE)} could"
 
     def verdict_s(self, config: Configuration, score: float) -> float:
-        """Seconds in which a large gain can be confirmed; infinite where none is before the search ends.
+        """Seconds in which a gain can be confirmed; infinite where none is before the search ends.
 
         Args:
             config: That has it.
@@ -96,7 +97,11 @@ class Reach:
         """
         if self.bench.settings.unit is not Unit.STEP or not self.bench.arena.timed:
             return math.inf
-        return self._costs(config, score).least_s()
+        costs = self._costs(config, score)
+        if score >= NEARLY_LARGE:
+            return costs.least_s()
+        pairs = self._pairs(costs, score)
+        return math.inf if pairs is None else costs.takes_s(pairs)
 
     def begin_by(self, config: Configuration, score: float, after_s: float = 0.0) -> float:
         """Time of the clock by which confirming has to begin; other args as of ``verdict_s``.

@@ -1,24 +1,19 @@
 """Several configurations are raced at once; what gained is put together, or comes in one by one."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from advisor.tuners.benches.crew import FEW
-from advisor.tuners.knob import Value
 from advisor.tuners.search.asking import Proposal
 from advisor.tuners.search.curve import Curve
-from advisor.tuners.search.measuring import NEARLY_LARGE
 from advisor.tuners.search.ordering import INTERACTING, serves_data
 from advisor.tuners.search.race import WORTH
 from advisor.tuners.search.record import Stage
-from advisor.tuners.search.waves import FRUITLESS, InWaves
+from advisor.tuners.search.verdict_first import VerdictFirst
+from advisor.tuners.search.waves import FRUITLESS
 from advisor.tuners.space.configuration import Configuration
 
-SOON = 0.05  # log ratio of what several benches confirm at once: they measure it while the last look is taken
 
-
-class AtOnce(InWaves):
+class AtOnce(VerdictFirst):
     """Races on all benches, and has those that are idle begin with what is asked next."""
 
     def _try_all(
@@ -92,52 +87,10 @@ class AtOnce(InWaves):
         if len(beside) > 1:
             self._try_all([each for each in beside if self._may_be_tried(each)])
 
-    def _is_confirmed_first(self, config: Configuration, score: float) -> bool:
-        """Whether a configuration with that score is confirmed before the search goes on.
-
-        Where the rest of the search takes less than what a confirmation does at least, that comes first.
-        """
-        enough = NEARLY_LARGE if self.crew.size <= FEW else SOON
-        if score - self.stands < enough or not math.isfinite(self.verdict_s(config, score)):
-            return False
-        rest_s, longest_s = self._rest_s(config, {name: [] for name in self.space.choices})
-        return max(longest_s, rest_s / self.crew.size) > self.startup_s
-
-    def _rest_s(self, start: Configuration, left: Mapping[str, Sequence[Value]]) -> tuple[float, float]:
-        """Seconds of the looks at what is left and of joint proposals after them, and of the longest.
-
-        Args:
-            start: What they are looked at beside.
-            left: Knobs, some with the values that are left.
-        """
-        looks = [
-            self._expectations.seconds(start, self.space.complete(start.with_({name: of})))
-            for name, had in left.items() for of in self._values(name, start)
-            if (of in had or not had) and self._is_new(self.space.complete(start.with_({name: of})))
-        ]  # fmt: skip
-        longest_s = max(looks, default=0.0)
-        return sum(looks) + FRUITLESS * longest_s, longest_s
-
     def _may_be_tried(self, config: Configuration) -> bool:
         """Whether nothing speaks against a configuration, and it was not seen yet."""
         allowed = self.space.check(config) is None and not self._is_ruled_out(config, self.incumbent)
         return allowed and config not in self._seen
-
-    def _values(self, name: str, start: Configuration, *, hopeful: bool | None = None) -> Iterator[Value]:
-        """Values other than the start's that are not ruled out.
-
-        Args:
-            name: Of the knob.
-            start: What they are raced against.
-            hopeful: Those of which something is expected; or others, of which nothing or a loss is.
-        """
-        for value in self._expectations.ordered(name, start):
-            if hopeful is not None:
-                nothing = self._expectations.gain(name, value) <= 0
-                if hopeful == nothing or (nothing and value == self.space.present[name]):
-                    continue
-            if not self._is_ruled_out(start.with_({name: value}), start):
-                yield value
 
     def _screen_at_once(self, names: Sequence[str], hopeful: bool | None = None) -> None:
         """Race values of several knobs in waves, in the order of what to expect, as their curves ask for.

@@ -2,10 +2,11 @@
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from advisor.tuners.benches.crew import FEW
 from advisor.tuners.comparing.windows import Window
 from advisor.tuners.knob import Value
 from advisor.tuners.launching.rank_group import Running
@@ -20,9 +21,6 @@ from advisor.tuners.search.waves import FRUITLESS
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import NotTried
 
-SHORT = 0.25  # of a start, that a look takes which goes before a verdict
-MORE_VERDICTS = 3  # that fit into what is left: one at once, as much to find more, and one of that
-PROMPT = 0.3  # of the seconds of a verdict, in which a look at what promises a gain goes before it
 FINALS_SHARE = 0.1  # of the time of a search, kept for them to meet each other
 
 
@@ -149,6 +147,7 @@ class Search(Finals):
             self._screen_in_waves()
         else:
             self._screen_in_turn()
+        self.paused = self.paused or self._is_found()
         if self.paused:
             return
         if self.incumbent.changed(self.space.present).keys() & self.space.choices.keys():
@@ -160,35 +159,27 @@ class Search(Finals):
     def _screen_in_waves(self) -> None:
         """What promises a gain that counts, in waves, and what takes a moment; then the rest.
 
-        What was found by then may be confirmed first.
+        What was found by then may be confirmed first. Few benches, which would leave no other to what takes
+        long, begin with what takes a moment or is proven to gain.
         """
         names, screened, self._screened = list(self.space.choices), self._screened, False
         later, self._unseen = list(self._unseen), {}
         short: list[str] = []
         if not screened:
-            later = [name for name in names if not self._is_promising(name) and not self._is_short(name)]
-            self._screen_at_once([name for name in names if name not in later], hopeful=True)
-            self._follow_the_wait()
+            promising = [name for name in names if self._is_promising(name)]
             short = [name for name in names if self._is_short(name)]
-            self._screen_at_once(short, hopeful=False)
-            if self._is_confirmed_first(self.incumbent, self.score):
-                self._unseen = {name: [] for name in later}
-                self._screened = self.paused = True
-                return
+            proven = [name for name in promising if self._expectations.proven(name, self.incumbent)]
+            for begun in [proven, promising] if self.crew.size <= FEW else [promising]:
+                later = [name for name in names if name not in [*short, *begun]]
+                self._screen_at_once([name for name in names if name not in later], hopeful=True)
+                self._follow_the_wait()
+                self._screen_at_once(short, hopeful=False)
+                if self._is_confirmed_first(self.incumbent, self.score):
+                    self._unseen = {name: [] for name in later}
+                    self._screened = self.paused = True
+                    return
         self._screen_at_once(later)
         self._screen_at_once([name for name in names if name not in [*short, *later]], hopeful=False)
-
-    def _is_promising(self, name: str) -> bool:
-        """Whether something of a knob is expected to gain more than what counts as nothing."""
-        values = self._values(name, self.incumbent, hopeful=True)
-        return any(self._expectations.gain(name, value) > WORTH for value in values)
-
-    def _is_short(self, name: str) -> bool:
-        """Whether each look at a knob takes but a part of the start of a process."""
-        start = self.incumbent
-        configs = [self.space.complete(start.with_({name: value})) for value in self._values(name, start)]
-        seconds = (self._expectations.seconds(start, config) for config in configs)
-        return all(each <= SHORT * self.startup_s for each in seconds)
 
     def _screen_in_turn(self) -> None:
         """One knob after the other, whose best value takes the incumbent's place before the next."""
@@ -216,47 +207,6 @@ class Search(Finals):
             self._follow_the_wait()
         for name in self._expectations.order(self.incumbent):
             self._screen(name, self._values(name, self.incumbent, hopeful=False))
-
-    def _is_prompt(self, name: str, left: Sequence[Value]) -> bool:
-        """Whether a look, and what a verdict takes more then, are a small part of it; ``left`` of a knob."""
-        values = self._values_left(name, left)
-        verdict_s = self.verdict_s(self.incumbent, self.score)
-        limit_s = PROMPT * verdict_s
-        if values:
-            config = self._expectations.beside(self.incumbent, {name: values[0]})
-            limit_s -= max(0.0, self.verdict_s(config, self.score) - verdict_s)
-        return self._expectations.is_prompt(name, values, self.incumbent, limit_s, self._waits_now)
-
-    def _is_worth_a_verdict(self, left: Mapping[str, Sequence[Value]]) -> bool:
-        """Whether a large gain is confirmed first, since the rest takes longer than that.
-
-        The search of what is not confirmed ends early, so that confirming fits. That does not count where
-        there is time for another verdict after this one and for as much in between, unless something speaks
-        for what is left.
-
-        Args:
-            left: Knobs that were not looked at, some with the values that are left.
-        """
-        rest_s, _ = self._rest_s(self.incumbent, left)
-        verdict_s, now = self.verdict_s(self.incumbent, self.score), self.clock()
-        more_fit = max(self.deadline, self.latest) - now >= MORE_VERDICTS * verdict_s
-        if not more_fit or any(self._is_spoken_for(name, had) for name, had in left.items()):
-            rest_s = min(rest_s, self._until - now)
-        return rest_s > verdict_s
-
-    def _is_spoken_for(self, name: str, left: Sequence[Value]) -> bool:
-        """Whether the profile or a finding promises of a knob what could be confirmed; ``left`` of it."""
-        values = self._values_left(name, left)
-        return self._expectations.is_prompt(name, values, self.incumbent, math.inf, self._waits_now)
-
-    @property
-    def _waits_now(self) -> float | None:
-        """Share (0 to 1) of the incumbent's step that waits for data, where it was measured."""
-        return self._waits.get(self.incumbent)
-
-    def _values_left(self, name: str, left: Sequence[Value]) -> list[Value]:
-        """Values of a knob that may be looked at; of ``left`` alone where it is not empty."""
-        return [each for each in self._values(name, self.incumbent) if each in left or not left]
 
     def _start_from_findings(self, order: list[str]) -> None:
         """Try together what several findings ask for: one trial, where live knobs make it cheap."""

@@ -220,7 +220,12 @@ class InWaves(Measuring):
             return False
         return self.space.check(config) is None
 
+    @property
+    def _waits_now(self) -> float | None:
+        """Share (0 to 1) of the incumbent's step that waits for data, where it was measured."""
+        return self._waits.get(self.incumbent)
+
     def _serves_no_more(self, name: str) -> bool:
         """Whether all that a knob can do is to shorten a wait for data that the incumbent hardly has."""
-        waits = self._waits.get(self.incumbent)
+        waits = self._waits_now
         return waits is not None and serves_data(self.arena.knobs[name]) and gain_without(waits) < self.least

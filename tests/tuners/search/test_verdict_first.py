@@ -81,3 +81,26 @@ def test_beside_a_large_gain_what_a_finding_tells_comes_before_what_is_only_usua
         name for config in arena.measured for name, values in choices.items() if config[name] != values[0]
     ]
     assert list(dict.fromkeys(tried)) == ["num_workers", *then]
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict_s", "first"), [(1.12, 60.0, True), (1.05, 60.0, False), (1.12, 600.0, False)]
+)
+def test_a_clear_gain_is_confirmed_before_joint_proposals(gain: float, verdict_s: float, first: bool) -> None:
+    """Each takes a start or two, however little it brings: the verdict would come after all of them."""
+    choices: dict[str, list[Value]] = {
+        "optimizer_implementation": ["default", "fused"], "num_threads": [1, 2],
+        "malloc": ["libc", "libc-tuned"], "num_interop_threads": [1, 2],
+    }  # fmt: skip
+    search, _, kept = a_search(
+        lambda config: gain if config["optimizer_implementation"] == "fused" else 1.0, choices,
+        startup_s=20.0, verdict_s=lambda config, score: verdict_s,
+    )  # fmt: skip
+    found = search.run(None)
+    assert search.paused is first and found["optimizer_implementation"] == "fused"
+    assert any(trial.stage == "search" for trial in kept.trials) is not first
+    tried = {name for trial in kept.trials for name in trial.config.changed(search.space.present)}
+    assert tried == set(choices)
+    if first:
+        search.go_on(found, search.score, float("inf"))
+        assert not search.paused and any(trial.stage == "search" for trial in kept.trials)

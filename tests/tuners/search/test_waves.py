@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from scripted_search import Kept, a_search
 
 from advisor.tuners.benches.crew import Crew
@@ -87,7 +88,13 @@ def test_what_gains_alone_is_adopted_together_after_one_more_look() -> None:
     assert numbers == sorted(set(numbers)) and len({trial.config for trial in kept.trials}) > 4
 
 
-def test_a_long_look_that_promises_next_to_nothing_waits_for_the_verdict() -> None:
+@pytest.mark.parametrize(
+    ("benches", "looked"), [(2, {"optimizer_implementation"}), (4, {"optimizer_implementation", "malloc"})]
+)
+def test_a_long_look_that_promises_next_to_nothing_waits_for_the_verdict(
+    benches: int, looked: set[str]
+) -> None:
+    """Of two benches none would be left beside what is only usual and takes as long."""
     choices: dict[str, list[Value]] = {
         "optimizer_implementation": ["default", "fused"],
         "num_interop_threads": [1, 2],
@@ -95,11 +102,11 @@ def test_a_long_look_that_promises_next_to_nothing_waits_for_the_verdict() -> No
     }
     speed = product_of({("optimizer_implementation", "fused"): 1.5})
     search, _, kept = search_on(
-        2, speed, choices=choices, startup_s=20.0, verdict_s=lambda config, score: 60.0
+        benches, speed, choices=choices, startup_s=20.0, verdict_s=lambda config, score: 60.0
     )
     found = search.run(None)
     tried = {name for trial in kept.trials for name in trial.config.changed(search.space.present)}
-    assert search.paused and tried == {"optimizer_implementation", "malloc"}
+    assert search.paused and tried == looked
     search.go_on(found, search.score, math.inf)
     assert any(trial.config["num_interop_threads"] == 2 for trial in kept.trials)
 
