@@ -55,8 +55,8 @@ class Deciding:
     def decide(self, nominee: Configuration) -> Outcome:
         """What a confirmation says of a nominee, or of what stands for it.
 
-        That is what it grew from where no time is left for itself, and it as a whole where what was left of
-        it is not as fast though nothing of it seemed to be needed.
+        That is what it grew from where no time is left for itself, and it as a whole where pairs of processes
+        find what is left of it by far not as fast as the search found it.
 
         Raises:
             Interrupted: By the user; what was confirmed until then is taken.
@@ -64,9 +64,10 @@ class Deciding:
         present, score = self.space.present, self.search.score
         beyond = self.reach.beyond(nominee, score) if nominee.changed(present) else None
         outcome = self.confirm(nominee) if beyond is None else beyond.outcome(present)
-        if outcome.decision is not None and score - outcome.gain >= NEARLY_LARGE:
+        decision = outcome.decision
+        if decision is not None and score - decision.estimate.estimate >= NEARLY_LARGE:
             return self._whole(nominee, outcome)
-        if outcome.decision is not None or wording.BEYOND_BUDGET not in outcome.reason:
+        if decision is not None or wording.BEYOND_BUDGET not in outcome.reason:
             return outcome
         instead = self.reach.within(self.search.earlier())
         if instead is None:
@@ -77,20 +78,19 @@ class Deciding:
         return smaller
 
     def _whole(self, nominee: Configuration, outcome: Outcome) -> Outcome:
-        """The better one of what came of a reduced nominee, and of the whole where it may be needed."""
-        needless = [name for name, why in outcome.rejected.items() if why == NEEDLESS]
-        gone = {name: outcome.contributions[name] for name in needless if name in outcome.contributions}
-        may_be_needed = [name for name, gave in gone.items() if gave.estimate >= NEARLY_LARGE]
-        if not may_be_needed or outcome.refused or self.reach.beyond(nominee, self.search.score) is not None:
+        """The better one of what came of a reduced nominee, and of the whole where what went seems needed."""
+        gone = [name for name, why in outcome.rejected.items() if why == NEEDLESS]
+        if not gone or outcome.refused or self.reach.beyond(nominee, self.search.score) is not None:
             return outcome
         if outcome.gain > self.outcome.gain:
             self.take(outcome)
-        told = ", ".join(may_be_needed)
+        told = ", ".join(gone)
         self.bench.progress.say(f"what is left is not as fast without {told}: taking all of it")
         whole = self.confirm(nominee, reduced=True)
         if whole.verdict != "change" or whole.gain <= outcome.gain:
             return outcome
-        whole.contributions = {**gone, **whole.contributions}
+        seemed = {name: outcome.contributions[name] for name in gone if name in outcome.contributions}
+        whole.contributions = {**seemed, **whole.contributions}
         whole.remember(outcome)
         return whole
 

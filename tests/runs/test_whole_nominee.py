@@ -53,7 +53,7 @@ def test_the_whole_takes_the_place_of_what_is_confirmed_and_less(tmp_path: Path)
     assert run.result.recommendation.config == {"num_workers": 2, "malloc": "libc-tuned"}
 
 
-def test_what_seemed_to_cost_little_stays_out(tmp_path: Path) -> None:
+def test_what_costs_little_stays_out(tmp_path: Path) -> None:
     run = tuned(tmp_path, workers=0.7, malloc=0.93, both=0.64)
     assert not any(each.startswith(ALL_OF_IT) for each in run.said)
     assert run.result.recommendation.config == {"num_workers": 2, "malloc": "libc"}
