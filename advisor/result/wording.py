@@ -35,6 +35,7 @@ WIDEST = 100.0  # high over low
 # so larger differences are told as factors; above ``WIDEST`` nothing could have been seen.
 MOST_SHARE = 1.0
 
+WHOLE = 500  # characters of what advisor says itself, which may hold names of the program
 SHORT = 60  # characters of settings in a heading
 ROUNDED = "identical numbers up to rounding"
 
@@ -218,7 +219,7 @@ def pace(value: Interval) -> str:
 
 def numerics(recommendation: Recommendation) -> str:
     """What is known about the numbers the model computes, in words."""
-    reason = shown(recommendation.numerics_reason)
+    reason = shown(recommendation.numerics_reason, WHOLE)
     words = ROUNDED if is_rounded(recommendation) else NUMERICS[recommendation.numerics]
     return f"{words}: {reason}" if reason else words
 
