@@ -13,6 +13,7 @@ from advisor.stages.confirming.outcome import Outcome
 from advisor.stages.confirming.reducing import NEEDLESS
 from advisor.stages.reach import Reach
 from advisor.stages.trials import TrialLog
+from advisor.tuners.comparing.measure import Estimate
 from advisor.tuners.launching.session import Interrupted
 from advisor.tuners.search.measuring import NEARLY_LARGE
 from advisor.tuners.search.search import Search
@@ -66,7 +67,7 @@ class Deciding:
         outcome = self.confirm(nominee) if beyond is None else beyond.outcome(present)
         decision = outcome.decision
         if decision is not None and score - decision.estimate.estimate >= NEARLY_LARGE:
-            return self._whole(nominee, outcome)
+            return self._whole(nominee, outcome, decision.estimate)
         if decision is not None or wording.BEYOND_BUDGET not in outcome.reason:
             return outcome
         instead = self.reach.within(self.search.earlier())
@@ -77,8 +78,11 @@ class Deciding:
         smaller.reason = smaller.reason or outcome.reason
         return smaller
 
-    def _whole(self, nominee: Configuration, outcome: Outcome) -> Outcome:
-        """The better one of what came of a reduced nominee, and of the whole where what went seems needed."""
+    def _whole(self, nominee: Configuration, outcome: Outcome, left: Estimate) -> Outcome:
+        """The whole nominee where that is confirmed, and faster than what was ``left`` if that was too.
+
+        What one change that went brings is then the difference: what spoke for taking it out was mistaken.
+        """
         gone = [name for name, why in outcome.rejected.items() if why == NEEDLESS]
         if not gone or outcome.refused or self.reach.beyond(nominee, self.search.score) is not None:
             return outcome
@@ -87,10 +91,13 @@ class Deciding:
         told = ", ".join(gone)
         self.bench.progress.say(f"what is left is not as fast without {told}: taking all of it")
         whole = self.confirm(nominee, reduced=True)
-        if whole.verdict != "change" or whole.gain <= outcome.gain:
+        if whole.verdict != "change" or whole.decision is None:
             return outcome
-        seemed = {name: outcome.contributions[name] for name in gone if name in outcome.contributions}
-        whole.contributions = {**seemed, **whole.contributions}
+        brings = whole.decision.estimate.less(left)
+        if brings.low <= 0 and outcome.verdict == "change":
+            return outcome
+        if brings.low > 0 and len(gone) == 1:
+            whole.contributions[gone[0]] = brings
         whole.remember(outcome)
         return whole
 

@@ -43,14 +43,17 @@ def test_the_whole_is_confirmed_where_what_is_left_gains_nothing(tmp_path: Path)
     assert any(each.startswith(ALL_OF_IT) for each in run.said)
     found = run.result.recommendation
     assert found.config == {"num_workers": 2, "malloc": "libc-tuned"}
-    told = [each.contribution for each in found.changes]
-    assert any(each is not None and each.estimate > 1.5 for each in told)
+    (told,) = [each.contribution for each in found.changes if each.contribution is not None]
+    assert told.low > 1.5  # 1.3 / 0.7 or 1.2 / 0.7, by pairs of processes
 
 
 def test_the_whole_takes_the_place_of_what_is_confirmed_and_less(tmp_path: Path) -> None:
     run = tuned(tmp_path, workers=0.8, malloc=0.7, both=0.5)
     assert any(each.startswith(ALL_OF_IT) for each in run.said)
-    assert run.result.recommendation.config == {"num_workers": 2, "malloc": "libc-tuned"}
+    found = run.result.recommendation
+    assert found.config == {"num_workers": 2, "malloc": "libc-tuned"}
+    (told,) = [each.contribution for each in found.changes if each.contribution is not None]
+    assert told.low > 1.2  # 0.8 / 0.5 or 0.7 / 0.5
 
 
 def test_what_costs_little_stays_out(tmp_path: Path) -> None:

@@ -44,6 +44,13 @@ class Estimate:
             self.instances,
         )
 
+    def less(self, other: "Estimate") -> "Estimate":
+        """By how much more this is than another one that was measured apart, at the level of both."""
+        half = math.hypot(self.high - self.low, other.high - other.low) / 2
+        more = self.estimate - other.estimate
+        quads, instances = self.quads + other.quads, self.instances + other.instances
+        return Estimate(more, more - half, more + half, self.level, quads, instances)
+
     @property
     def ratio(self) -> tuple[float, float, float]:
         """Speed of B over speed of A: estimate, low, high."""
