@@ -66,7 +66,9 @@ class Deciding:
         beyond = self.reach.beyond(nominee, score) if nominee.changed(present) else None
         outcome = self.confirm(nominee) if beyond is None else beyond.outcome(present)
         decision = outcome.decision
-        if decision is not None and score - decision.estimate.estimate >= NEARLY_LARGE:
+        if decision is not None and score >= max(
+            decision.estimate.high, decision.estimate.estimate + NEARLY_LARGE
+        ):
             return self._whole(nominee, outcome, decision.estimate)
         if decision is not None or wording.BEYOND_BUDGET not in outcome.reason:
             return outcome
