@@ -76,7 +76,7 @@ class Study:
         if settings.storage is None:
             base = Path(tempfile.mkdtemp(prefix="advisor-study-"))
             study = cls(settings, None, wanted, study_folder(wanted, base))
-            stack.callback(lambda: None if study.logs_told else shutil.rmtree(base, ignore_errors=True))
+            stack.callback(study._let_go_of, base)
             return study
         url = parse_storage(settings.storage)
         for text in url.warnings:
@@ -96,6 +96,11 @@ class Study:
         hit("claim.after")
         base = Path(".advisor") if url.path is None else Path(url.path).parent
         return cls(settings, store, wanted, study_folder(wanted, base / "studies"), threads=threads)
+
+    def _let_go_of(self, base: Path) -> None:
+        """Remove the folder of a study without a store, unless somebody may want to read logs in it."""
+        if not self.logs_told or not any(path.is_file() for path in base.rglob("*")):
+            shutil.rmtree(base, ignore_errors=True)
 
     def measured_under(self, warn: Callable[[str], None]) -> Settings:
         """The settings under which all is measured: those asked for, with what the study began with."""

@@ -13,12 +13,13 @@ from advisor.stages.study import Study
 FAILED = Trial(number=1, config={}, stage="search", state="failed", cause="oom_host", message="out of memory")
 
 
-def left(result: ResultData | None) -> bool:
-    """Whether logs are left of a run that came to this result, or to none."""
+def left(result: ResultData | None, *, logs: bool = True) -> bool:
+    """Whether the folder is left of a run that came to this result, or to none, and wrote ``logs``."""
     with ExitStack() as stack:
         settings = Settings(target=TargetRequest(kind="script", name="train.py"), storage=None)
         study = Study.open(settings, stack, warn=pytest.fail)
-        (study.folder / "stderr.log").write_text("said\n")
+        if logs:
+            (study.folder / "stderr.log").write_text("said\n")
         if result is not None:
             study.save(result)
     return study.folder.exists()
@@ -40,3 +41,8 @@ def test_logs_of_a_trial_that_failed_stay() -> None:
 
 def test_logs_of_a_run_that_came_to_no_result_stay() -> None:
     assert left(None)
+
+
+def test_nothing_stays_of_a_run_that_came_to_no_result_and_wrote_no_log(tmp_path: Path) -> None:
+    assert not left(None, logs=False)
+    assert not list(tmp_path.iterdir())
