@@ -73,7 +73,7 @@ IN_EPOCHS = SLOW.replace("4000", "512").replace(
     "loader = DataLoader(Stored(), batch_size=16)\n"
     "for x, y in (batch for epoch in range(1000) for batch in loader):",
 )
-WORSE = SLOW.replace("time.sleep(0.002)", "time.sleep(0.004)").replace(
+WORSE = SLOW.replace("time.sleep(0.002)", "time.sleep(0.008)").replace(
     "\nfor x", "\nkept = torch.ones(300, 2**18)  # MiB\nfor x"
 )
 NEEDS_ARGUMENTS = """
