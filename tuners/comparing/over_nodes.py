@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 NODE_SPREAD = 0.03  # log ratio by which like nodes differ in what a change brings: an assumption
+CHOSEN_OF = 8  # settings that can be chosen by what these nodes make of them (`benchmarks.benches --placebo`)
 
 
 def over_nodes(
@@ -12,7 +13,8 @@ def over_nodes(
     """Mean of the means of nodes, and half of its interval.
 
     The interval of all pairs is widened by what nodes differ by, as a variance component of its own: few
-    nodes may be alike by chance, so it is ``NODE_SPREAD`` where they were seen to differ by less.
+    nodes may be alike by chance, so it is ``NODE_SPREAD`` where they were seen to differ by less. The search
+    chose the change on the same nodes, which added the largest of ``CHOSEN_OF`` to it (Bonferroni).
 
     Args:
         medians: Log ratios of pairs.
@@ -29,4 +31,4 @@ def over_nodes(
     count, centre = len(means), sum(means) / len(means)
     seen = math.sqrt(sum((mean - centre) ** 2 for mean in means) / max(count - 1, 1))
     apart = max(NODE_SPREAD, seen) / math.sqrt(count)
-    return centre, math.hypot(half, float(norm.ppf(0.5 + level / 2)) * apart)
+    return centre, math.hypot(half, float(norm.ppf(1 - (1 - level) / 2 / CHOSEN_OF)) * apart)

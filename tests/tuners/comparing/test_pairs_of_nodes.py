@@ -62,6 +62,16 @@ def test_nodes_that_differ_by_three_percent_confirm_nothing_that_is_not_there(co
     assert alone > 10, "what one node says of itself alone would be taken for a gain"
 
 
+def test_a_gain_is_more_than_two_nodes_may_add_to_one_of_many_settings() -> None:
+    names, source = ["a", "b"] * 2, random.Random(3)
+    where = [Where(node, 4) for node in names]
+    by_chance = 3.77 * NODE_SPREAD / math.sqrt(2)  # one of 36 settings has as much in every 340th search
+    for gain, verdict in ((by_chance, None), (1.5 * by_chance, "confirmed")):
+        found = pairs(source, {}, gain, names)
+        decision = decided(found, min_gain=0.02, level=0.99, how="live", where=where)
+        assert (decision and decision.verdict) == verdict
+
+
 def test_no_look_is_taken_within_a_wave() -> None:
     where: list[Where] = []
     asked: list[int] = []
