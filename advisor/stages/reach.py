@@ -63,7 +63,7 @@ class Reach:
         seconds = CONFIRMED_SHARE * bench.left_s
         costs = Costs(bench.arena, bench.baseline.startup_s)
         pairs = pairs_within(seconds, costs.pair_s())
-        smallest = smallest_gain(pairs, bench.arena.sigma, costs.pair_quads, _way(bench))
+        smallest = smallest_gain(pairs, bench.arena.sigma, costs.pair_quads, _way(bench), _nodes(bench))
         return cls(bench, present, bench.spent_s, smallest)
 
     @property
@@ -79,7 +79,9 @@ class Reach:
         fit = f"{pairs} pair{'' if pairs == 1 else 's'} of fresh processes"
         if self.smallest is not None and self.smallest <= TELLING:
             return f"the budget tells a gain of about {self.smallest:.0%} and more: {fit}"
-        needed_s = seconds_to_tell(TELLING, costs.pair_s(), bench.arena.sigma, costs.pair_quads, _way(bench))
+        needed_s = seconds_to_tell(
+            TELLING, costs.pair_s(), bench.arena.sigma, costs.pair_quads, _way(bench), _nodes(bench)
+        )
         told = f"the budget tells no gain of {TELLING:.0%}"
         if self.smallest is not None:
             told += f", one of about {1 + self.smallest:.1f}x and more"
@@ -138,7 +140,7 @@ class Reach:
         told = f"the best that was found, about {math.exp(score):.2f}x,"
         pairs = self._pairs(costs, score)
         if pairs is None:
-            tells = smallest_gain(MOST, bench.arena.sigma, costs.quads, costs.how)
+            tells = smallest_gain(MOST, bench.arena.sigma, costs.quads, costs.how, bench.crew.size)
             assert tells is not None
             return Beyond(
                 f"{told} is less than that: processes of this program differ too much for {MOST} pairs of "
@@ -158,7 +160,7 @@ class Reach:
         if costs.least_s() > bench.room_s:
             return False
         pairs = max(FEWEST, pairs_within(bench.left_s, costs.pairs_s(FEWEST) / FEWEST))
-        smallest = smallest_gain(pairs, bench.arena.sigma, costs.quads, costs.how)
+        smallest = smallest_gain(pairs, bench.arena.sigma, costs.quads, costs.how, bench.crew.size)
         return smallest is not None and score >= HOPEFUL * math.log1p(smallest)
 
     def _pairs(self, costs: ConfirmationCosts, score: float) -> int | None:
@@ -166,6 +168,11 @@ class Reach:
 
     def _costs(self, config: Configuration, score: float) -> ConfirmationCosts:
         return ConfirmationCosts(self.bench, self.present, config, max(1.0, math.exp(score)))
+
+
+def _nodes(bench: MeasuredBench) -> int:
+    """That a run is going to measure on, before it is known which of them can."""
+    return 1 + len(bench.crew.others)
 
 
 def _way(bench: MeasuredBench) -> str:

@@ -55,6 +55,19 @@ def test_several_benches_find_the_same_in_less_time(benches: int, tmp_path: Path
     assert numbers == sorted(set(numbers)), "each trial counts once"
 
 
+def test_the_gain_that_is_told_before_the_search_is_one_that_nodes_may_not_add_by_themselves(
+    tmp_path: Path,
+) -> None:
+    knobs: dict[str, list[int | str] | None] = {"num_threads": [1, 2]}
+    told = {}
+    for count in (1, 2):
+        others = engine(tmp_path, 2) if count == 2 else None
+        of = replayed(program(0), tmp_path, engine=others, budget_s=3600.0, keep_batch=True, knobs=knobs)
+        (line,) = [line for line in of.said if "the budget tells" in line]
+        told[count] = int(line.split("%")[0].split()[-1])
+    assert told[1] <= 3 and told[2] >= 10
+
+
 def test_a_live_knob_is_raced_on_another_node_in_the_process_that_runs_there(tmp_path: Path) -> None:
     others = engine(tmp_path, 2)
     knobs: dict[str, list[int | str] | None] = {"num_threads": [1, 2, 4]}

@@ -19,7 +19,6 @@ from advisor.tuners.comparing.same_process import PROOFS, switchable
 from advisor.tuners.comparing.ways import BATON, WINDOWS
 from advisor.tuners.knob import Value
 from advisor.tuners.search.costs import END_S, Costs
-from advisor.tuners.search.measuring import LARGE
 
 WARM_COMPILE = 0.15  # of the time that it takes with an empty cache: 2 of 22 s and 5 of 71 s were seen
 SLACK = 1.03  # pairs take a little more than was expected of them, and what is begun must come to its end
@@ -108,9 +107,9 @@ class ConfirmationCosts:
         return starts * self._start_s + count * (warm_s + quads_s)
 
     def enough(self, gain: float) -> int:
-        """Pairs, of two nodes, that probably confirm a log ratio; all that may be if it is not large."""
-        sigma = self._arena.sigma
-        pairs = fewest_pairs(math.expm1(gain), sigma, self.quads, self.how) if gain >= LARGE else None
+        """Pairs, of at least two nodes, that probably confirm a log ratio; all where no number does."""
+        nodes = self.bench.crew.size
+        pairs = fewest_pairs(math.expm1(gain), self._arena.sigma, self.quads, self.how, nodes)
         return LOOKS[-1] if pairs is None else max(ON_TWO_NODES, pairs)
 
     @property

@@ -53,3 +53,16 @@ def test_what_changes_answers_costs_the_requests_that_tell_by_how_much(
     made_s = KNOBS["quantization"].makes_s({"quantization": quantization, "runtime": "torch"})
     least_s = 2 * END_S + (made_s if quantization != "none" else 0.0)
     assert costs.numerics_s == pytest.approx(least_s + max(TAKEN * LEAST_S, answers_s))
+
+
+@pytest.mark.parametrize(
+    ("gain", "benches", "pairs"), [(0.3, 8, 4), (0.1, 8, 6), (0.07, 8, 12), (0.01, 8, 12), (0.1, 2, 12)]
+)
+def test_the_first_wave_on_several_nodes_has_the_pairs_that_probably_confirm(
+    gain: float, benches: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ConfirmationCosts, "quads", 3)
+    monkeypatch.setattr(ConfirmationCosts, "how", "live")
+    bench = SimpleNamespace(crew=SimpleNamespace(size=benches), arena=SimpleNamespace(sigma=0.02))
+    costs = ConfirmationCosts(bench, {}, {})  # type: ignore[arg-type]  # nothing is measured
+    assert costs.enough(gain) == pairs

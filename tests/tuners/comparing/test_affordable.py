@@ -4,7 +4,13 @@ import math
 
 import pytest
 
-from advisor.tuners.comparing.affordable import MOST, pairs_within, seconds_to_tell, smallest_gain
+from advisor.tuners.comparing.affordable import (
+    MOST,
+    fewest_pairs,
+    pairs_within,
+    seconds_to_tell,
+    smallest_gain,
+)
 from advisor.tuners.comparing.looks import LOOKS, SHARES, look
 from advisor.tuners.comparing.measure import expected_spread
 
@@ -21,10 +27,13 @@ def test_pairs_after_the_last_look_that_is_reached_tell_no_more() -> None:
 
 
 @pytest.mark.parametrize("how", ["", "live", "baton"])
+@pytest.mark.parametrize("nodes", [1, 2, 8])
 @pytest.mark.parametrize("pairs", [2, 6, 12])
-def test_a_confirmation_confirms_what_was_said_and_no_much_smaller_gain(how: str, pairs: int) -> None:
+def test_a_confirmation_confirms_what_was_said_and_no_much_smaller_gain(
+    how: str, nodes: int, pairs: int
+) -> None:
     """Pairs that spread as is expected of them."""
-    said = smallest_gain(pairs, 0.02, 3, how)
+    said = smallest_gain(pairs, 0.02, 3, how, nodes)
     assert said is not None
     within = (1.25 * 0.02) ** 2 / 3
     variance, _ = expected_spread(within, 3, how)
@@ -37,7 +46,8 @@ def test_a_confirmation_confirms_what_was_said_and_no_much_smaller_gain(how: str
             for sign in signs for quads in [(-inside, 0.0, inside)]
         ]  # fmt: skip
         share = SHARES[LOOKS.index(pairs)]
-        return look(instances, 0.0, 0.99, pairs == LOOKS[-1], share, how).verdict == "confirmed"
+        names = [f"n{pair // 2 % nodes}" for pair in range(pairs)] if nodes > 1 else []
+        return look(instances, 0.0, 0.99, pairs == LOOKS[-1], share, how, names).verdict == "confirmed"
 
     assert confirmed(said) and not confirmed(0.5 * said)
 
@@ -46,6 +56,13 @@ def test_two_pairs_tell_thirty_percent_on_a_quiet_machine_and_six_five() -> None
     two, six = smallest_gain(2, 0.02, 3), smallest_gain(6, 0.02, 3)
     assert two is not None and two < 0.3
     assert six is not None and 0.03 < six < 0.12
+
+
+def test_on_several_nodes_only_larger_gains_are_told_for_each_may_like_a_change_by_itself() -> None:
+    alone, two, eight = (smallest_gain(MOST, 0.02, 3, "live", nodes) for nodes in (1, 2, 8))
+    assert alone is not None and two is not None and eight is not None
+    assert two > 1.3 * eight > 1.3 * 1.3 * alone
+    assert fewest_pairs(0.1, 0.002, 12, "live", 2) is None, "of two nodes no number of pairs tells it"
 
 
 def test_one_pair_tells_nothing() -> None:
