@@ -46,7 +46,7 @@ browsers: $(READY) ## drive reports of every kind in a Chromium: accessibility, 
 LOOPBACK := ip link set lo up && ip address add 10.77.0.1/24 dev lo && ip address add 10.77.0.2/24 dev lo
 
 cluster: $(READY) ## two nodes of a real Ray and of a real SLURM, and what is killed there (as root, 10 minutes)
-	unshare --net sh -c '$(LOOPBACK) && exec $(PYTEST) -q -m cluster tests/tuners/benches'
+	unshare --net sh -c '$(LOOPBACK) && exec env $(PYTEST) -q -m cluster tests/tuners/benches'
 
 ROUNDS ?= 10
 cluster-kills: $(READY) ## every kill of `make cluster` in ROUNDS rounds, and how many of them failed (as root, an hour)
