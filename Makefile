@@ -43,19 +43,23 @@ browsers: $(READY) ## drive reports of every kind in a Chromium: accessibility, 
 	$(PYTEST) -q -m browsers
 
 # Ray listens on every address, so both have a network of their own, of which nothing comes out.
+WITH_RAY := $(BIN)/python -m pip install --quiet -c constraints.txt ray
 LOOPBACK := ip link set lo up && ip address add 10.77.0.1/24 dev lo && ip address add 10.77.0.2/24 dev lo
 
 cluster: $(READY) ## two nodes of a real Ray and of a real SLURM, and what is killed there (as root, 10 minutes)
+	$(WITH_RAY)
 	unshare --net sh -c '$(LOOPBACK) && exec env $(PYTEST) -q -m cluster tests/tuners/benches'
 
 ROUNDS ?= 10
 cluster-kills: $(READY) ## every kill of `make cluster` in ROUNDS rounds, and how many of them failed (as root, an hour)
+	$(WITH_RAY)
 	unshare --net sh -c '$(LOOPBACK) && failed=0 && for n in $$(seq $(ROUNDS)); do $(PYTEST) -q -rs -m cluster \
 	  -k "killed or loss" tests/tuners/benches || failed=$$((failed + 1)); done; \
 	  echo "$$failed of $(ROUNDS) rounds failed"; test $$failed = 0'
 
 STUDY ?= --cells loader/20/0.5
 cluster-study: $(READY) ## whole runs on two nodes of a real Ray and of a real SLURM (as root, 10 minutes)
+	$(WITH_RAY)
 	unshare --net sh -c '$(LOOPBACK) && exec $(BIN)/python -m benchmarks.cluster_study $(STUDY)'
 
 planted: $(READY) ## profile every planted fault and every clean program (45 to 60 minutes)
