@@ -2,7 +2,7 @@
 
     make cluster-study STUDY="--cells loader/20/0.5"
     make cluster-study STUDY="--placebo 20 --engines slurm"
-    make cluster-study STUDY="--two --engines ray"
+    make cluster-study STUDY="--two --cells loader/20/0.5 --engines ray"
 
 A node has one CPU, and so has the run alone (``here``), which is made for comparison. Cells are those of
 ``planted_cells.py``. ``--placebo`` tunes scripts of examples/ so often with a knob that does nothing, and
@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from clusters import CPUS, a_cluster
 
+from advisor.tuners.comparing.looks import MIN_INSTANCES
 from benchmarks.conditions import conditions
 from benchmarks.placebo import EXAMPLES, SCRIPTS
 from benchmarks.planted_cells import chosen
@@ -105,11 +106,13 @@ def main() -> None:
     )
     parser.add_argument("--cells", nargs="*", default=[], help="names, or patterns of cells")
     parser.add_argument("--placebo", type=int, default=0, help="runs with each engine")
-    parser.add_argument("--two", action="store_true", help="two tuners at a time, on the first of the cells")
+    parser.add_argument("--two", action="store_true", help="two tuners at a time, too, on each of the cells")
     parser.add_argument("--engines", nargs="+", choices=(HERE, *ENGINES), default=(HERE, *ENGINES))
     parser.add_argument("--budget", default="5m", help="of a run on a cell")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
+    if options.two and not options.cells:
+        parser.error("--two needs --cells: what the two tuners tune")
     kept: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     rows: list[dict[str, Any]] = kept.get("rows", [])
 
@@ -143,7 +146,7 @@ def main() -> None:
     for engine in sorted({row["engine"] for row in placebos}):
         of = [row for row in placebos if row["engine"] == engine]
         false = sum(row.get("verdict") == "change" for row in of)
-        confirmed = sum(row.get("instances", 0) > 0 for row in of)
+        confirmed = sum(row.get("instances", 0) >= MIN_INSTANCES for row in of)
         print(f"placebo, {engine}: {false} of {len(of)} recommended, {confirmed} reached a confirmation")
 
 
