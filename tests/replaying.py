@@ -63,6 +63,7 @@ def replayed(
     *,
     interrupt_at: str | None = None,
     engine: Placing | None = None,
+    taken_s: float = 0.0,
     **options: Any,
 ) -> Replay:
     """Run ``tune`` on a program.
@@ -72,6 +73,7 @@ def replayed(
         folder: For what the run writes.
         interrupt_at: The user presses Ctrl-C when told something that holds this.
         engine: Has benches on other nodes.
+        taken_s: How long another tuner has the device before.
         options: Of ``Settings``; a budget of two minutes unless given.
 
     Raises:
@@ -82,6 +84,7 @@ def replayed(
 
     def launching(settings: Settings, trials: Path, caller: Caller) -> Launcher:
         launcher.waiting = caller.waiting
+        launcher.now, launcher.waited_s = launcher.now + taken_s, taken_s
         return launcher
 
     settings = Settings(target=TargetRequest(kind="module", name="train"), **{"budget_s": 120.0, **options})

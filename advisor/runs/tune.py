@@ -91,11 +91,11 @@ def tune(
         opening = open_bench(settings, study.folder, caller, began=began, launching=launching, clock=clock)
         if engine is None and settings.on != "here":
             engine = open_engine(settings.on, study.folder / "benches")
-        crew = stack.enter_context(open_crew(engine, settings, caller, clock))
         try:
             with failures_told("tune", "the baseline was measured"):
-                opened = stack.enter_context(opening)
+                opened = stack.enter_context(opening)  # waits for another tuner, who may have all nodes
                 opened.launcher.everywhere = True
+                crew = stack.enter_context(open_crew(engine, settings, caller, clock))
                 bench = run_unchanged(opened, crew, fewer_threads=study.threads is None and engine is None)
         except TargetError as error:
             study.keep_failed_baseline(error)

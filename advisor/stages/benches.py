@@ -49,6 +49,7 @@ def open_crew(engine: Engine | None, settings: Settings, caller: Caller, clock: 
                 bench.say(sent)
                 crew.others.append(bench)
             except BenchLost as lost:
+                crew.absent[node.name] = str(lost)
                 caller.warn(f"no bench could be opened on {node.name}: {lost}")
         caller.meanwhile = crew.listen
         yield crew
@@ -76,7 +77,7 @@ def opened_by(bench: MeasuredBench) -> Opened:
 def bench_uses(bench: MeasuredBench) -> list[BenchUse]:
     """What each node did, this one first; empty where there was no other."""
     crew = bench.crew
-    if not crew.others:
+    if not crew.others and not crew.absent:
         return []
     own = opened_by(bench)
     here = BenchUse(
@@ -89,7 +90,8 @@ def bench_uses(bench: MeasuredBench) -> list[BenchUse]:
         busy_seconds=crew.busy_s,
         waited_seconds=crew.waited_s,
     )
-    return [here, *(_use(each) for each in crew.others)]
+    absent = [BenchUse(node=node, left_out=why) for node, why in crew.absent.items()]
+    return [here, *(_use(each) for each in crew.others), *absent]
 
 
 def _use(bench: RemoteBench) -> BenchUse:

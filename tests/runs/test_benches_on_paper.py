@@ -1,15 +1,17 @@
 """A whole run on several benches: the same answer in less time, also where nodes differ or are lost."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from replayed_benches import ReplayedEngine
+from replayed_benches import ReplayedEngine, ReplayedLine
 from replayed_program import Effect, Program, where
 from replaying import Replay, replayed
 
 from advisor.report.files import render_html, render_markdown, render_text
 from advisor.result import benches
+from advisor.tuners.benches.engine import BenchLost, Node
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -91,6 +93,32 @@ def test_what_was_lost_with_a_bench_is_measured_by_another_one(tmp_path: Path) -
     assert "warning: the bench on b is left out: lost: its node is gone" in found.said
     failed = [trial for trial in found.result.trials if trial.state == "failed"]
     assert not failed, "the loss of a node says nothing of a configuration"
+
+
+def test_a_node_on_which_no_bench_can_be_opened_is_listed_with_the_reason(tmp_path: Path) -> None:
+    class Taken(ReplayedEngine):
+        def open(self, node: Node, command: Sequence[str]) -> ReplayedLine:
+            if node.name == "b":
+                raise BenchLost("it did not start within 60 s: its CPUs and GPUs may be taken")
+            return super().open(node, command)
+
+    for count in (2, 3):
+        (folder := tmp_path / str(count)).mkdir()
+        whole = engine(folder, count)
+        found = run(folder, Taken(whole.programs, folder))
+        assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
+        assert len(found.result.benches) == count
+        used = {each.node: each.left_out for each in found.result.benches}
+        assert "may be taken" in used["b"] and not used["a"]
+        assert "Bench b: left out: it did not start within 60 s" in render_text(found.result, width=200)
+
+
+def test_other_nodes_are_asked_for_once_this_one_is_free(tmp_path: Path) -> None:
+    """The tuner that had this node had the others as well."""
+    others = engine(tmp_path, 2)
+    found = replayed(program(0), tmp_path, engine=others, taken_s=145.0, budget_s=3600.0, keep_batch=True)
+    assert others.lines["b"].asked_at[0] >= 145.0
+    assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
 
 
 def test_all_others_may_be_lost(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ class Crew:
         busy_s: Seconds that this process measured in them.
         waited_s: Seconds that it waited for others.
         elsewhere: Of tasks that were measured anew after a loss, by the node that was lost.
+        absent: Why no bench could be opened, by node.
     """
 
     clock: Callable[[], float]
@@ -92,6 +93,7 @@ class Crew:
     busy_s: float = 0.0
     waited_s: float = 0.0
     elsewhere: Counter[str] = field(default_factory=Counter)
+    absent: dict[str, str] = field(default_factory=dict)
     _asked: dict[int, _Pending] = field(default_factory=dict)
     _queue: deque[int] = field(default_factory=deque)
     _kept_for: dict[str, deque[int]] = field(default_factory=dict)  # what one node alone is asked
