@@ -24,7 +24,7 @@ class TensorsFromLists(Rule):
     threshold = (
         f"a line with 5 % of the step that makes {NUMBERS} numbers of lists tensors (set by experiment)"
     )
-    explains = ("unattributed_time", "hot_line", "idle_device")
+    explains = ("slow_collate", "unattributed_time", "hot_line", "idle_device")
 
     def check(self, profile: Profile) -> Finding:
         phases = profile.phases

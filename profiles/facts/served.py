@@ -9,10 +9,10 @@ from advisor.profiles.facts.observed import Location
 class MadeAnew:
     """What a program usually makes once, and made again after its first request.
 
-    ``kind`` is ``load`` (weights read from a file) or ``form`` (a model traced, scripted, exported,
-    quantised, or given to a session), ``call`` the function that took the most time of that kind.
-    ``per_request`` is how often, ``ms`` its time per request, ``inside_ms`` the part of it that passed while
-    a request was answered.
+    ``kind`` is ``load`` (weights drawn for new layers, read from a file and copied into them) or ``form`` (a
+    model traced, scripted, exported, quantised, or given to a session), ``call`` the function that took the
+    most time of that kind. ``per_request`` is how often, ``ms`` its time per request, ``inside_ms`` the part
+    of it that passed while a request was answered.
     """
 
     kind: str

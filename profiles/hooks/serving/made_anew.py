@@ -3,8 +3,8 @@
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -18,6 +18,7 @@ from advisor.profiles.hooks.user_lines import user_location
 LOAD, FORM = "load", "form"
 CALLS = (
     ("torch", "", "load", LOAD),
+    ("torch.nn", "Module", "load_state_dict", LOAD),
     ("torch.jit", "", "load", LOAD),
     ("safetensors.torch", "", "load_file", LOAD),
     ("transformers.modeling_utils", "PreTrainedModel", "from_pretrained", LOAD),
@@ -31,6 +32,8 @@ CALLS = (
 """Module, class, function, and what it makes."""
 
 NAMES = {"__init__": "InferenceSession"}
+DRAWS = "reset_parameters"
+"""Method of torch's layers: draws first weights, most of the time of building a model that is loaded then."""
 
 
 class MadeAgain:
@@ -53,7 +56,7 @@ class MadeAgain:
         self._quiet = quiet
         self._inside = self._on = False
         self._since: int | None = None
-        self._counts: Counter[str] = Counter()
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._ns: defaultdict[str, int] = defaultdict(int)
         self._inside_ns: defaultdict[str, int] = defaultdict(int)
         self._places: defaultdict[str, Counter[tuple[str, Location | None]]] = defaultdict(Counter)
@@ -64,6 +67,7 @@ class MadeAgain:
         self._on = True
         for module, owner, name, kind in CALLS:
             after_import(module, self._watching(module, owner, name, kind))
+        after_import("torch.nn", self._watch_layers)
 
     def remove(self) -> None:
         """Watch no longer."""
@@ -81,7 +85,7 @@ class MadeAgain:
         return MadeAnew(
             kind,
             call,
-            self._counts[kind] / requests,
+            max(self._counts[kind].values()) / requests,  # reading a file and copying from it are one loading
             self._ns[kind] / 1e6 / requests,
             self._inside_ns[kind] / 1e6 / requests,
             place,
@@ -92,11 +96,21 @@ class MadeAgain:
             place = getattr(module, owner, None) if owner else module
             if self._on and place is not None and hasattr(place, name):
                 call = NAMES.get(name, name) if owner else f"{path}.{name}"
-                patch = Patch(place, name, lambda original: self._wrap(original, call, kind))
-                self.patches.append(patch)
-                patch.install()
+                self._patch(place, name, lambda original: self._wrap(original, call, kind))
 
         return watch
+
+    def _watch_layers(self, module: ModuleType) -> None:
+        if not self._on:
+            return
+        layers = (layer for layer in vars(module).values() if isinstance(layer, type))
+        for owner in {base for layer in layers for base in layer.__mro__ if DRAWS in vars(base)}:
+            self._patch(owner, DRAWS, self._drawing)
+
+    def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        patch = Patch(owner, name, make)
+        self.patches.append(patch)
+        patch.install()
 
     def _wrap(self, original: Any, call: str, kind: str) -> Any:
         if isinstance(original, classmethod):
@@ -105,23 +119,39 @@ class MadeAgain:
         def make(*args: Any, **kwargs: Any) -> Any:
             if self._inside or not self._scope.here():
                 return original(*args, **kwargs)
-            self._inside, running, began = True, self._running(), time.perf_counter_ns()
-            try:
-                with self._quiet():
-                    return original(*args, **kwargs)
-            finally:
-                self._inside = False
-                if self._answered():
-                    self._note(call, kind, time.perf_counter_ns() - began, running)
+            with self._timed(kind, call), self._quiet():
+                return original(*args, **kwargs)
 
         return make
 
-    def _note(self, call: str, kind: str, spent_ns: int, running: bool) -> None:
-        self._counts[kind] += 1
+    def _drawing(self, original: Callable[..., None]) -> Callable[..., None]:
+        def draw(*args: Any, **kwargs: Any) -> None:
+            if self._inside or not self._answered() or not self._scope.here():
+                original(*args, **kwargs)
+                return
+            with self._timed(LOAD):
+                original(*args, **kwargs)
+
+        return draw
+
+    @contextmanager
+    def _timed(self, kind: str, call: str = "") -> Iterator[None]:
+        """Note the time of what is inside; without a name it is a part of making that kind, not counted."""
+        self._inside, running, began = True, self._running(), time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self._inside = False
+            if self._answered():
+                self._note(kind, call, time.perf_counter_ns() - began, running)
+
+    def _note(self, kind: str, call: str, spent_ns: int, running: bool) -> None:
         self._ns[kind] += spent_ns
         if running:
             self._inside_ns[kind] += spent_ns
-        self._places[kind][call, user_location(sys._getframe(2))] += spent_ns
+        if call:
+            self._counts[kind][call] += 1
+            self._places[kind][call, user_location(sys._getframe())] += spent_ns
 
 
 class _OfClass:

@@ -1,5 +1,6 @@
 """What is made again after the first request is noted, with its time and place."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,34 @@ def test_weights_loaded_in_each_request_count_after_the_first(tmp_path: Path) ->
     assert made.location is not None and made.location.file == __file__
 
 
+def test_a_model_that_is_built_to_be_loaded_is_drawn_for_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "weights.pt"
+    torch.save(nn.Linear(1000, 1000).state_dict(), file)
+    weights = torch.load(file)
+    with answering() as seen, torch.inference_mode():
+        for _ in range(5):
+            with advisor.request():
+                model = nn.Linear(1000, 1000).eval()
+                model.load_state_dict(weights)
+                model(torch.ones(1, 1000))
+        (made,) = seen.served.made
+    assert (made.call, made.per_request) == ("load_state_dict", 1.0)
+    model = nn.Linear(1000, 1000)
+    began = time.perf_counter()
+    for _ in range(5):
+        model.load_state_dict(weights)
+    copied_ms = (time.perf_counter() - began) / 5 * 1e3
+    assert made.ms > 1.3 * copied_ms  # drawing a million numbers takes far longer than copying them
+
+
+def test_a_model_that_is_built_alone_is_not_called_loaded() -> None:
+    with answering() as seen, torch.inference_mode():
+        for _ in range(5):
+            with advisor.request():
+                nn.Linear(4, 4).eval()(ROW)
+        assert seen.served.made == ()
+
+
 def test_what_is_made_before_the_first_request_is_made_once() -> None:
     model = nn.Linear(4, 4).eval()
     with answering() as seen, torch.inference_mode():
@@ -48,7 +77,16 @@ def test_a_form_made_between_requests_is_none_of_their_time_and_no_request() -> 
 
 
 def test_everything_is_put_back() -> None:
-    before = torch.load, torch.jit.trace, torch.jit.load
+    def patched() -> tuple[object, ...]:
+        return (
+            torch.load,
+            torch.jit.trace,
+            torch.jit.load,
+            nn.Linear.reset_parameters,
+            nn.Module.load_state_dict,
+        )
+
+    before = patched()
     with answering():
-        assert torch.load is not before[0]
-    assert before == (torch.load, torch.jit.trace, torch.jit.load)
+        assert torch.load is not before[0] and nn.Linear.reset_parameters is not before[3]
+    assert before == patched()
