@@ -4,6 +4,7 @@ import random
 import sys
 import zlib
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -23,7 +24,7 @@ def write_texts(count):
 
 def trigrams(text):
     """How often each trigram occurs, by a hash of it."""
-    counts = [0.0] * BUCKETS
+    counts = np.zeros(BUCKETS, np.float32)
     for place in range(len(text) - 2):
         counts[zlib.crc32(text[place : place + 3].encode()) % BUCKETS] += 1.0
     return counts
@@ -33,7 +34,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     texts, authors = write_texts(3200)
     labels = torch.tensor(authors)
-    prepared = torch.tensor([trigrams(text) for text in texts]) if REPAIRED else None
+    prepared = torch.from_numpy(np.stack([trigrams(text) for text in texts])) if REPAIRED else None
     model = nn.Sequential(
         nn.Linear(BUCKETS, 384), nn.ReLU(), nn.Dropout(0.2), nn.Linear(384, 384), nn.ReLU(), nn.Linear(384, 2)
     )
@@ -42,7 +43,7 @@ if __name__ == "__main__":
     for epoch in range(10_000):
         for rows in torch.randperm(len(texts)).split(BATCH):
             if prepared is None:
-                features = torch.tensor([trigrams(texts[row]) for row in rows.tolist()])
+                features = torch.from_numpy(np.stack([trigrams(texts[row]) for row in rows.tolist()]))
             else:
                 features = prepared[rows]
             optimizer.zero_grad()

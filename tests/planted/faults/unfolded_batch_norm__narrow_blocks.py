@@ -19,7 +19,7 @@ blocks = [narrow(8) for _ in range(24)]
 network = nn.Sequential(nn.Conv2d(3, 8, 1), *blocks, nn.Conv2d(8, 3, 1)).eval()
 if REPAIRED:
     network = fuse(network)
-frames = torch.rand(32, 1, 3, 56, 56)
+frames = torch.rand(32, 1, 3, 96, 96)
 with torch.inference_mode():
     for turn in range(1_000_000):
         sharper = network(frames[turn % 32]).clamp(0, 1)
