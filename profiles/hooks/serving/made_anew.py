@@ -55,7 +55,6 @@ class MadeAgain:
         self._running = running
         self._quiet = quiet
         self._inside = self._on = False
-        self._since: int | None = None
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._ns: defaultdict[str, int] = defaultdict(int)
         self._inside_ns: defaultdict[str, int] = defaultdict(int)
