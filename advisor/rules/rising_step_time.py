@@ -3,14 +3,16 @@
 from advisor.advice.finding import Finding, Kind
 from advisor.advice.rule import Family, Rule, percent, three_digits
 from advisor.profiles.derived.disturbance import disturbances
-from advisor.profiles.derived.trends import Trend, grower, sample_times, trend, trends
+from advisor.profiles.derived.trends import Trend, grower, risen, sample_times, trend, trends
+from advisor.profiles.facts.growing import Growth
 from advisor.profiles.facts.observed import Location
 from advisor.profiles.facts.profile import Profile
 
 RISE = 0.2  # of the first steps' time, over the steps watched; set by experiment
 ERROR = 0.3  # relative; half width: the line through the readings is a fit
 OWN = frozenset({"hooks", "open_files", "threads", "children"})  # grow by the program alone
-PARTS = ("forward", "backward", "optimizer", "input_wait", "logging")
+COMPUTING = ("forward", "backward", "optimizer")
+PARTS = (*COMPUTING, "input_wait", "logging")
 
 
 class RisingStepTime(Rule):
@@ -22,7 +24,8 @@ class RisingStepTime(Rule):
     is why it is rarely looked for. The finding names the part of the step that rises, and the line met most
     in it. Do in each step only what is new, and take away again what was added. A rise beside other programs
     may be theirs: it is told only where hooks, files, threads or a variable of the program grow, too; memory
-    also grows by what an allocator keeps. Where a step takes more samples than before, a sample counts.
+    also grows by what an allocator keeps. What forward, backward and optimizer rise by alike is the machine,
+    which became slower. Where a step takes more samples than before, a sample counts.
     """
 
     family = Family.HOST
@@ -52,10 +55,15 @@ class RisingStepTime(Rule):
         if rise < RISE * rising.first:
             return self.passed(f"steps became {percent(rise / rising.first)} slower in {rising.steps} steps")
         if disturbances(profile) and not _grows(profile, found):
-            rose = f"{three_digits(rising.first)} ms became {three_digits(rising.last)} ms"
             return self.not_applicable(
-                f"steps without other programs, beside which {rose} in {rising.steps} steps",
+                f"steps without other programs, beside which {_became(rising)}",
                 "nothing that a step goes through grew meanwhile",
+            )
+        alike = 0.0 if _grows(profile, found) else _alike(growth)
+        if (1 - alike) * rise < RISE * rising.first:
+            return self.not_applicable(
+                f"steps of a machine that stays as fast, while {_became(rising)}",
+                f"forward, backward and optimizer rose alike, each by {percent(alike)} of that at least",
             )
         parts = [found[part] for part in PARTS if part in found]
         part = max(parts, key=lambda each: each.per_step, default=None)
@@ -69,7 +77,7 @@ class RisingStepTime(Rule):
         share = rise / 2 / (rising.first + rise / 2)  # of all steps watched, as it rose evenly
         return self.opportunity(
             f"{three_digits(1e3 * rising.per_step)} us more in each step than in the last, {where}: "
-            f"{three_digits(rising.first)} ms became {three_digits(rising.last)} ms in {rising.steps} steps",
+            f"{_became(rising)}",
             self.timeline(share, ERROR),
             advice=advice,
             location=line,
@@ -85,6 +93,18 @@ class RisingStepTime(Rule):
 def _grows(profile: Profile, found: dict[str, Trend]) -> bool:
     """Whether something of the program's own grows from step to step beside the time."""
     return bool(OWN & found.keys()) or bool(profile.growth is not None and profile.growth.variables)
+
+
+def _alike(growth: Growth) -> float:
+    """How much of a step's rise all that computes shares, which no cause of a program's own does."""
+    rises = {each.kind: risen(each) - 1 for each in growth.readings}
+    if not rises.keys() >= {"step", *COMPUTING} or rises["step"] <= 0:
+        return 0.0
+    return min(1.0, max(0.0, min(rises[part] for part in COMPUTING)) / rises["step"])
+
+
+def _became(rising: Trend) -> str:
+    return f"{three_digits(rising.first)} ms became {three_digits(rising.last)} ms in {rising.steps} steps"
 
 
 def _advice(profile: Profile, where: str, line: Location | None) -> tuple[str, Location | None]:

@@ -65,6 +65,14 @@ def trends(profile: Profile) -> dict[str, Trend]:
     return {each.kind: each for each in found if each is not None}
 
 
+def risen(readings: Readings) -> float:
+    """The last third of the readings over the first, by their medians; 1 where there are too few."""
+    third = len(readings.values) // 3
+    if len(readings.values) < FEWEST or not (first := statistics.median(readings.values[:third])):
+        return 1.0
+    return statistics.median(readings.values[-third:]) / first
+
+
 def sample_times(growth: Growth | None) -> Readings | None:
     """Milliseconds of a sample; ``None`` where steps take equally many, or it is not known how many."""
     read = {each.kind: each for each in growth.readings} if growth is not None else {}

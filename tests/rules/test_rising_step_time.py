@@ -66,6 +66,24 @@ def test_a_rise_beside_other_programs_in_which_nothing_grows_may_be_theirs(
     assert findings["rising_step_time"].state is state
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "grows", "state"),
+    [(1.0, False, State.NOT_APPLICABLE), (0.0, False, State.OPPORTUNITY), (1.0, True, State.OPPORTUNITY)],
+    ids=["all parts", "not the optimizer", "all parts, and a list"],
+)
+def test_a_rise_of_all_parts_alike_is_of_the_machine(optimizer: float, grows: bool, state: State) -> None:
+    readings = (
+        read("step", lambda step: 10 + 0.02 * step), read("forward", lambda step: 4 + 0.008 * step),
+        read("backward", lambda step: 5 + 0.01 * step),
+        read("optimizer", lambda step: 1 + 0.002 * step * optimizer),
+    )  # fmt: skip
+    history = [GrowingVariable("history", 1.0, LINE)] if grows else []
+    finding = RisingStepTime().check(a_growing_profile(*readings, variables=history))
+    assert finding.state is state
+    if state is State.NOT_APPLICABLE:
+        assert "a machine that stays as fast, while 10.4 ms became 19.7 ms in 465 steps" in finding.title
+
+
 def test_steps_of_several_sizes_are_not_compared() -> None:
     profile = a_growing_profile(*RISING, loader=a_loader(shapes_vary=True))
     assert RisingStepTime().check(profile).state is State.NOT_APPLICABLE
