@@ -1,14 +1,16 @@
 """What several benches bring, on paper: time to the verdict, and whether the answer is as good.
 
     python -m benchmarks.benches --programs 20
-    python -m benchmarks.benches --grids
+    python -m benchmarks.benches --grids --seeds 5
     python -m benchmarks.benches --placebo 200 --benches 2
 
 Whole runs of ``tune`` over programs whose settings have known effects, drawn by chance, with further benches
 whose time runs beside the tuner's (``tests/replayed_benches.py``); or whose settings do what they did where
-``benchmarks/oracle.py`` measured them, with the noise seen then. *Of the best* is the speed of what is
-recommended over that of the best configuration of the searched values, by the known effects. In a placebo no
-setting does anything, but on each node every configuration seems to, by a spread of ``--node-effect``.
+``benchmarks/oracle.py`` measured them, with the noise seen then, drawn anew with each of ``--seeds``. *Of the
+best* is the speed of what is recommended over that of the best configuration of the searched values, by the
+known effects. How far it is from what one bench finds is the mean over programs with its 95 % interval; of
+one bench it stands beside that of the next seed, of which only the noise differs. In a placebo no setting
+does anything, but on each node every configuration seems to, by a spread of ``--node-effect``.
 """
 
 import argparse
@@ -19,10 +21,12 @@ import os
 import random
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from statistics import fmean, stdev
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -31,6 +35,7 @@ from grid_programs import GridProgram, recorded
 from replayed_benches import ReplayedEngine
 from replayed_program import Effect, Program, where
 from replaying import replayed
+from scipy.stats import t
 
 from advisor.tuners.comparing.measure import median
 from advisor.tuners.knob import Value
@@ -60,6 +65,7 @@ class Row:
     trials: int
     verdict: str
     of_best: float
+    seed: int = 0
 
 
 def effects_of(seed: int, *, placebo: bool) -> dict[tuple[str, Value], float]:
@@ -105,12 +111,12 @@ def one_run(
     return _run(seed, programs, startup_s, lambda config: speed(config, known) / best)
 
 
-def of_grid(grid: GridProgram, benches: int, startup_s: float, node_effect: float = 0.0) -> Row:
+def of_grid(grid: GridProgram, benches: int, startup_s: float, seed: int = 0) -> Row:
     """Tune a recorded workload on so many benches."""
-    programs = [grid.program(node, startup_s, node_effect if node else 0.0) for node in range(benches)]
+    programs = [grid.program(node, startup_s, seed=seed) for node in range(benches)]
     best = max(grid.speeds().values())
     share = lambda config: grid.speed(config) / math.exp(best)  # noqa: E731
-    return _run(grid.grid.workload, programs, startup_s, share, grid.knobs)
+    return replace(_run(grid.grid.workload, programs, startup_s, share, grid.knobs), seed=seed)
 
 
 def _run(
@@ -148,19 +154,33 @@ def _own_folder() -> Iterator[Path]:
 
 def table(rows: Sequence[Row]) -> list[str]:
     """Speed-up over one bench, to the verdict and to the end, and what is found, by start and benches."""
-    alone = {(row.program, row.startup_s): row for row in rows if row.benches == 1}
-    medians = "to the verdict, to the end (median) | of the best (median, worst)"
-    lines = [f"start s | benches | {medians} | worse than alone"]
+    alone = {(row.program, row.startup_s, row.seed): row for row in rows if row.benches == 1}
+    medians = "to the verdict, to the end (median) | of the best (mean, worst)"
+    lines = [f"start s | benches | {medians} | over alone, worse, better"]
     for startup_s, benches in sorted({(row.startup_s, row.benches) for row in rows}):
         of = [row for row in rows if (row.startup_s, row.benches) == (startup_s, benches)]
-        pairs = [(row, alone[key]) for row in of if (key := (row.program, startup_s)) in alone]
+        # One alone stands beside another one, of the next seed, of which only the noise differs.
+        other = [replace(row, seed=row.seed + (benches == 1)) for row in of]
+        pairs = [(row, alone[key]) for row in other if (key := (row.program, startup_s, row.seed)) in alone]
         verdict = median([one.verdict_s / row.verdict_s for row, one in pairs]) if pairs else math.nan
         gain = median([one.seconds / row.seconds for row, one in pairs]) if pairs else math.nan
-        best = [row.of_best for row in of]
-        worse = sum(row.of_best < 0.98 * one.of_best for row, one in pairs)
-        quality = f"{median(best):.3f}, {min(best):.3f} | {worse} of {len(pairs)}"
-        lines.append(f"{startup_s:g} | {benches} | {verdict:.2f}, {gain:.2f} | {quality}")
+        quality = f"{fmean(row.of_best for row in of):.3f}, {min(row.of_best for row in of):.3f}"
+        lines.append(f"{startup_s:g} | {benches} | {verdict:.2f}, {gain:.2f} | {quality} | {_beside(pairs)}")
     return lines
+
+
+def _beside(pairs: Sequence[tuple[Row, Row]]) -> str:
+    """How far results lie from those of one bench, and how many by more than 2 % below and above it."""
+    by_program: dict[int | str, list[float]] = defaultdict(list)
+    for row, one in pairs:
+        by_program[row.program].append(row.of_best - one.of_best)
+    means = [fmean(apart) for apart in by_program.values()]
+    if len(means) < 2:
+        return "-"
+    half = float(t.ppf(0.975, len(means) - 1)) * stdev(means) / math.sqrt(len(means))
+    worse = sum(row.of_best < 0.98 * one.of_best for row, one in pairs)
+    better = sum(one.of_best < 0.98 * row.of_best for row, one in pairs)
+    return f"{fmean(means):+.3f} (+-{half:.3f}), {worse} and {better} of {len(pairs)}"
 
 
 def main() -> None:
@@ -168,6 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--programs", type=int, default=0)
     parser.add_argument("--grids", nargs="*", help="recorded workloads; all where none is named")
+    parser.add_argument("--seeds", type=int, default=1, help="of the noise of each recorded workload")
     parser.add_argument("--placebo", type=int, default=0)
     parser.add_argument("--benches", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--starts", type=float, nargs="+", default=[20.0])
@@ -183,9 +204,10 @@ def main() -> None:
     print("\n".join(table(rows)) if rows else "", flush=True)
     grids = [GridProgram(grid) for grid in recorded()] if given.grids is not None else []
     on_grids = [
-        of_grid(grid, benches, startup_s)
+        of_grid(grid, benches, startup_s, seed)
         for grid in grids
         if not given.grids or grid.grid.workload in given.grids
+        for seed in range(given.seeds)
         for startup_s in given.starts
         for benches in given.benches
     ]
