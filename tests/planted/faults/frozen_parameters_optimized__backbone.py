@@ -23,8 +23,12 @@ class Transfer(nn.Module):
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
+            nn.Linear(512, 2048),
+            nn.ReLU(),
+            nn.Linear(2048, 512),
         )
-        self.head = nn.Sequential(nn.Linear(512, 128), nn.ReLU(), nn.Linear(128, classes))
+        layers = [layer for _ in range(4) for layer in (nn.Linear(512, 512), nn.GELU())]
+        self.head = nn.Sequential(*layers, nn.Linear(512, classes))
         for parameter in self.backbone.parameters():
             parameter.requires_grad = False
 
