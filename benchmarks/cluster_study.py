@@ -3,12 +3,14 @@
     make cluster-study STUDY="--cells loader/20/0.5"
     make cluster-study STUDY="--placebo 20 --engines slurm"
     make cluster-study STUDY="--two --cells loader/20/0.5 --engines ray"
+    make cluster-study STUDY="--wide --cells loader/2/0.02 --engines slurm"
 
 A node has one CPU, and so has the run alone (``here``), which is made for comparison. Cells are those of
 ``planted_cells.py``. ``--placebo`` tunes scripts of examples/ so often with a knob that does nothing, and
 counts recommendations. ``--two`` starts two tuners on one cluster, a moment after each other: a node is for
-one at a time. Each run is written at once, and those that the file of results has are not made again. Wants a
-machine that does nothing else, root, and a network namespace, which the target of the Makefile makes.
+one at a time. ``--wide`` gives the second node both CPUs, so that it is of another kind. Each run is written
+at once, and those that the file of results has are not made again. Wants a machine that does nothing else,
+root, and a network namespace, which the target of the Makefile makes.
 """
 
 import argparse
@@ -50,7 +52,7 @@ class Tuner:
         shutil.copy(script, self._folder)
         on = [] if engine == HERE else ["--on", engine]
         command = [
-            "taskset", "-c", str(CPUS[0]), sys.executable, "-m", "advisor", "tune", script.name,
+            "taskset", "-c", CPUS[0], sys.executable, "-m", "advisor", "tune", script.name,
             "--out", "report", "--storage", f"sqlite:///{self._folder}/studies.db", *on, *words,
         ]  # fmt: skip
         self._process = subprocess.Popen(
@@ -90,12 +92,12 @@ class Tuner:
 
 
 @contextlib.contextmanager
-def standing(engine: str) -> Iterator[Mapping[str, str]]:
+def standing(engine: str, *, wide: bool) -> Iterator[Mapping[str, str]]:
     """A cluster of that engine, and the variables of a tuner in it."""
     if engine == HERE:
         yield {}
         return
-    with a_cluster(engine) as cluster:
+    with a_cluster(engine, wide=wide) as cluster:
         yield cluster.variables
 
 
@@ -107,12 +109,15 @@ def main() -> None:
     parser.add_argument("--cells", nargs="*", default=[], help="names, or patterns of cells")
     parser.add_argument("--placebo", type=int, default=0, help="runs with each engine")
     parser.add_argument("--two", action="store_true", help="two tuners at a time, too, on each of the cells")
+    parser.add_argument("--wide", action="store_true", help="the second node has more CPUs")
     parser.add_argument("--engines", nargs="+", choices=(HERE, *ENGINES), default=(HERE, *ENGINES))
     parser.add_argument("--budget", default="5m", help="of a run on a cell")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.two and not options.cells:
         parser.error("--two needs --cells: what the two tuners tune")
+    if options.wide and (options.two or options.placebo or HERE in options.engines):
+        parser.error("--wide goes with --cells and --engines: a run beside a node of another kind")
     kept: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     rows: list[dict[str, Any]] = kept.get("rows", [])
 
@@ -125,11 +130,12 @@ def main() -> None:
         return not any(key.items() <= row.items() for row in rows)
 
     for engine in options.engines:
-        with standing(engine) as variables:
+        with standing(engine, wide=options.wide) as variables:
             for cell in chosen(options.cells) if options.cells else ():
                 words = ["--budget", options.budget, "--", *cell.arguments(measured)]
-                if missing(what=cell.name, engine=engine):
-                    keep({"what": cell.name}, Tuner(PROGRAM, engine, variables, words).row())
+                what = f"{cell.name}, a node of another kind" if options.wide else cell.name
+                if missing(what=what, engine=engine):
+                    keep({"what": what}, Tuner(PROGRAM, engine, variables, words).row())
                 if options.two and engine != HERE and missing(what=f"two of {cell.name}", engine=engine):
                     first = Tuner(PROGRAM, engine, variables, words)
                     time.sleep(APART_S)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,8 @@ from advisor.tuners.benches.ray_engine import RayEngine
 from advisor.tuners.benches.srun_engine import SrunEngine
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")  # `make cluster` gives them to the loopback interface
-CPUS = (0, 1)
+CPUS = ("0", "1")  # of the nodes, as taskset takes them; the first is that of the tuner
+WIDE = ("0", "0,1")  # whose second node is of another kind
 START_S = 300.0  # a Ray takes half a minute of a CPU to start
 WAIT_S = 120.0  # for a line of a process on a node
 COUNTING = "import itertools, time\nfor n in itertools.count(): print(n, flush=True); time.sleep(0.01)"
@@ -50,7 +51,7 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 MpiDefault=none
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=26821 CPUs=1 RealMemory=1000
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port=26822 CPUs=1 RealMemory=1000
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port=26822 CPUs={wide} RealMemory=1000
 PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 """
 
@@ -83,13 +84,23 @@ def skip_without(*, module: str = "", commands: tuple[str, ...] = ()) -> None:
         pytest.skip("not in a network namespace of its own; `make cluster` makes one")
 
 
-def a_cluster(name: str) -> AbstractContextManager[Cluster]:
-    """One of ``ray`` or ``slurm``, if it is installed."""
+def a_cluster(name: str, *, wide: bool = False) -> AbstractContextManager[Cluster]:
+    """One of ``ray`` or ``slurm``, if it is installed.
+
+    Args:
+        name: Of the engine.
+        wide: The node on which this process does not run has both CPUs, so it is of another kind.
+    """
+    cpus = WIDE if wide else CPUS
     if name == "ray":
         skip_without(module="ray")
-        return a_ray()
+        return a_ray(cpus)
     skip_without(commands=SLURM_COMMANDS)
-    return a_slurm()
+    return a_slurm(cpus)
+
+
+def _count(cpus: str) -> int:
+    return len(cpus.split(","))
 
 
 def _path() -> str:
@@ -120,8 +131,8 @@ def _network(pid: int) -> str:
 
 
 @contextmanager
-def a_ray() -> Iterator[Cluster]:
-    """Two raylets with a CPU each, and a token."""
+def a_ray(cpus: Sequence[str]) -> Iterator[Cluster]:
+    """Two raylets with CPUs of their own, and a token."""
     folder = Path(tempfile.mkdtemp(prefix="ar-", dir="/tmp"))  # short: sockets lie in it
     variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     environment = {**os.environ, **variables, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
@@ -129,8 +140,8 @@ def a_ray() -> Iterator[Cluster]:
 
     def start(place: int, *options: str) -> None:
         subprocess.run(
-            ["taskset", "-c", str(CPUS[place]), *ray, "start", f"--node-ip-address={ADDRESSES[place]}",
-             "--num-cpus=1", "--object-store-memory=80000000", *options],
+            ["taskset", "-c", cpus[place], *ray, "start", f"--node-ip-address={ADDRESSES[place]}",
+             f"--num-cpus={_count(cpus[place])}", "--object-store-memory=80000000", *options],
             check=True, capture_output=True, timeout=START_S,
             env=environment,
         )  # fmt: skip
@@ -148,8 +159,8 @@ def a_ray() -> Iterator[Cluster]:
 
 
 @contextmanager
-def a_slurm() -> Iterator[Cluster]:
-    """A controller and two daemons of nodes, each kept to a CPU, and an allocation of both nodes."""
+def a_slurm(cpus: Sequence[str]) -> Iterator[Cluster]:
+    """A controller and two daemons of nodes, each kept to its CPUs, and an allocation of both nodes."""
     folder = Path(tempfile.mkdtemp(prefix="as-", dir="/tmp"))
     folder.chmod(0o755)
     for name in ("munge", "state", "n1", "n2"):
@@ -160,7 +171,7 @@ def a_slurm() -> Iterator[Cluster]:
     for each in (key, folder / "munge"):
         shutil.chown(each, "munge", "munge")
     conf = folder / "slurm.conf"
-    conf.write_text(SLURM_CONF.format(folder=folder, host=host))
+    conf.write_text(SLURM_CONF.format(folder=folder, host=host, wide=_count(cpus[1])))
     environment = {**os.environ, "PATH": _path(), "SLURM_CONF": str(conf)}
 
     def started(*command: str) -> str:
@@ -178,11 +189,12 @@ def a_slurm() -> Iterator[Cluster]:
         )  # fmt: skip
         started("slurmctld", "-f", str(conf))
         for place, name in enumerate(("n1", "n2")):
-            started("taskset", "-c", str(CPUS[place]), "slurmd", "-N", name, "-f", str(conf))
+            started("taskset", "-c", cpus[place], "slurmd", "-N", name, "-f", str(conf))
         job = started("salloc", "--nodes=2", "--exclusive", "--no-shell").split("allocation ")[-1].split()[0]
         variables = {
             "PATH": _path(), "SLURM_CONF": str(conf), "SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": "n[1-2]",
-            "SLURM_JOB_CPUS_PER_NODE": "1(x2)", "SLURMD_NODENAME": "n1",
+            "SLURM_JOB_CPUS_PER_NODE": ",".join(str(_count(each)) for each in cpus),
+            "SLURMD_NODENAME": "n1",
         }  # fmt: skip
         yield Cluster(
             SrunEngine, variables, lambda: found("slurmd", "n2"), lambda: found("slurmctld", str(conf))
