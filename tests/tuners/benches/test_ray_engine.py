@@ -132,7 +132,10 @@ def test_without_its_client_every_line_is_lost_and_nothing_is_left(ray: Path) ->
     with closing(RayEngine(ray)) as engine:
         line = engine.open(REMOTE, [sys.executable, "-c", PROGRAM])
         assert line.receive(WAIT_S) == "[] 3"
-        (client,) = [each for each in psutil.Process().children() if "ray_client" in " ".join(each.cmdline())]
+        (client,) = [
+            each for each in psutil.process_iter(["cmdline", "ppid"])  # that of a zombie is None
+            if each.info["ppid"] == os.getpid() and "ray_client" in " ".join(each.info["cmdline"] or ())
+        ]  # fmt: skip
         below = client.children(recursive=True)
         client.send_signal(signal.SIGKILL)
         with pytest.raises(BenchLost, match="Ray's client is gone, killed by signal 9"):
