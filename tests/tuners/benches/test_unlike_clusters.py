@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import CPUS, a_cluster
+from clusters import CPUS, WAIT_S, a_cluster
+from supervised import marked, until
 
 from advisor.profiles.facts.machine import read_machine
 from advisor.runs.nodes import checks_of, look_at
 
-pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("no_process_remains")]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
@@ -25,12 +26,13 @@ def _on_the_first_node() -> Iterator[None]:
 @pytest.mark.usefixtures("_on_the_first_node")
 @pytest.mark.parametrize("make", ["ray", "slurm"])
 def test_a_node_with_more_cpus_is_not_used(
-    make: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: str, no_process_remains: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_cluster(make, wide=True) as standing:
         for variable, value in standing.variables.items():
             monkeypatch.setenv(variable, value)
         seen = look_at(standing.engine(tmp_path), read_machine())
+    until(lambda: not marked(no_process_remains), WAIT_S)
     assert [node.machine["cpus_allowed"] for node in sorted(seen, key=lambda node: not node.here)] == [1, 2]
     used, others = checks_of(seen)
     assert used.name == "nodes used" and "each 1 CPUs" in used.seen
