@@ -16,7 +16,8 @@ class BenchUse(Record):
         fingerprint: Of what makes times comparable.
         left_out: Why it was not used, or no longer; empty where it was.
         step_ms: Of a step of the unchanged program there; ``None`` where it did not run.
-        measured: Looks, pairs and removals that it measured.
+        measured: Looks, pairs and removals that it measured of what was shared out; 0 where no other node
+            was used, and all was measured here.
         busy_seconds: That it measured them.
         waited_seconds: That the tuner waited for others, or that this one had nothing to measure.
     """
@@ -34,11 +35,14 @@ class BenchUse(Record):
 
 def said(benches: Sequence[BenchUse]) -> list[tuple[str, str]]:
     """Each node with what it did, in words; empty where there was one."""
-    return [(f"Bench {each.node}", _said(each)) for each in benches]
+    shared = any(each.measured for each in benches)
+    return [(f"Bench {each.node}", _said(each, shared=shared)) for each in benches]
 
 
-def _said(use: BenchUse) -> str:
+def _said(use: BenchUse, *, shared: bool) -> str:
     step = [] if use.step_ms is None else [f"{use.step_ms:.4g} ms a step"]
+    if use.here and not shared:
+        return "; ".join([*step, "all was measured here: no other node was used"])
     measured = f"{use.measured} measurement{'' if use.measured == 1 else 's'}"
     worked = f"{measured} in {write_duration(use.busy_seconds)}, waited {write_duration(use.waited_seconds)}"
     parts = [*step, *([worked] if use.measured or not use.left_out else [])]

@@ -153,6 +153,8 @@ def test_a_program_that_does_not_run_on_a_node_does_not_end_the_run(tmp_path: Pa
     found = run(tmp_path, others)
     assert changes(found) == {"num_threads": 2, "malloc": "libc-tuned"}
     assert any("on b is left out: the program does not run there" in line for line in found.said)
+    own, other = benches.lines(found.result.benches)
+    assert own.endswith("; all was measured here: no other node was used") and "left out" in other
 
 
 def test_a_confirmation_takes_both_orders_on_every_node(tmp_path: Path) -> None:
