@@ -41,12 +41,12 @@ class GridProgram:
             config: speed for config, speed in self.grid.speeds().items() if config.get("batch_size") == batch
         }
 
-    def program(self, node: int, startup_s: float, node_effect: float = 0.0, seed: int = 0) -> Program:
-        """It on one node, where each configuration seems faster or slower by ``node_effect`` more."""
-        grid, own = self.grid, Random(f"{self.grid.workload} {node}" + f" {seed}" * bool(seed))
+    def program(self, node: int, startup_s: float, seed: int = 0) -> Program:
+        """It on one node; ``seed`` is of the noise."""
+        grid, own = self.grid, Random(f"{self.grid.workload} {node} {seed}")
         present = grid.space().complete(grid.present)
         effects = [
-            Effect(self._is(config), step=math.exp(-speed + own.gauss(0.0, node_effect)))
+            Effect(self._is(config), step=math.exp(-speed))
             for config, speed in self.speeds().items() if config != present
         ]  # fmt: skip
         effects += [
