@@ -77,7 +77,7 @@ def a_gan(
     generator, critic = Generator(512, 512), nn.Linear(512, 1)
     makes = torch.optim.SGD(generator.parameters(), 0.01)
     judges = torch.optim.SGD(critic.parameters(), 0.01)
-    noise = torch.randn(64, 512)
+    noise = torch.randn(512, 512)  # so that what the critic costs is next to nothing
 
     def step() -> None:
         for _ in range(2):
