@@ -22,11 +22,25 @@ from advisor.tuners.trial.messages import Slot, SlotMeasured, TrialOutcome
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
+STEP_NS = 10**8
+
+
+def waiting(share: float | None) -> SlotMeasured:
+    """A slot of one step of which so much waits for data; of nothing known where ``None``."""
+    if share is None:
+        return SlotMeasured()
+    return SlotMeasured(wall_ns=(STEP_NS,), phases_ns={"input_wait": int(share * STEP_NS)})
+
+
 @dataclass
 class ScriptedArena:
-    """Answers duels from a function of the configuration; nothing is started."""
+    """Answers duels from a function of the configuration; nothing is started.
+
+    ``waits`` gives the share (0 to 1) of its steps that waits for data.
+    """
 
     speed: Any
+    waits: Any = lambda config: None
     knobs: Any = field(default_factory=lambda: KNOBS)
     sigma: float = 0.01
     threads: int = 1
@@ -53,11 +67,13 @@ class ScriptedArena:
 
     def duel(self, first: Mapping[str, Value], second: Mapping[str, Value], **options: Any) -> Duel:
         ratio = self.ratio(first, second)
-        return Duel("baton", [ratio, ratio * 1.001, ratio], [Slot((0.1,))], [Slot((0.1,))])
+        message = waiting(self.waits(second))
+        ratios, slot = [ratio, ratio * 1.001, ratio], Slot((0.1,))
+        return Duel("baton", ratios, [slot], [slot], second_message=message)
 
     def quads(self, sessions: Any, configs: Any, quads: int, deadline: float, by_work: bool = False) -> Any:
         ratio = self.ratio(*configs)
-        message = SlotMeasured()
+        message = waiting(self.waits(configs[1]))
         return (
             [ratio + 0.0001 * index for index in range(quads)],
             ([], [Slot((0.1,))]),

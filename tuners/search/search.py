@@ -231,10 +231,15 @@ class Search(Finals):
                 self._try(without)
 
     def _follow_the_wait(self) -> None:
-        """Go on to larger numbers of what serves data where the incumbent, whose step got shorter, waits."""
+        """Go on to larger numbers of what serves data where the incumbent, whose step got shorter, waits.
+
+        Not where fewer than the program's own were better: with none, all of making a batch is a wait.
+        """
         for name, value in self.incumbent.changed(self.space.present).items():
-            waits = self._waits_now or 0.0
-            if waits >= STILL_WAITS and isinstance(value, int) and serves_data(self.arena.knobs[name]):
+            waits, own = self._waits_now or 0.0, self.space.present[name]
+            if waits < STILL_WAITS or not serves_data(self.arena.knobs[name]):
+                continue
+            if isinstance(value, int) and isinstance(own, int) and value > own:
                 larger = [each for each in self._values(name, self.incumbent) if isinstance(each, int)]
                 self._screen(name, sorted(each for each in larger if each > value))
 
