@@ -57,7 +57,7 @@ class Deciding:
         """What a confirmation says of a nominee, or of what stands for it.
 
         That is what it grew from where no time is left for itself, and it as a whole where pairs of processes
-        find what is left of it by far not as fast as the search found it.
+        find what is left of it by far not as fast as the search found it, or confirm nothing of it.
 
         Raises:
             Interrupted: By the user; what was confirmed until then is taken.
@@ -66,11 +66,12 @@ class Deciding:
         beyond = self.reach.beyond(nominee, score) if nominee.changed(present) else None
         outcome = self.confirm(nominee) if beyond is None else beyond.outcome(present)
         decision = outcome.decision
-        if decision is not None and score >= max(
-            decision.estimate.high, decision.estimate.estimate + NEARLY_LARGE
-        ):
-            return self._whole(nominee, outcome, decision.estimate)
-        if decision is not None or wording.BEYOND_BUDGET not in outcome.reason:
+        if decision is not None:
+            left, confirmed = decision.estimate, decision.verdict == "confirmed"
+            if score >= max(left.high, NEARLY_LARGE + (left.estimate if confirmed else 0.0)):
+                return self._whole(nominee, outcome, left)
+            return outcome
+        if wording.BEYOND_BUDGET not in outcome.reason:
             return outcome
         instead = self.reach.within(self.search.earlier())
         if instead is None:

@@ -27,15 +27,18 @@ def _removals_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reducing, "seen", {})
 
 
-def tuned(folder: Path, *, workers: float, malloc: float, both: float, budget_s: float = 600.0) -> Replay:
-    """Tune a program whose steps take so many times as long with workers, an allocator, and both."""
+def tuned(folder: Path, *, workers: float, malloc: float, both: float, between: float = 0.002) -> Replay:
+    """Tune a program whose steps take so many times as long with workers, an allocator, and both.
+
+    Its processes differ by a spread of ``between``, in logarithms.
+    """
     effects = [
         Effect(where(num_workers=2, malloc="libc"), step=workers),
         Effect(where(num_workers=0, malloc="libc-tuned"), step=malloc),
         Effect(where(num_workers=2, malloc="libc-tuned"), step=both),
     ]
     knobs: dict[str, list[Value] | None] = {"num_workers": [0, 2], "malloc": ["libc", "libc-tuned"]}
-    return replayed(Program(effects), folder, knobs=knobs, budget_s=budget_s)
+    return replayed(Program(effects, between=between), folder, knobs=knobs, budget_s=600.0)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +61,10 @@ def test_what_costs_little_stays_out(tmp_path: Path) -> None:
     run = tuned(tmp_path, workers=0.7, malloc=0.93, both=0.64)
     assert not any(each.startswith(ALL_OF_IT) for each in run.said)
     assert run.result.recommendation.config == {"num_workers": 2, "malloc": "libc"}
+
+
+def test_the_whole_is_confirmed_where_what_is_left_gains_too_little_to_be(tmp_path: Path) -> None:
+    run = tuned(tmp_path, workers=0.93, malloc=0.99, both=0.82, between=0.05)
+    assert any(each.startswith(ALL_OF_IT) for each in run.said)
+    found = run.result.recommendation
+    assert found.config == {"num_workers": 2, "malloc": "libc-tuned"} and found.speedup.low > 1.05
