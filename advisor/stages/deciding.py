@@ -51,6 +51,7 @@ class Deciding:
         """From now on this is what is known."""
         self.outcome = outcome
         if outcome.verdict == "change":
+            self.trials.confirmed = outcome.gain
             self.taken()
 
     def decide(self, nominee: Configuration) -> Outcome:

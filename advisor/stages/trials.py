@@ -34,6 +34,7 @@ class TrialLog:
         measured: What the study holds of each configuration; the processes of a confirmation are added.
         kept: Called after each trial.
         preface: Said once, before the next trial that begins.
+        confirmed: Log ratio of what was confirmed so far.
     """
 
     progress: Progress
@@ -47,6 +48,7 @@ class TrialLog:
     trials: list[Trial] = field(default_factory=list)
     kept: Callable[[], None] = lambda: None
     preface: str = ""
+    confirmed: float = 0.0
     _begun: dict[int, TrialRecord] = field(default_factory=dict)
 
     def first_compile_s(self, config: Mapping[str, Value]) -> float | None:
@@ -60,7 +62,8 @@ class TrialLog:
             self.preface = ""
         changed = trial.config.changed(self.baseline)
         text = ", ".join(f"{name}={value}" for name, value in changed.items()) or "the baseline"
-        best = f"{math.exp(score):.2f}x (unconfirmed)" if score > 0 else "the baseline"
+        doubt = " (unconfirmed)" if score > self.confirmed else ""
+        best = f"{math.exp(score):.2f}x{doubt}" if score > 0 else "the baseline"
         self.progress.trial(trial.number, text, best, max(0.0, self.deadline - self.clock()))
         self._begun[trial.number] = trial
         if self.store is not None:
