@@ -76,7 +76,9 @@ def taken(workload: str, options: argparse.Namespace) -> Grid:
     if grid is None or grid.missing() or _to_confirm(grid) is not None:
         raise SystemExit(f"{workload}: the grid is not complete; run without --tune-only or --compare-only")
     if options.tune_only or (grid.tuned is None and not options.grid_only):
-        grid.tuned = tuned(grid, options.budget)
+        _refuse_other_machine(grid)
+        before = _before(grid)
+        grid.tuned = {**tuned(grid, options.budget), **before}
         grid.write(options.out)
     compares = options.compare_only or (not options.grid_only and "over_best" not in (grid.tuned or {}))
     if grid.tuned is not None and "failed" not in grid.tuned and compares:
@@ -132,7 +134,7 @@ def _begun(running: Bench, grid: Grid | None) -> Grid:
         conditions(),
         profile,
         present,
-        build_space(KNOBS, profile, named=dict(choices)).own,
+        dict(build_space(KNOBS, profile, named=dict(choices)).own),
         choices,
         left_out,
         priorities(found),
@@ -189,6 +191,7 @@ def tuned(grid: Grid, budget: str) -> dict[str, Any]:
         entry for entry in result["not_tried"] if entry["reason"].startswith("tried, not recommended")
     ]
     return {
+        "conditions": conditions(),
         "budget": budget,
         "config": config,
         "verdict": recommendation["verdict"],
@@ -221,9 +224,23 @@ def _ratio(
     return {"ratio": ratio, "low": low, "high": high, "pairs": estimate.instances}
 
 
+def _before(grid: Grid) -> dict[str, Any]:
+    """What an earlier tuning of the same grid came to, the first of them, under ``before``."""
+    earlier = grid.tuned or {}
+    names = ("seconds", "evaluations", "over_default", "over_best")
+    if not {*names} <= earlier.keys():
+        return {}
+    return {"before": earlier.get("before") or {name: earlier[name] for name in names}}
+
+
 def _refuse_other_machine(grid: Grid) -> None:
-    now = conditions()
-    different = [name for name in SAME_MACHINE if grid.conditions.get(name, now[name]) != now[name]]
+    now, machine = conditions(), grid.profile.machine
+    measured_on = {
+        "cpu_capability": machine.cpu_capability,
+        "bf16_units": (machine.bf16_speedup or 0.0) > 1,
+        **grid.conditions,
+    }
+    different = [name for name in SAME_MACHINE if measured_on[name] != now[name]]
     if different:
         raise SystemExit(
             f"{grid.workload} was measured under another {', '.join(different)}; move its file away, or --out"
@@ -282,6 +299,8 @@ def _row(grid: Grid, found: Mapping[str, Any]) -> dict[str, Any]:
         "best": grid.changes(best),
         "best_over_default": math.exp(speed),
         "recommended": grid.changes(found["config"]),
+        "tuned_under": found.get("conditions", grid.conditions),
+        "before": found.get("before"),
         **{name: found[name] for name in ("over_default", "over_best", "evaluations", "seconds", "reason")},
     }
 
