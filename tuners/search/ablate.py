@@ -3,6 +3,7 @@
 Contributions are measured by removal, not by adding up single gains, which interact.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from advisor.tuners.launching.session import SessionEnded
 from advisor.tuners.search.costs import DEAR, LONGER_S, Costs
 from advisor.tuners.search.measuring import NEARLY_LARGE
 from advisor.tuners.search.race import duel_quads
-from advisor.tuners.search.removal import Removal, fewest_looks, judged
+from advisor.tuners.search.removal import Removal, fewest_looks, judged, tells
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 from advisor.tuners.supervision.failures import Failure, TrialFailed
@@ -51,17 +52,19 @@ def removals(
     joint: Mapping[frozenset[str], Estimate] = MappingProxyType({}),
     known_of: Callable[[Configuration], Mapping[str, Estimate]] = lambda config: {},
     running: Running | None = None,
+    least: float = math.inf,
 ) -> tuple[Configuration, list[Removal]]:
     """Reduce a winner to the changes whose removal clearly costs, and more than ``detectable`` (log ratio).
 
-    What cannot be told from nothing is taken out, also where intervals are wide; the last change is left to
-    the confirmation. What is ``known`` to gain is not taken out again, nor what is ``known_of`` what is left
-    once others went. Those that gained least where they were ``seen`` alone come first, so that the strongest
-    is the last; of so little that pairs of processes would not tell it, none is measured. Nor is what takes
-    more of the time that is left than it is worth: it stays if it was clearly ``seen`` to gain. Those that
-    ``seen`` alone did not clearly gain are taken out together first, and one after the other only where
-    together they bring something. One of several that the search saw together alone (``joint``) counts as
-    seen so, once the others went and cost nothing.
+    A removal that tells by itself that it costs has to cost more than ``least`` only. What cannot be told
+    from nothing is taken out, also where intervals are wide; the last change is left to the confirmation.
+    What is ``known`` to gain is not taken out again, nor what is ``known_of`` what is left once others went.
+    Those that gained least where they were ``seen`` alone come first, so that the strongest is the last; of
+    so little that pairs of processes would not tell it, none is measured. Nor is what takes more of the time
+    that is left than it is worth: it stays if it was clearly ``seen`` to gain. Those that ``seen`` alone did
+    not clearly gain are taken out together first, and one after the other only where together they bring
+    something. One of several that the search saw together alone (``joint``) counts as seen so, once the
+    others went and cost nothing.
 
     Changes that can be switched are taken out and put back in one process; others need their own. A change
     whose removal cannot be measured (the program fails without it) is kept, and so is what the deadline
@@ -80,7 +83,9 @@ def removals(
     with _Bench(arena, level, number, deadline, Costs(arena, startup_s), running) as bench:
         unknown = [name for name in candidates if name not in known]
         unknown.sort(key=lambda name: seen[name].estimate if name in seen else 0.0)
-        config, out = _out_together(bench, config, _doubtful(unknown, seen), seen, space, detectable, worth)
+        config, out = _out_together(
+            bench, config, _doubtful(unknown, seen), seen, space, detectable, least, worth
+        )
         measured += out
         for name in unknown:
             if config[name] == base[name]:
@@ -92,7 +97,8 @@ def removals(
                 measured.append(Removal(name, gain, True))
                 continue
             if name not in seen:
-                costless = {each.knob for each in measured if each.contribution.estimate <= detectable}
+                gone = [each for each in measured if not each.needed]
+                costless = {each.knob for each in gone if each.contribution.estimate <= detectable}
                 left = [gave for names, gave in joint.items() if names - costless == {name}]
                 seen = {**seen, name: left[-1]} if left else seen
             if name in seen:
@@ -114,7 +120,9 @@ def removals(
             except TrialFailed:
                 continue
             estimate = faster.shifted(worth(config) - worth(reduced))
-            measured.append(judged(name, estimate, detectable, seen.get(name), cut_off=bench.cut_off))
+            measured.append(
+                judged(name, estimate, detectable, seen.get(name), cut_off=bench.cut_off, least=least)
+            )
             if not measured[-1].needed:
                 config = reduced
     return config, measured
@@ -133,9 +141,10 @@ def _out_together(
     seen: Mapping[str, Estimate],
     space: Space,
     detectable: float,
+    least: float,
     worth: Callable[[Configuration], float],
 ) -> tuple[Configuration, list[Removal]]:
-    """The winner without several changes where together they bring less than ``detectable``, else as it is.
+    """The winner without several changes where together they bring less than what counts, else as it is.
 
     One comparison in place of one for each: most of what was not clearly seen to gain is noise of its look.
     """
@@ -152,7 +161,7 @@ def _out_together(
     except TrialFailed:
         return winner, []
     estimate = faster.shifted(worth(winner) - worth(reduced))
-    if bench.cut_off or estimate.estimate >= detectable:
+    if bench.cut_off or tells(estimate, least) or estimate.estimate >= detectable:
         return winner, []
     return reduced, [Removal(name, estimate, False) for name in names]
 

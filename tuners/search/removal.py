@@ -28,7 +28,13 @@ def fewest_looks(seen: Estimate | None, detectable: float) -> int:
 
 
 def judged(
-    knob: str, removal: Estimate, detectable: float, seen: Estimate | None = None, *, cut_off: bool = False
+    knob: str,
+    removal: Estimate,
+    detectable: float,
+    seen: Estimate | None = None,
+    *,
+    cut_off: bool = False,
+    least: float = math.inf,
 ) -> Removal:
     """Whether a change stays: its removal costs more than ``detectable``, and by all that is known it gains.
 
@@ -38,10 +44,16 @@ def judged(
         detectable: Least that counts.
         seen: As of ``by_all``.
         cut_off: As of ``by_all``.
+        least: Log ratio that counts where the removal tells it by itself.
     """
     brings = by_all(removal, seen, cut_off=cut_off)
-    needed = removal.estimate > detectable and brings.low > 0
+    needed = tells(removal, least) or (removal.estimate > detectable and brings.low > 0)
     return Removal(knob, brings if needed else removal, needed)
+
+
+def tells(removal: Estimate, least: float) -> bool:
+    """Whether a removal tells by itself that it costs, and more than ``least`` (log ratio)."""
+    return removal.low > 0 and removal.estimate > least
 
 
 def by_all(removal: Estimate, seen: Estimate | None = None, *, cut_off: bool = False) -> Estimate:

@@ -17,7 +17,7 @@ from advisor.tuners.search.removal import Removal, fewest_looks, judged
 from advisor.tuners.space.configuration import Configuration
 from advisor.tuners.space.space import Space
 
-NEEDLESS = "taking it out costs less than can be told from noise"  # why a change goes
+NEEDLESS = "taking it out costs too little to count or to be told from noise"  # why a change goes
 ENOUGH = math.log(1.05)  # that a change brings, however little the baseline could tell from noise
 
 
@@ -95,6 +95,7 @@ class Reducing:
             joint=self.gains.joint(self.nominee),
             known_of=self.gains.of,
             running=self.bench.baseline.session,
+            least=self._least,
         )
 
     def _at_once(self, names: Sequence[str]) -> tuple[Configuration, list[Removal]]:
@@ -140,7 +141,9 @@ class Reducing:
 
     def _removal(self, name: str, reduced: Configuration, faster: Estimate, cut_off: bool) -> Removal:
         estimate = faster.shifted(self.worth(self.nominee) - self.worth(reduced))
-        return judged(name, estimate, self._detectable, self.seen.get(name), cut_off=cut_off)
+        return judged(
+            name, estimate, self._detectable, self.seen.get(name), cut_off=cut_off, least=self._least
+        )
 
     def _task(self, reduced: Configuration) -> Task[tuple[Estimate, bool]]:
         bench, level = self.bench, self.bench.settings.confidence
@@ -159,6 +162,11 @@ class Reducing:
             return RunRemoval(key, self.number, *configs, self._detectable, level, left_s, fewest)
 
         return Task(here, asked, _cut_or_not)
+
+    @property
+    def _least(self) -> float:
+        """Log ratio that is worth an edit, where a removal tells it."""
+        return math.log1p(self.bench.settings.min_gain)
 
     @property
     def _detectable(self) -> float:

@@ -37,7 +37,7 @@ def kept(
 
     bench = SimpleNamespace(
         clock=lambda: 0.0,
-        settings=SimpleNamespace(confidence=0.99),
+        settings=SimpleNamespace(confidence=0.99, min_gain=0.02),
         progress=SimpleNamespace(say=lambda text: None),
         arena=SimpleNamespace(settled=lambda config: {}, how=lambda *configs, fresh: BATON),
         baseline=SimpleNamespace(detectable=detectable, startup_s=1.0, session=None),
@@ -61,6 +61,14 @@ def test_what_brings_nothing_goes_and_what_clearly_gains_stays() -> None:
 def test_what_is_clearly_told_stays_however_little_the_baseline_could_tell() -> None:
     fifth = Estimate(math.log(1.2), math.log(1.1), math.log(1.3), 0.99, 4, 1)
     assert kept({"amp": (fifth, False), "channels_last": (CLEAR, False)}, {}, 0.35)["amp"] == "bf16"
+
+
+@pytest.mark.parametrize(("gain", "stays"), [(0.04, True), (0.015, False)])
+def test_what_a_removal_tells_stays_from_the_least_gain_that_is_asked_for(gain: float, stays: bool) -> None:
+    """However little the baseline could tell from noise, and where that is told for less than a tenth."""
+    told = Estimate(gain, gain - 0.01, gain + 0.01, 0.99, 4, 1)
+    left = kept({"amp": (told, False), "channels_last": (CLEAR, False)}, {}, detectable=0.1)
+    assert left["amp"] == ("bf16" if stays else "off")
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,9 @@ SHARED = {"batch_size": Estimate(1.4, 1.2, 1.6, 0.9, 1, 1)}
 NOISE = Estimate(0.03, -0.05, 0.1, 0.9, 1, 1)
 
 
-def compared(patch: pytest.MonkeyPatch, faster: Mapping[str, float]) -> list[set[str]]:
+def compared(
+    patch: pytest.MonkeyPatch, faster: Mapping[str, float], detectable: float = 0.02, least: float = math.inf
+) -> list[set[str]]:
     """What each comparison takes out of a winner of four changes, each of which makes it so much faster."""
     seen = {**SHARED, "amp": NOISE, "gc_freeze": NOISE, "set_to_none": NOISE}
     wide, present = (
@@ -228,8 +230,10 @@ def compared(patch: pytest.MonkeyPatch, faster: Mapping[str, float]) -> list[set
             knobs=KNOBS, clock=lambda: 0.0, how=lambda *of, **fresh: LIVE, quad_s=0.1, sigma=0.05
         ),
     )
-    options: dict[str, Any] = {"detectable": 0.02, "level": 0.99, "number": 0, "deadline": math.inf}
-    config, removals = ablate.removals(arena, wide, a_space(present), seen=seen, **options)
+    config, removals = ablate.removals(
+        arena, wide, a_space(present), seen=seen, detectable=detectable, least=least, level=0.99, number=0,
+        deadline=math.inf,
+    )  # fmt: skip
     needed = {name for name in seen if faster.get(name, 1.0) > 1.02}
     assert not {each.knob for each in removals if not each.needed} & needed
     assert {name for name in seen if config[name] != present[name]} == needed
@@ -244,6 +248,24 @@ def test_what_was_not_clearly_seen_to_gain_goes_by_one_comparison(monkeypatch: p
 def test_what_brings_something_together_is_taken_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = compared(monkeypatch, {"batch_size": 4.0, "gc_freeze": 1.2})
     assert [len(each) for each in asked] == [3, 1, 1, 1, 1]
+
+
+def test_what_clearly_brings_a_little_stays_where_that_much_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the baseline alone could tell from noise is 5 %; removals in one process tell 4 %."""
+    asked = compared(monkeypatch, {"batch_size": 4.0, "gc_freeze": 1.04}, detectable=0.05, least=0.02)
+    assert [len(each) for each in asked] == [3, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("half", "needed"), [(0.03, True), (0.05, False)])
+def test_less_than_the_baseline_could_tell_counts_where_the_removal_tells_it(
+    half: float, needed: bool
+) -> None:
+    out = Estimate(0.04, 0.04 - half, 0.04 + half, 0.99, 4, 1)
+    seen = Estimate(0.2, 0.15, 0.25, 0.9, 4, 1)
+    assert judged("amp", out, 0.05, seen, least=0.02).needed is needed
+    assert not judged("amp", out, 0.05, seen, least=0.045).needed
 
 
 def test_what_is_known_to_gain_is_not_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
