@@ -80,12 +80,10 @@ def removals(
     dependent = {name for name in changed if arena.knobs[name].follows in changed}
     candidates = [name for name in changed if name not in dependent]
     measured += [Removal(name, known[name], True) for name in candidates if name in known]
-    with _Bench(arena, level, number, deadline, Costs(arena, startup_s), running) as bench:
+    with _Bench(arena, level, number, deadline, Costs(arena, startup_s), running, least) as bench:
         unknown = [name for name in candidates if name not in known]
         unknown.sort(key=lambda name: seen[name].estimate if name in seen else 0.0)
-        config, out = _out_together(
-            bench, config, _doubtful(unknown, seen), seen, space, detectable, least, worth
-        )
+        config, out = _out_together(bench, config, _doubtful(unknown, seen), seen, space, detectable, worth)
         measured += out
         for name in unknown:
             if config[name] == base[name]:
@@ -141,7 +139,6 @@ def _out_together(
     seen: Mapping[str, Estimate],
     space: Space,
     detectable: float,
-    least: float,
     worth: Callable[[Configuration], float],
 ) -> tuple[Configuration, list[Removal]]:
     """The winner without several changes where together they bring less than what counts, else as it is.
@@ -161,7 +158,7 @@ def _out_together(
     except TrialFailed:
         return winner, []
     estimate = faster.shifted(worth(winner) - worth(reduced))
-    if bench.cut_off or tells(estimate, least) or estimate.estimate >= detectable:
+    if bench.cut_off or tells(estimate, bench.least) or estimate.estimate >= detectable:
         return winner, []
     return reduced, [Removal(name, estimate, False) for name in names]
 
@@ -196,6 +193,7 @@ class _Bench:
 
     Attributes:
         cut_off: The last contribution was not clear when the time was over, before its last look.
+        least: As of ``removals``.
     """
 
     cut_off = False
@@ -208,7 +206,9 @@ class _Bench:
         deadline: float,
         costs: Costs,
         running: Running | None,
+        least: float = math.inf,
     ) -> None:
+        self.least = least
         self._arena = arena
         self._level = level
         self._number = number
@@ -282,10 +282,13 @@ class _Bench:
     ) -> Estimate:
         """How much faster the winner is than the reduced one; looks until that is clear.
 
-        That it is not faster, so many looks at least have to say. Windows in one process differ by how
-        workers happen to come: of what seems to be faster by much there are more.
+        That it is not faster, so many looks at least have to say, and of short quads in one process, which
+        cost little, as many as it takes to tell that it is not even by ``least``. Windows in one process
+        differ by how workers happen to come: of what seems to be faster by much there are more.
         """
         how = self._how(reduced, winner)
+        if how == LIVE and self._arena.quad_s <= LONGER_S:
+            detectable = min(detectable, self.least)
         instances: list[list[float]] = [[]]
         looks, self.cut_off = self._looks(how), False
         usual = looks[-1]

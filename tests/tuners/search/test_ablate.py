@@ -338,7 +338,9 @@ def test_one_look_does_not_say_that_what_was_clearly_seen_to_gain_brings_nothing
     """Looks of a few seconds differ by a fifth on two CPUs that threads and workers share."""
     clearly = Estimate(0.26, 0.15, 0.37, 0.9, 12, 1)
 
-    def taken_out(seen: dict[str, Estimate], how: str, *told: list[float]) -> tuple[bool, int]:
+    def taken_out(
+        seen: dict[str, Estimate], how: str, *told: list[float], detectable: float = 0.02, quad_s: float = 0.1
+    ) -> tuple[bool, int]:
         left = list(told)
         base: dict[str, Value] = {"num_workers": 4, "gc_freeze": "off"}
         winner: dict[str, Value] = {"num_workers": 1, "gc_freeze": "on"}
@@ -346,14 +348,15 @@ def test_one_look_does_not_say_that_what_was_clearly_seen_to_gain_brings_nothing
         arena = SimpleNamespace(
             knobs=KNOBS, how=lambda *configs, **options: how, may_switch=lambda *configs: True,
             start=lambda *of: session, settled=lambda config: {}, warm_up=lambda *of, **options: None,
-            window_steps=lambda config, fresh=False: (32, 128), step_s=0.01, sigma=0.01, quad_s=0.1,
+            window_steps=lambda config, fresh=False: (32, 128), step_s=0.01, sigma=0.01, quad_s=quad_s,
             clock=lambda: 0.0, at_once=False,
             switched=lambda *of, swapped: SimpleNamespace(log_ratios=left.pop(0)),
             quads=lambda *of: (left.pop(0), ([], []), ({}, {})),
         )  # fmt: skip
         config, _ = ablate.removals(
-            cast(Arena, arena), Configuration(winner), a_space(Configuration(base)), detectable=0.02,
-            level=0.99, number=0, deadline=math.inf, seen=seen, known={"num_workers": clearly},
+            cast(Arena, arena), Configuration(winner), a_space(Configuration(base)),
+            detectable=detectable, least=0.02, level=0.99, number=0, deadline=math.inf, seen=seen,
+            known={"num_workers": clearly},
         )  # fmt: skip
         return config["gc_freeze"] == "off", len(left)
 
@@ -361,6 +364,9 @@ def test_one_look_does_not_say_that_what_was_clearly_seen_to_gain_brings_nothing
     assert taken_out({}, LIVE, nothing, gains) == (True, 1)
     assert taken_out(seen, LIVE, nothing, gains, gains * 2) == (False, 0)
     assert taken_out(seen, LIVE, nothing, nothing, gains * 2) == (True, 1)
+    unclear, told = [-0.02, 0.03, 0.01, 0.04], [0.04, 0.041, 0.039, 0.04]
+    assert taken_out({}, LIVE, unclear, told * 3, detectable=0.2) == (False, 0)
+    assert taken_out({}, LIVE, unclear, told * 3, detectable=0.2, quad_s=3.0) == (True, 1)
     slower, faster = [-2.0], [0.3]
     assert taken_out({}, WINDOWS, slower, faster) == (True, 1)
     assert taken_out(seen, WINDOWS, slower, slower, faster * 2) == (True, 1)
