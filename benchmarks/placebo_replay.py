@@ -8,8 +8,10 @@ confirmation of what the search nominates; see ``benchmarks/replayed.py`` for wh
 It is made three times: with knobs that are compared live, by process pairs, and over whole windows. Beside
 it stands how often the intervals of ``within`` and ``moderated`` cover the truth, a ratio of 1.
 
-All replays share the few processes that were recorded: bounds speak of these, on that machine. Intervals
-by bootstrap take 20 quads, which series of 16 seconds a process hold.
+What is expected of a program's processes is learnt from the other programs (``benchmarks.learn_spread``):
+users' programs are not among those that were recorded either. All replays share the few processes that were
+recorded: bounds speak of these, on those machines. Intervals by bootstrap take 20 quads, which series of 16
+seconds a process hold.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import multiprocessing
 import os
 import random
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,47 +41,26 @@ from advisor.stages.confirming.confirmation_plan import LARGE_SPEED, instance_qu
 from advisor.stages.launching import Caller
 from advisor.stages.search_plan import SEARCH_SHARE
 from advisor.stages.trials import TrialLog
+from advisor.tuners.comparing import measure
 from advisor.tuners.comparing.looks import LOOKS, MIN_INSTANCES
 from advisor.tuners.comparing.measure import BLOCK, Estimate, moderated, robust_sigma, within
-from advisor.tuners.comparing.ways import BATON, LIVE, WINDOWS
-from advisor.tuners.knob import AnyKnob, Value
-from advisor.tuners.knobs.placebo import Placebo
+from advisor.tuners.comparing.ways import LIVE
+from advisor.tuners.knob import Value
 from advisor.tuners.search.search import Search
 from advisor.tuners.space.space import build_space
 from benchmarks.conditions import conditions
-from benchmarks.record_series import SERIES, read
+from benchmarks.learn_spread import learn
+from benchmarks.placebos import BASE, BUDGET_S, CANDIDATE, PLACEBOS
+from benchmarks.record_series import SERIES, by_program, read, series_in
 from benchmarks.replayed import Clock, Factor, Program, ReplayLauncher
 
 RESULTS = Path(__file__).parent / "results" / "placebo_replay.json"
-BUDGET_S = 180.0
-REPLAYS = 1000
+REPLAYS = 125
 MOST_FALSE = 0.01  # of all replays; the upper bound must not exceed it
 LEVELS = (0.95, 0.99)
 WITHIN_QUADS = (12, 24)  # a t-interval, and a bootstrap over blocks
 LEAST_QUADS = 3
 COVERED = 6  # pairs whose intervals are checked, beside the fewest and the most
-BASE: dict[str, Value] = {"placebo": "off"}
-CANDIDATE: dict[str, Value] = {"placebo": "on"}
-
-
-class Restarted(Placebo):
-    """Changes nothing, in a process of its own."""
-
-    live = False
-
-
-class Loading(Restarted):
-    """Changes nothing, compared as what changes the loading of data."""
-
-    loading = True
-
-
-NAMES = ("placebo", "placebo_2", "placebo_3")
-PLACEBOS: dict[str, dict[str, AnyKnob]] = {
-    LIVE: {name: Placebo() for name in NAMES},
-    BATON: {name: Restarted() for name in NAMES},
-    WINDOWS: {name: Loading() for name in NAMES},
-}
 
 
 @dataclass(frozen=True)
@@ -232,15 +214,22 @@ def counts(rows: Sequence[Decided]) -> dict[str, Any]:
 
 
 def summary(rows: Sequence[Decided], coverings: Iterable[Covering]) -> dict[str, Any]:
-    """Counts by way of comparison and load, coverage, and every false recommendation."""
+    """Counts by way of comparison and load, by program, coverage, and every false recommendation."""
     decisions = []
     for how in dict.fromkeys(row.how for row in rows):
         for load, wanted in (("all", (False, True)), ("quiet", (False,)), ("loaded", (True,))):
             chosen = [row for row in rows if row.how == how and row.loaded in wanted]
             if chosen:
                 decisions.append({"how": how, "load": load, **counts(chosen)})
+    of_each = defaultdict[str, list[bool]](list)
+    for row in rows:
+        of_each[row.workload].append(row.recommended)
     return {
         "decisions": decisions,
+        "workloads": {
+            name: {"replays": len(each), "false_recommendations": sum(each)}
+            for name, each in sorted(of_each.items())
+        },
         "coverage": coverage(coverings),
         "false_recommendations": [asdict(row) for row in rows if row.recommended],
     }
@@ -263,8 +252,9 @@ def coverage(coverings: Iterable[Covering]) -> list[dict[str, Any]]:
 _PROGRAMS: list[Program] = []
 
 
-def load(paths: Sequence[Path]) -> None:
-    """Read all series; called once in every worker process."""
+def load(paths: Sequence[Path], spread: Path | None = None) -> None:
+    """Read series, and what is expected of processes where that is another file; once in every worker."""
+    measure.SPREAD = spread or measure.SPREAD
     _PROGRAMS[:] = [Program(read(path)) for path in paths]
 
 
@@ -277,14 +267,6 @@ def _replay(task: tuple[int, Sequence[str], float]) -> tuple[list[Decided], list
     seed, hows, budget_s = task
     program = _PROGRAMS[seed % len(_PROGRAMS)]
     return [decide(program, seed, how, budget_s=budget_s) for how in hows], list(cover(program, seed))
-
-
-def series_in(folder: Path) -> list[Path]:
-    """The recorded series, quiet ones first; ends the program where there are none."""
-    paths = sorted(folder.glob("*.json.gz"), key=lambda path: ("-loaded" in path.name, path.name))
-    if not paths:
-        raise SystemExit(f"no series in {folder}: python -m benchmarks.record_series")
-    return paths
 
 
 def told(decisions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -300,22 +282,27 @@ def told(decisions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def main() -> None:
     """Replay, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--replays", type=int, default=REPLAYS, help="seeds from 0, over all series in turn")
+    parser.add_argument("--replays", type=int, default=REPLAYS, help="of each program, its series in turn")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="simulated seconds of each replay")
     parser.add_argument("--how", nargs="+", choices=list(PLACEBOS), default=list(PLACEBOS))
     parser.add_argument("--series", type=Path, default=SERIES, metavar="FOLDER")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    paths = series_in(options.series)
+    programs = by_program(series_in(options.series))
     began = time.monotonic()
-    tasks = [(seed, options.how, options.budget) for seed in range(options.replays)]
     rows: list[Decided] = []
     coverings: list[Covering] = []
-    with multiprocessing.get_context("spawn").Pool(options.workers, load, (paths,)) as pool:
-        for decided, covered in pool.imap(_replay, tasks, chunksize=max(1, math.ceil(len(tasks) / 100))):
-            rows += decided
-            coverings += covered
+    for name, own in programs.items():
+        others = [path for other, paths in programs.items() if other != name for path in paths]
+        tasks = [(seed, options.how, options.budget) for seed in range(options.replays)]
+        with tempfile.TemporaryDirectory() as folder:
+            spread = Path(folder, "spread.json")
+            spread.write_text(json.dumps(learn(others)))
+            with multiprocessing.get_context("spawn").Pool(options.workers, load, (own, spread)) as pool:
+                for decided, covered in pool.imap(_replay, tasks, chunksize=math.ceil(len(tasks) / 20)):
+                    rows += decided
+                    coverings += covered
     found = summary(rows, coverings)
     for line in told(found["decisions"]):
         print(line)
@@ -323,7 +310,7 @@ def main() -> None:
         "conditions": conditions(),
         "budget_s": options.budget,
         "seconds": round(time.monotonic() - began, 1),
-        "series": [path.name for path in paths],
+        "series": [path.name for paths in programs.values() for path in paths],
         **found,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -40,16 +40,9 @@ from advisor.tuners.knobs import KNOBS
 from advisor.tuners.launching.launch import Launcher
 from advisor.tuners.trial.spec import Target
 from benchmarks.conditions import conditions
-from benchmarks.placebo_replay import (
-    BASE,
-    CANDIDATE,
-    PLACEBOS,
-    load,
-    loaded_programs,
-    series_in,
-    share_interval,
-)
-from benchmarks.record_series import SERIES, neighbour
+from benchmarks.placebo_replay import load, loaded_programs, share_interval
+from benchmarks.placebos import BASE, CANDIDATE, PLACEBOS
+from benchmarks.record_series import SERIES, neighbour, series_in
 from benchmarks.replayed import Clock, Program, ReplayLauncher
 
 RESULTS = Path(__file__).parent / "results" / "power.json"

@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from advisor.tuners.trial.spec import Target
 from benchmarks.conditions import conditions
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+WORKLOADS = Path(__file__).parent / "workloads"
 SERIES = Path(__file__).parent / "results" / "series"
 LONG = "100000000"  # steps or epochs: no process comes to its end
 ARGUMENTS = {
@@ -42,6 +44,10 @@ ARGUMENTS = {
     "mlp_nothing_to_gain.py": ("--steps", LONG),
     "slow_storage.py": ("--epochs", LONG),
 }
+RECORDED = [
+    *(EXAMPLES / name for name in ARGUMENTS),
+    *(WORKLOADS / f"{name}.py" for name in ("lenet", "gru_tagger", "dlrm", "log_lines")),
+]
 LEAST_STEPS = 60  # of one process, however long they take
 LONGEST = 4.0  # times the seconds asked for
 SLOT_LIMIT_S = 60.0
@@ -80,9 +86,7 @@ class Series:
 def main() -> None:
     """Record and write every workload asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument(
-        "--workload", nargs="+", type=Path, default=[EXAMPLES / name for name in ARGUMENTS], metavar="SCRIPT"
-    )
+    parser.add_argument("--workload", nargs="+", type=Path, default=RECORDED, metavar="SCRIPT")
     parser.add_argument("--processes", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each process, after its warm-up")
     parser.add_argument("--neighbour", action="store_true", help="another process keeps one CPU busy")
@@ -167,6 +171,22 @@ def write(series: Series, folder: Path, taken: Mapping[str, Any]) -> Path:
     text = json.dumps(data, separators=(",", ":"))
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
     return path
+
+
+def series_in(folder: Path) -> list[Path]:
+    """The recorded series, quiet ones first; ends the program where there are none."""
+    paths = sorted(folder.glob("*.json.gz"), key=lambda path: ("-loaded" in path.name, path.name))
+    if not paths:
+        raise SystemExit(f"no series in {folder}: python -m benchmarks.record_series")
+    return paths
+
+
+def by_program(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Files of series by the program that was recorded, in the order of their names."""
+    found = defaultdict[str, list[Path]](list)
+    for path in paths:
+        found[path.name.removesuffix(".json.gz").removesuffix("-loaded")].append(path)
+    return {name: found[name] for name in sorted(found)}
 
 
 def read(path: Path) -> Series:

@@ -2,9 +2,10 @@
 
 Each session plays one recorded process from a random place after its warm-up on, again and again; a window
 begins where the process began. Both arms of a live comparison therefore come from one process, in the
-order in which they take turns, and those of a process pair from two different ones. Two programs that take
-turns are independent here, while in truth the same other load disturbs both: the replay is the noisier.
-Time is simulated, it passes with steps and start-ups alone.
+order in which they take turns, and those of a process pair from two different ones. Two that run at once
+were recorded one soon after the other, for the pace of a machine drifts over minutes; they are still
+independent here, while in truth the same other load disturbs both: the replay is the noisier. Time is
+simulated, it passes with steps and start-ups alone.
 """
 
 import json
@@ -30,6 +31,7 @@ from benchmarks.fixed_cost import ALONE, BOTH
 from benchmarks.record_series import Recorded, Series
 
 START_TIMES = Path(__file__).parent / "results" / "fixed_cost.json"
+NEAR = 2  # places in the order of recording, between processes that run at once
 LEAST_PROCESSES = 4  # the baseline's, a pair, and the one before
 MACHINE = Machine(cpus_allowed=2, physical_cores=2, memory_bytes=2**33, shm_bytes=2**32)
 
@@ -156,12 +158,15 @@ class ReplayLauncher:
         nudge: int = 0,
         environment: Mapping[str, str] | None = None,
     ) -> "ReplaySession":
-        """Draw a process that neither plays now nor was drawn last."""
+        """Draw a process that neither plays now nor was drawn last, near those that play."""
         self.launches += 1
         last = self._sessions[-1:]
         self._sessions = [each for each in self._sessions[:-1] if each[1].alive] + last
         taken = {place for place, _ in self._sessions}
-        place = self.source.choice([n for n in range(len(self.program.processes)) if n not in taken])
+        playing = [place for place, each in self._sessions if each.alive]
+        free = [n for n in range(len(self.program.processes)) if n not in taken]
+        near = [n for n in free if any(abs(n - place) <= NEAR for place in playing)]
+        place = self.source.choice(near or free)
         session = ReplaySession(self, self.program.processes[place], config, learning_steps)
         self._sessions.append((place, session))
         return session

@@ -6,11 +6,12 @@ import pytest
 
 from advisor.tuners.comparing.measure import SPREAD
 from benchmarks.learn_spread import learn, prior
+from benchmarks.record_series import SERIES, series_in
 
 
 @pytest.mark.long
 def test_the_file_and_the_script_agree() -> None:
-    assert json.loads(SPREAD.read_text()) == learn()
+    assert json.loads(SPREAD.read_text()) == learn(series_in(SERIES))
 
 
 def test_variances_that_differ_more_say_less_of_the_next() -> None:

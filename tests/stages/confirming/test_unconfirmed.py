@@ -31,7 +31,7 @@ def test_one_process_gives_a_ratio_without_an_interval() -> None:
 
 def test_two_processes_that_disagree_determine_nothing() -> None:
     assert told([-0.2] * 3, [0.4] * 3) == (
-        "amp=bf16: no clear difference (0.2 to 7.4); the budget ended before the confirmation was complete"
+        "amp=bf16: no clear difference (0.2 to 6.4); the budget ended before the confirmation was complete"
     )
 
 
