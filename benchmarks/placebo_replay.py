@@ -290,6 +290,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     programs = by_program(series_in(options.series))
+    if len(programs) < 2:
+        raise SystemExit(f"{options.series} holds one program: its spread is learnt from others")
     began = time.monotonic()
     rows: list[Decided] = []
     coverings: list[Covering] = []
