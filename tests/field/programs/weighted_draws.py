@@ -22,8 +22,7 @@ class ByLoss:
 
     def __iter__(self) -> Iterator[list[int]]:
         for _ in range(len(self)):
-            chances = self.weights**0.6
-            chances /= chances.sum()
+            chances = self.weights / self.weights.sum()
             yield self.rng.choice(ROWS, BATCH, replace=False, p=chances).tolist()
 
 
@@ -41,7 +40,7 @@ def main() -> None:
             optimizer.zero_grad()
             losses.mean().backward()
             optimizer.step()
-            sampler.weights[rows.numpy()] = losses.detach().squeeze(1).numpy() + 1e-3
+            sampler.weights[rows.numpy()] = (losses.detach().squeeze(1).numpy() + 1e-3) ** 0.6
 
 
 main()
