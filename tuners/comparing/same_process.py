@@ -2,7 +2,8 @@
 
 Before anything is compared the process has to prove that its loop repeats itself: the program as it is, run
 twice from the kept state, has to make the same steps with the same losses, and all that was kept has to come
-back. A loop that holds a batch ahead does so from its second run on, so it gets a third. Steps in which an
+back. A loop that holds a batch ahead does so from its second run on, so it gets a third. One that takes its
+batches from no loader goes on to the next of them, which the first loss of a run tells. Steps in which an
 epoch begins, something is saved, or only now and then evaluated, are no part of that; the window is tried
 once more then, since the loop has moved on.
 
@@ -29,6 +30,7 @@ from advisor.tuners.trial.numerics.numerics_messages import (
 PROOFS = 3  # runs of the program as it is, of which two in a row must agree
 OUTSIDE = frozenset({"epoch", "save"})  # flags of steps that are no part of a window
 NOW_AND_THEN = "evaluation"  # a flag that all steps of a window have, or none
+SAME_BATCH = 1e-4  # relative, of the first loss: no update has gone into it, so no rounding has grown
 
 
 class CannotRepeat(Exception):
@@ -145,6 +147,9 @@ class SameProcess:
             return "run twice from one state, it gave other losses"
         if max(apart, default=0.0) <= CLOSE:
             return None
+        if apart[0] > SAME_BATCH:  # a run from nudged weights had yet another batch, and tells nothing
+            told = f"its first loss differs by {apart[0]:.1g}, before any update"
+            return f"run twice from one state, {told}: by its batch, or by what it carries from step to step"
         growth = Growth(first.losses, len(apart))
         growth.add(self._run(self.base, nudge=1).losses)
         beyond = growth.beyond(apart)

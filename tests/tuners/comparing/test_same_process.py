@@ -211,6 +211,23 @@ def test_a_loop_that_goes_back_through_what_it_made_before_its_border_is_not_tou
         session.go(4)
 
 
+def sliced() -> None:
+    """Batches are slices of a tensor, one after the other, which no loader hands out."""
+    torch.manual_seed(0)
+    inputs, targets = torch.randn(8000, 6), torch.randint(0, 4, (8000,))
+    model = mlp()
+    optimizer = sgd(model)
+    for at in range(0, len(inputs), 8):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs[at : at + 8]), targets[at : at + 8]).backward()
+        optimizer.step()
+
+
+def test_a_loop_that_goes_on_to_other_batches_is_not_compared_in_one_process() -> None:
+    with looping(sliced) as session, pytest.raises(CannotRepeat, match="its first loss differs by"):
+        SameProcess(session, PRESENT, STEPS).reference()
+
+
 def test_where_a_change_cannot_be_taken_back_nothing_is_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
